@@ -19,17 +19,17 @@ demo: .venv/runs
 	$(BIN)/efim-ls demo
 
 # Side by side, a file's tests in one process, in the order in which they are found: small files come last, so that no
-# process waits long for another. Windows of VS Code want the machine for themselves.
-SIDE_BY_SIDE = OMP_NUM_THREADS=1 $(BIN)/python $(MEASURE) -m pytest --dist loadfile --no-loadscope-reorder --numprocesses
-WINDOWS := tests/lsp/laboratory/test_train.py $(wildcard tests/editors/test_vscode*.py tests/editors/*/test_vscode*.py)
+# process waits long for another. There is a process more than cores, since tests of servers and editors often wait.
+CORES := $(shell getconf _NPROCESSORS_ONLN)
+SIDE_BY_SIDE = OMP_NUM_THREADS=1 $(BIN)/python $(MEASURE) -m pytest --dist loadfile --no-loadscope-reorder \
+	--numprocesses $(shell expr $(CORES) + 1) --maxprocesses 4
 
 test: editors coverage
-	$(SIDE_BY_SIDE) logical --maxprocesses 4 --durations 30 $(addprefix --ignore=,$(WINDOWS) $(MEASURED))
-	$(BIN)/python -m pytest --durations 30 $(WINDOWS)
+	$(SIDE_BY_SIDE) --durations 30 $(addprefix --ignore=,$(MEASURED))
 
 # What a change is likely to break, in a few minutes: BASE is the commit to compare with.
 check: lint types
-	tests=$$($(BIN)/python -m tests.affected $(BASE)) && $(SIDE_BY_SIDE) logical --maxprocesses 4 $$tests
+	tests=$$($(BIN)/python -m tests.affected $(BASE)) && $(SIDE_BY_SIDE) $$tests
 
 # The tests of the rooms that pyproject.toml names for coverage.py, and which of the rooms' branches they do not take.
 # Only these, because coverage.py slows down what it looks at.
@@ -39,7 +39,7 @@ MEASURED := $(addprefix tests/unit/,kv_store kv_disk kv engine) $(addprefix test
 coverage: MEASURE = -m coverage run
 coverage: .venv/develops
 	rm -rf build/coverage && mkdir -p build/coverage
-	$(SIDE_BY_SIDE) logical --maxprocesses 4 --durations 30 $(MEASURED)
+	$(SIDE_BY_SIDE) --durations 30 $(MEASURED)
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report
 

@@ -45,7 +45,8 @@ from model_runtime.engine.local import EngineParts, LocalEngine
 from model_runtime.engine.ngram_cache import read_ngram_cache
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
-from model_runtime.kv.codec import Floats, Form, KvCodec, Shape
+from model_runtime.kv.codec import Floats, Form, KvCodec
+from model_runtime.kv.layout import KvLayout
 from model_runtime.kv.pool import Pool
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.template import find_template
@@ -57,7 +58,7 @@ RAW = "raw"
 ENGINES = {"model": "the model alone", "mixture": "the model and its local cache"}
 SUGGESTION_COLUMNS = ("exact %", "less raw, points", "edit similarity %", "less raw, points", "as raw %")
 TOKEN_COLUMNS = ("KL, 1e-6 bits", "p95", "max", "1e-6 bits lost a token", "same top token %", "bytes a token")
-TIMED, TIMED_BLOCKS, ROUNDS = Shape(24, 2, BLOCK_TOKENS, 64), 150, 7  # 59 MB of Qwen2.5-Coder 0.5B
+TIMED, TIMED_BLOCKS, ROUNDS = KvLayout.keys_and_values(24, 2, 64), 150, 7  # 59 MB of Qwen2.5-Coder 0.5B
 
 Logs = npt.NDArray[np.float64]
 
@@ -93,7 +94,7 @@ class Subject:
         """Load it as the server does."""
         config, settings = read_config(EMBEDDED), Settings()
         self.budget, self._limit = fit_budget(settings, config), settings.max_new_tokens
-        self.shape = Shape(config.layers, config.kv_heads, BLOCK_TOKENS, config.head_dim)
+        self.shape = KvLayout.of(config)
         self.tokenizer = Tokenizer(EMBEDDED / "tokenizer.json")
         self.template = find_template(self.tokenizer)
         self.decoder = Decoder(config, read_weights(EMBEDDED, config), packed_format())
@@ -139,12 +140,14 @@ def measure(folder: Path | None = None, lines: int = 300) -> dict[str, object]:
     places = list(islice(_places(subject, folder or Path(asyncio.__file__).parent), lines))
     if not places:
         raise WorkError(f"no prompt has {MIN_PROMPT_TOKENS} tokens: name a folder of longer files")
-    ways = _variants(KvCodec(subject.shape, subject.decoder.rotations), KvCodec(subject.shape, None))
+    ways = _variants(
+        KvCodec(subject.shape, BLOCK_TOKENS, subject.decoder.rotations), KvCodec(subject.shape, BLOCK_TOKENS, None)
+    )
     found = [_compare(subject, place, ways) for place in places]
     rests, lengths = [place.rest for place in places], [len(place.prompt.ids) for place in places]
     figures = {name: _figures(rests, [f[RAW] for f in found], [f[name] for f in found]) for name in ways}
     for name, way in ways.items():
-        figures[name]["bytes a token"] = _bytes_per_token(KvCodec(subject.shape, None), way, lengths)
+        figures[name]["bytes a token"] = _bytes_per_token(KvCodec(subject.shape, BLOCK_TOKENS, None), way, lengths)
     _show(f"{len(places)} cursors, prompts of {min(lengths)} to {max(lengths)} tokens", figures)
     flat = {f"{way}: {name}": astuple(each) for way, of_way in figures.items() for name, each in of_way.items()}
     return {"cursors": len(places), "prompt_tokens": median(lengths), **flat, **_speed()}
@@ -285,8 +288,8 @@ def _token_cells(each: Mapping[str, Estimate]) -> Iterator[str]:
 
 def _speed() -> dict[str, float]:
     """Return milliseconds for 59 MB of a larger model's keys and values, medians of a few rounds."""
-    blocks = np.random.default_rng(0).standard_normal((TIMED_BLOCKS, *TIMED.of_block), dtype=np.float32)
-    codec = KvCodec(TIMED, np.ones((BLOCK_TOKENS, TIMED.head_dim // 2), np.complex64))
+    blocks = np.random.default_rng(0).standard_normal((TIMED_BLOCKS, *TIMED.shape(BLOCK_TOKENS)), dtype=np.float32)
+    codec = KvCodec(TIMED, BLOCK_TOKENS, np.ones((BLOCK_TOKENS, TIMED.planes[0].width // 2), np.complex64))
     rounds = [_round(codec, blocks) for _ in range(ROUNDS)]
     result = {"encode_ms": median(each[0] for each in rounds), "decode_ms": median(each[1] for each in rounds)}
     show(f"{blocks.nbytes / 1e6:.0f} MB through int8, one thread", ("step", "ms"), result.items())

@@ -21,26 +21,25 @@ import torch
 
 from benchmarks.table import show
 from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.layer_spec import Dense, Full, LayerSpec
 from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.checkpoint.weights import Weights, expected_shapes
 from model_runtime.decoder.any_decoder import Span
 from model_runtime.decoder.gpu.device import BF16, INT8, MIB, GpuFormat
 from model_runtime.decoder.tensors import as_array, as_tensor
 from model_runtime.ids import Ids
+from model_runtime.kv.layout import FP32, arena_bytes
 from model_runtime.machine import cuda_missing, roomiest_gpu
 
+ATTENTION = Full(heads=12, kv_heads=2, head_dim=128, qkv_bias=True)
+MLP = Dense(intermediate=8960)
 SHAPE = ModelConfig(
     family="qwen2",
     vocab=151_936,
     hidden=1536,
-    layers=28,
-    heads=12,
-    kv_heads=2,
-    head_dim=128,
-    intermediate=8960,
+    layers=(LayerSpec(ATTENTION, MLP),) * 28,
     norm_eps=1e-6,
     rope=Rope(1e6),
-    qkv_bias=True,
     context=8192,
     tied=True,
     end_ids=(),
@@ -113,7 +112,7 @@ def needed_bytes(form: GpuFormat) -> int:
     """What a decode step cannot but read: weights once, the keys and values of the context once."""
     weights = sum(prod(shape) for shape in expected_shapes(SHAPE).values())
     element = INT8 if form == "int8" else BF16
-    return element * weights + BF16 * 2 * SHAPE.layers * SHAPE.kv_heads * SHAPE.head_dim * CONTEXT
+    return element * weights + arena_bytes(SHAPE, CONTEXT) // FP32 * BF16
 
 
 def copied_per_second() -> float:
@@ -196,10 +195,10 @@ def reference(weights: Weights, dtype: torch.dtype, attention: str) -> Pass:
     config = Qwen2Config(
         vocab_size=SHAPE.vocab,
         hidden_size=SHAPE.hidden,
-        num_hidden_layers=SHAPE.layers,
-        num_attention_heads=SHAPE.heads,
-        num_key_value_heads=SHAPE.kv_heads,
-        intermediate_size=SHAPE.intermediate,
+        num_hidden_layers=len(SHAPE.layers),
+        num_attention_heads=ATTENTION.heads,
+        num_key_value_heads=ATTENTION.kv_heads,
+        intermediate_size=MLP.intermediate,
         max_position_embeddings=SHAPE.context,
         rms_norm_eps=SHAPE.norm_eps,
         rope_parameters={"rope_type": "default", "rope_theta": SHAPE.rope.theta},

@@ -35,8 +35,9 @@ def measure() -> dict[str, Any]:
     with own_folders() as folder:
         files = _repository(folder / "repository")
         _completed(files[0])  # writes what later starts read
-        results = {"complete": _times(files[0])}
+        results: dict[str, Any] = {"complete": _times(files[0])}
         results |= asyncio.run(_served(folder / "repository", files))
+        results |= asyncio.run(_windows(_library(folder / "library"), files[0]))
     rows = [(name, *figures.values()) for name, figures in results["complete"].items()]
     show("`efim-ls complete`, medians of 9", ("", "seconds", "CPU seconds"), rows)
     show("servers", ("", ""), [(name, figure) for name, figure in results.items() if name != "complete"])
@@ -85,6 +86,7 @@ async def _served(repository: Path, files: list[Path]) -> dict[str, Any]:
         "first_suggestion_of_a_daemon_seconds": median(first),
         "first_suggestion_joined_seconds": median(second),
         **{f"mib_of_{count}_{name}": figures[count - 1] for name, figures in mib.items() for count in (1, CLIENTS)},
+        **{f"clients_ratio_{name}": figures[CLIENTS - 1] / figures[0] for name, figures in mib.items()},
         "after_a_kill_seconds": median(await _after_kills(files[0])),
     }
 
@@ -111,6 +113,22 @@ async def _mib(settings: Mapping[str, object], repository: Path, files: list[Pat
             }
             found.append(sum(psutil.Process(pid).memory_info().rss for pid in pids) / 2**20)
     return found
+
+
+async def _windows(workspace: Path, file: Path) -> dict[str, float]:
+    """Return the daemon's MiB with one window of a large workspace and with four, of which one has a document."""
+    found = list[float]()
+    async with AsyncExitStack() as stack:
+        for _ in range(CLIENTS):
+            headless = await stack.enter_async_context(editor(SHARED, folder=workspace))
+            await headless.settled()
+            if not found:
+                await _type(headless, file, KEYS)
+                await headless.settled()
+            [daemon] = daemons()
+            found.append(psutil.Process(daemon["pid"]).memory_info().rss / 2**20)
+    one, four = found[0], found[CLIENTS - 1]
+    return {"daemon_mib_of_1_window": one, f"daemon_mib_of_{CLIENTS}_windows": four, "windows_ratio": four / one}
 
 
 async def _after_kills(file: Path) -> list[float]:
@@ -154,6 +172,12 @@ def _repository(folder: Path) -> list[Path]:
     for name in PACKAGES:
         shutil.copytree(library / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     return sorted(path for path in folder.rglob("*.py") if path.stat().st_size > 20_000)
+
+
+def _library(folder: Path) -> Path:
+    """Copy all of the installed Python's own library: a large workspace."""
+    ignored = shutil.ignore_patterns("__pycache__", "site-packages", "dist-packages", "*.so", "*.a")
+    return shutil.copytree(Path(os.__file__).parent, folder, ignore=ignored)
 
 
 @contextmanager

@@ -18,10 +18,12 @@ from benchmarks.table import show
 from editor_clients.headless.client import Completion, Editor, editor
 from kv_store.block import BLOCK_TOKENS, Block, Name, chain, root
 from kv_store.disk.disk_tier import DiskTier
-from model_runtime.kv.codec import Form, Shape
+from model_runtime.kv.codec import Form
+from model_runtime.kv.layout import KvLayout
 
 REPEATS = 7
-SHAPE = Shape(layers=28, kv_heads=2, tokens=BLOCK_TOKENS, head_dim=128)  # of a model of 1.5B parameters
+# Of a model of 1.5B parameters.
+BLOCK_BYTES = BLOCK_TOKENS * KvLayout.keys_and_values(28, 2, 128).token_bytes
 SEQUENCE_TOKENS = 1024  # 59 MB of keys and values
 MIB = 1 << 20
 # A window that fills the context of 2,048 tokens. Nothing is computed ahead, so that a cold start is cold; there is
@@ -103,10 +105,10 @@ def _cursor(text: str) -> int:
 def _tier_and_copy() -> tuple[float, float]:
     """Read and check blocks from a warm page cache, and copy as many bytes; milliseconds per 59 MB of each."""
     names = chain(root(b"benchmark"), np.arange(SEQUENCE_TOKENS, dtype=np.int32))
-    source = np.random.default_rng(0).integers(0, 256, (len(names), SHAPE.raw_bytes), np.uint8)
+    source = np.random.default_rng(0).integers(0, 256, (len(names), BLOCK_BYTES), np.uint8)
     target, times = np.zeros_like(source), list[tuple[float, float]]()
     with tempfile.TemporaryDirectory() as folder:
-        tier = DiskTier.open(Path(folder) / "blocks.kv", bytes(32), SHAPE.raw_bytes, 128 * MIB, print)
+        tier = DiskTier.open(Path(folder) / "blocks.kv", bytes(32), BLOCK_BYTES, 128 * MIB, print)
         assert tier is not None
         tier.save(_blocks(names, source))
         for _ in range(2 * REPEATS):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from model_runtime.counts.view import MemoryView
@@ -112,10 +112,6 @@ class Answer:
     confidence: float | None = None
     hidden: str = ""
     words: tuple[tuple[str, float], ...] = ()
-
-    def without_text(self) -> Answer:
-        """Return the answer without anything that the user may have written."""
-        return replace(self, text="", alternatives=(), hidden="", words=())
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +12,9 @@ from typing import Any, Literal
 import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.layer_spec import LayerSpec
 
 SPECIAL = ("<|endoftext|>", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|fim_pad|>")
 VOCABULARY = 400
@@ -163,6 +166,17 @@ def config(tiny: Tiny) -> dict[str, Any]:
         **FIELDS[tiny.family],
         **rope,
     }
+
+
+def reshaped(shape: ModelConfig, *, layers: int | None = None, **others: Any) -> ModelConfig:
+    """The same model with other fields, those of its layers in each layer alike."""
+    spec = shape.alike
+    of_attention, of_mlp = (
+        {field.name: others.pop(field.name) for field in fields(part) if field.name in others}
+        for part in (spec.attention, spec.mlp)
+    )
+    layer = LayerSpec(replace(spec.attention, **of_attention), replace(spec.mlp, **of_mlp))
+    return replace(shape, layers=(layer,) * (layers or len(shape.layers)), **others)
 
 
 def random_weights(tiny: Tiny) -> dict[str, torch.Tensor]:

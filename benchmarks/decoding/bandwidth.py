@@ -7,7 +7,7 @@ from time import perf_counter
 
 import torch
 
-from model_runtime.kv.arena import FP32
+from model_runtime.kv.layout import FP32
 
 BYTES = {"fp16": 2, "int8": 1}  # a weight
 SECONDS = 0.5

@@ -44,15 +44,16 @@ def write(path: Path, config: ModelConfig, weights: Weights, kind: Kind) -> None
 
 
 def _describe(writer: Any, config: ModelConfig) -> None:
+    attention, mlp = config.alike.attention, config.alike.mlp
     writer.add_context_length(config.context)
     writer.add_embedding_length(config.hidden)
-    writer.add_block_count(config.layers)
-    writer.add_feed_forward_length(config.intermediate)
-    writer.add_head_count(config.heads)
-    writer.add_head_count_kv(config.kv_heads)
-    writer.add_key_length(config.head_dim)
-    writer.add_value_length(config.head_dim)
-    writer.add_rope_dimension_count(config.head_dim)
+    writer.add_block_count(len(config.layers))
+    writer.add_feed_forward_length(mlp.intermediate)
+    writer.add_head_count(attention.heads)
+    writer.add_head_count_kv(attention.kv_heads)
+    writer.add_key_length(attention.head_dim)
+    writer.add_value_length(attention.head_dim)
+    writer.add_rope_dimension_count(attention.head_dim)
     writer.add_rope_freq_base(config.rope.theta)
     writer.add_layer_norm_rms_eps(config.norm_eps)
     writer.add_vocab_size(config.vocab)
@@ -78,5 +79,5 @@ def _ordered(name: str, rows: Fp32, config: ModelConfig) -> Fp32:
     """For Llama, llama.cpp turns neighbouring dimensions where transformers turns the two halves of a head."""
     if config.family != "llama" or not name.endswith(("q_proj.weight", "k_proj.weight")):
         return rows
-    halves = rows.reshape(-1, 2, config.head_dim // 2, rows.shape[1])
+    halves = rows.reshape(-1, 2, config.alike.attention.head_dim // 2, rows.shape[1])
     return halves.swapaxes(1, 2).reshape(rows.shape)

@@ -105,7 +105,7 @@ def serve(threads: int, folder: Path, *kind: str) -> None:
 def _described(folder: Path) -> dict[str, Any]:
     config = read_config(folder)
     parameters = sum(prod(shape) for shape in expected_shapes(config).values())
-    return {"layers": config.layers, "read_ms": read_ms(parameters)}
+    return {"layers": len(config.layers), "read_ms": read_ms(parameters)}
 
 
 def turn(loaded: list[Named], work: Work) -> Turn:

@@ -146,7 +146,8 @@ def _label(known: str, level: float) -> str:
 
 
 def _speak(speaker: PhraseAnswerer, known: str, request: Request) -> str:
-    return speaker.complete(DocumentState(_unplanned), _knowing(known, request), NEVER).text
+    document = DocumentState(_unplanned)
+    return speaker.complete(document, document.ask(_knowing(known, request)), NEVER).text
 
 
 def _unplanned() -> Planner:

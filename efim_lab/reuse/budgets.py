@@ -24,6 +24,7 @@ from efim_lab.reuse.policies.retrieval import sparsevila
 from efim_lab.reuse.policies.rules import without_generated
 from efim_lab.reuse.policies.uncomp import uncomp
 from efim_lab.reuse.subject import NEW_TOKENS, ReuseSubject, Rows, Target
+from model_runtime.kv.layout import arena_bytes
 
 BEFORE, AFTER = 900, 300  # characters of a window, small so that the excerpts matter
 SHARES = (0.5, 0.25)
@@ -39,7 +40,9 @@ Found = dict[tuple[str, str], list[Measured]]  # by budget and policy
 
 def policies(subject: ReuseSubject, network: Network, trained: Sequence[StoredContext]) -> Mapping[str, BudgetPolicy]:
     """Return the policies by name."""
-    middle = Network(replace(subject.config, layers=subject.config.layers // 2), subject.weights)
+    middle = Network(
+        replace(subject.config, layers=subject.config.layers[: len(subject.config.layers) // 2]), subject.weights
+    )
     return {
         NONE: rows.nothing,
         "random rows": rows.random_rows,
@@ -147,7 +150,7 @@ class _Place:
 
     def _figures(self, answer: _Answer, said: Sequence[int], share: float) -> Measured:
         context, config = self._context, self._subject.config
-        size = 2 * 4 * config.layers * config.kv_heads * config.head_dim * context.rows
+        size = arena_bytes(replace(config, room=0), context.rows)
         divergence = divergences(self._exact.rows, answer.rows)[:FOLLOWED]
         same, exact = list(said) == list(self._said), self._subject.is_right(said, self._target)
         tokens = context.rows + len(context.window)

@@ -24,7 +24,8 @@ from model_runtime.compose.composer import Composer
 from model_runtime.compose.first_rows import FirstRows
 from model_runtime.compose.method import CompositionMethod
 from model_runtime.ids import Ids
-from model_runtime.kv.arena import Arena, arena_bytes
+from model_runtime.kv.arena import Arena
+from model_runtime.kv.layout import arena_bytes
 
 EXACT = "exact"
 FOLLOWED = 8  # tokens of the exact completion after which distributions are compared
@@ -43,7 +44,7 @@ class Method(NamedTuple):
 def methods(subject: ReuseSubject) -> Mapping[str, Method]:
     """Return the methods by name; those with a check of their own pay for it."""
     early = EarlyLayers(subject)
-    network = Network(replace(subject.config, layers=2), subject.weights)
+    network = Network(replace(subject.config, layers=subject.config.layers[:2]), subject.weights)
     return {
         "rotation only": Method(_always(FirstRows(0))),
         "EPIC, 2 rows": Method(_always(FirstRows(2))),

@@ -42,8 +42,8 @@ class Network:
         self._embed = as_tensor(weights["model.embed_tokens.weight"]).float()
         self._head = as_tensor(head(config, weights)).float()
         self._norm = norm_tensors(norm(config, weights, "model.norm"))
-        self._layers = [fused(config, weights, index) for index in range(config.layers)]
-        self._rope = torch.as_tensor(rotations(config.rope, config.head_dim, config.context))
+        self._layers = [fused(config, weights, index) for index in range(len(config.layers))]
+        self._rope = torch.as_tensor(rotations(config.rope, config.alike.attention.head_dim, config.context))
 
     @torch.inference_mode()
     def run(
@@ -88,12 +88,12 @@ class Network:
         past: LayerKv | None,
         seen: Seen | None,
     ) -> tuple[torch.Tensor, LayerTrace]:
-        c, new = self.config, len(x)
-        qkv = _product(_normed(x, norm_tensors(layer.norm_in), c.norm_eps), layer.qkv)
+        c, epsilon, new = self.config.layers[index].attention, self.config.norm_eps, len(x)
+        qkv = _product(_normed(x, norm_tensors(layer.norm_in), epsilon), layer.qkv)
         qkv = qkv.view(new, c.heads + 2 * c.kv_heads, c.head_dim)
         turned, v = qkv[:, : c.heads + c.kv_heads], qkv[:, c.heads + c.kv_heads :].transpose(0, 1)
         if layer.head_norms is not None:
-            turned = torch.rms_norm(turned, (c.head_dim,), eps=c.norm_eps) * as_tensor(layer.head_norms)
+            turned = torch.rms_norm(turned, (c.head_dim,), eps=epsilon) * as_tensor(layer.head_norms)
         turned = rotated(turned, self._rope[places, None])
         q, k = turned[:, : c.heads], turned[:, c.heads :].transpose(0, 1)
         keys, values = (k, v) if past is None else (torch.cat((past.k, k), 1), torch.cat((past.v, v), 1))
@@ -107,13 +107,13 @@ class Network:
 
     def _mlp(self, layer: LayerWeights, x: torch.Tensor) -> torch.Tensor:
         up = _product(_normed(x, norm_tensors(layer.norm_mlp), self.config.norm_eps), layer.up)
-        if not self.config.gated:
+        if not self.config.alike.mlp.gated:
             return _product(self._activated(up), layer.down)
         gate, up = up.chunk(2, dim=-1)
         return _product(self._activated(gate) * up, layer.down)
 
     def _activated(self, x: torch.Tensor) -> torch.Tensor:
-        return F.silu(x) if self.config.activation == "silu" else F.gelu(x, approximate="tanh")
+        return F.silu(x) if self.config.alike.mlp.activation == "silu" else F.gelu(x, approximate="tanh")
 
 
 class Narrowing(NamedTuple):

@@ -36,14 +36,15 @@ class Shape:
 def read_shape(folder: Path) -> Shape:
     """Read the shape of a finished model that `build` made."""
     config = read_config(folder)
+    attention, mlp = config.alike.attention, config.alike.mlp
     return Shape(
         vocabulary=config.vocab,
         width=config.hidden,
-        layers=config.layers,
-        heads=config.heads,
-        kv_heads=config.kv_heads,
-        head_dim=config.head_dim,
-        feed_forward=config.intermediate,
+        layers=len(config.layers),
+        heads=attention.heads,
+        kv_heads=attention.kv_heads,
+        head_dim=attention.head_dim,
+        feed_forward=mlp.intermediate,
         context=config.context,
     )
 

@@ -24,7 +24,7 @@ from model_runtime.checkpoint.hub.names import CachedModel, cached_models
 from model_runtime.decoder.gpu.device import BF16
 from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
-from model_runtime.kv.arena import FP32
+from model_runtime.kv.layout import FP32
 from model_runtime.loading.checkpoint_reader import read_architecture
 from model_runtime.loading.formats import choose_method, supported_formats
 from model_runtime.loading.key_costs import KeyCosts, duration, key_costs

@@ -5,7 +5,7 @@ Everything here runs on the engine thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
 from time import perf_counter
@@ -29,7 +29,10 @@ MOST_DOCUMENTS = 256  # documents whose frames are kept in memory
 
 
 class Completer:
-    """A loaded model with the frames and suggestions of the documents it completes."""
+    """A loaded model with the frames and suggestions of the documents it completes.
+
+    Of the `answerers`, the first that serves a language answers in it; the last one has no model and serves them all.
+    """
 
     def __init__(self, opened: OpenedModel, settings: Settings, client: str = "") -> None:
         """Take a model that was opened for these settings, which `close` closes.
@@ -41,12 +44,12 @@ class Completer:
         self._documents: dict[str, DocumentState] = {}  # most recently used last
         self._focused = ""
         self._ahead_ms = 0.0
-        self.languages = settings.model_languages or self._engine.describe().languages or (ANY,)
+        languages = settings.model_languages or self._engine.describe().languages or (ANY,)
         limits = settings.max_new_tokens, settings.max_lines
-        self._model_answerer = ModelAnswerer(opened, self.languages, limits, client)
+        self._model_answerer = ModelAnswerer(opened, languages, limits, client)
         tokenizer = opened.model.tokenizer
-        phrases = PhraseAnswerer(tokenizer, *limits)
-        self._answerers: Sequence[Answerer] = (self._model_answerer, phrases)  # the first one for a language answers
+        # The first one for a language answers.
+        self.answerers: list[Answerer] = [self._model_answerer, PhraseAnswerer(tokenizer, *limits)]
 
     @classmethod
     def load(cls, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
@@ -61,12 +64,16 @@ class Completer:
             self._focused = request.uri
             self._saved.focus(request.uri)
         document = self._document(request.uri)
-        request = document.in_effect(request)
-        return self.answerer(request.language).complete(document, request, cancel)
+        return self.answerer(request.language).complete(document, document.ask(request), cancel)
 
     def answerer(self, language: str) -> Answerer:
         """Return who answers in a language; on any thread."""
-        return next(each for each in self._answerers if knows(each.languages, language))
+        return next(each for each in self.answerers if knows(each.languages, language))
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages that a model knows; on any thread."""
+        return tuple(language for each in self.answerers[:-1] for language in each.languages)
 
     def notice(self, language: str) -> str | None:
         """Return a sentence for users if the model does not know a language, else None; on any thread."""

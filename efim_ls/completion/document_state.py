@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from efim_ls.completion.planning.planner import Frame, Plan, Planner
 from efim_ls.completion.suggestions.explanation import AnswerOrigin
-from efim_ls.completion.suggestions.recent import RecentSuggestions
+from efim_ls.completion.suggestions.recent import Asked, RecentSuggestions
 from efim_ls.request import Request
 from model_runtime.cancel import Cancel
 from model_runtime.counts.view import MemoryView
@@ -49,20 +48,17 @@ class DocumentState:
         """Whether there may be unsaved frames."""
         return self._planner is not None
 
-    def memory_for(self, request: Request) -> MemoryView | None:
-        """Return the view of the repository that is in effect for a request; changes nothing.
+    def ask(self, request: Request) -> Asked:
+        """Return a request as it is answered: with the view of the repository that is in effect from it on.
 
         Counts are updated between suggestions, never while one is being typed. A request without counts has none.
         """
-        if request.memory is None or request.memory == self._memory:
-            return request.memory
-        place = (request.text, request.cursor, request.others)
-        return self._memory if self.suggestions.is_typed_through(*place, self._memory) else request.memory
-
-    def in_effect(self, request: Request) -> Request:
-        """Return a request with the view of the repository that is in effect from it on."""
-        self._memory = self.memory_for(request)
-        return request if request.memory is self._memory else replace(request, memory=self._memory)
+        asked = self.suggestions.ask(request)
+        if request.memory is not None and request.memory != self._memory:
+            before = asked.counting(self._memory)
+            asked = before if before.is_typed_through else asked
+        self._memory = asked.request.memory
+        return asked
 
     def release_memory(self) -> None:
         """Drop the counts of a document that is no longer edited, to free memory.

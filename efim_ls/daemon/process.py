@@ -28,8 +28,8 @@ from efim_ls.daemon.address import KEY, Address, NoDaemon, check_peer, is_upgrad
 from efim_ls.failures import Failure, FilePlace
 from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.protocol import EfimProtocol
-from efim_ls.lsp.server import DiscreetFormatter, build_server, fetch_model, serve_messages
-from efim_ls.lsp.transport import MessageReader
+from efim_ls.lsp.server import DiscreetFormatter, build_server, fetch_model
+from efim_ls.lsp.transport import MessageReader, serve_messages
 from efim_ls.lsp.wire import ACCEPTED, END, LOG, REFUSED, STOPPED, framed
 from efim_ls.session import one_shot
 from efim_ls.session.engine_thread import EngineClient, EngineThread

@@ -22,8 +22,11 @@ from efim_ls.lsp.protocol import (
     SETTLED,
     STATS,
     STATUS,
+    changes_of,
+    document_uri,
+    language_and_text,
+    version_of,
 )
-from efim_ls.lsp.text_sync import changes_of, document_uri, language_and_text, version_of
 from efim_ls.lsp.wire import TEXT
 from efim_ls.request import Request
 from efim_ls.session.documents import OpenDocument

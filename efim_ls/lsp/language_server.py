@@ -9,13 +9,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import cast
 
+import psutil
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcParseError
 from pygls.lsp.server import LanguageServer
 
 from efim_ls.lsp.protocol import DID_CHANGE_STATUS, EfimProtocol, converter
 from efim_ls.lsp.status import StatusReporter
-from efim_ls.lsp.transport import parent_gone
 from efim_ls.session.engine_thread import EngineThread
 from efim_ls.session.loader import Fetch, Load
 from efim_ls.session.session import Session
@@ -28,6 +28,8 @@ OUT_OF_STEP = (
     "the editor sent an edit that cannot be understood, so its document gets no suggestions: save it, or close and "
     "reopen it"
 )
+
+PARENT_INTERVAL = 3.0  # seconds between looks at the editor's process, as other servers take
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +74,7 @@ class EfimServer(LanguageServer):
             self._parent = asyncio.ensure_future(self._end_after(pid))
 
     async def _end_after(self, pid: int) -> None:
-        await parent_gone(pid)
+        await _gone(pid)
         logger.error("the editor's process has ended: the server ends")
         self.end(1)
 
@@ -188,3 +190,16 @@ class EfimServer(LanguageServer):
         if message not in self._shown:
             self._shown.add(message)
             self.window_show_message(types.ShowMessageParams(kind, f"efim-ls: {message}"))
+
+
+async def _gone(pid: int) -> None:
+    """Return once the process has ended, which is looked at every few seconds; a zombie has."""
+    try:
+        parent = psutil.Process(pid)
+        while parent.is_running() and parent.status() != psutil.STATUS_ZOMBIE:
+            await asyncio.sleep(PARENT_INTERVAL)
+    except psutil.NoSuchProcess:
+        return
+    except psutil.AccessDenied:  # it is there, but not ours to look at
+        while psutil.pid_exists(pid):
+            await asyncio.sleep(PARENT_INTERVAL)

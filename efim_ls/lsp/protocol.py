@@ -1,10 +1,15 @@
-"""Messages beyond LSP, and changes to pygls' protocol: every request is answered, and no text is mirrored."""
+"""Reads messages: every request is answered, no text is mirrored, and known errors of clients are forgiven.
+
+Messages that keep texts in sync are read in any form that leaves no doubt about its meaning: an edit that is dropped
+falsifies every later one. A client may leave out the version, send null for a missing range, or a huge number for the
+end of a text.
+"""
 
 from __future__ import annotations
 
 import contextvars
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import cache, partial
 from typing import Any, cast
@@ -20,7 +25,7 @@ from pygls.exceptions import (
 )
 from pygls.protocol import LanguageServerProtocol, default_converter
 
-from efim_ls.lsp.text_sync import position_of
+from efim_ls.text.document import Change, Position
 
 # pygls' copy of a text breaks at form feeds and some line ends, and costs O(file) for every keystroke.
 NOT_MIRRORED = (
@@ -32,7 +37,7 @@ NOT_MIRRORED = (
     types.NOTEBOOK_DOCUMENT_DID_CLOSE,
 )
 HANDLED_DOLLAR = (types.CANCEL_REQUEST, types.SET_TRACE)  # a server may ignore other $/ notifications
-# An edit that is dropped falsifies every later one: `text_sync` reads these, less strictly than LSP's types would.
+# Of these the functions at the end read what is needed, less strictly than LSP's types would.
 READ_LENIENTLY = (
     types.TEXT_DOCUMENT_DID_OPEN,
     types.TEXT_DOCUMENT_DID_CHANGE,
@@ -48,6 +53,7 @@ LSP_TYPES = cast("dict[str, tuple[Any, ...]]", types.METHOD_TO_TYPES)  # pyright
 PARAMS = {method: kinds[2] for method, kinds in LSP_TYPES.items() if method not in READ_LENIENTLY} | dict.fromkeys(
     (EXPLAIN, DID_MOVE_CURSOR), types.TextDocumentPositionParams
 )
+LARGEST_NUMBER = 2**31 - 1  # of a line or a character, in LSP
 
 logger = logging.getLogger(__name__)
 
@@ -220,3 +226,73 @@ def _inline_params(made: Converter, raw: dict[str, Any], _: object) -> types.Inl
         text_document=made.structure(raw["textDocument"], types.TextDocumentIdentifier),
         position=made.structure(raw["position"], types.Position),
     )
+
+
+def document_uri(params: object) -> str | None:
+    """Return the URI of the document that a message is about, None if it names none."""
+    match params:
+        case {"textDocument": {"uri": str(uri)}}:
+            return uri
+        case _:
+            return None
+
+
+def version_of(params: object) -> int | None:
+    """Return the version of the document that a message is about, None if it has none."""
+    match params:
+        case {"textDocument": {"version": int(version)}}:
+            return version
+        case _:
+            return None
+
+
+def language_and_text(params: object) -> tuple[str, str | None]:
+    """Return the language and text of a document that is being opened, '' and None if they are no texts."""
+    match params:
+        case {"textDocument": {"languageId": str(language), "text": str(text)}}:
+            return language, text
+        case {"textDocument": {"languageId": str(language)}}:
+            return language, None
+        case {"textDocument": {"text": str(text)}}:
+            return "", text
+        case _:
+            return "", None
+
+
+def changes_of(params: Any) -> Iterator[Change | None]:
+    """Yield the changes of a document, None for one that cannot be understood."""
+    match params:
+        case {"contentChanges": [*changes]}:
+            yield from map(_change, changes)
+        case _:
+            yield None
+
+
+def position_of(raw: object) -> Position | None:
+    """Return a position with its numbers within LSP's limits, None if it is none."""
+    match raw:
+        case {"line": int() | float() as line, "character": int() | float() as character}:
+            if not (_is_whole(line) and _is_whole(character)):
+                return None
+            if line < 0:
+                return 0, 0
+            return min(int(line), LARGEST_NUMBER), min(max(int(character), 0), LARGEST_NUMBER)
+        case _:
+            return None
+
+
+def _is_whole(number: float) -> bool:
+    return not isinstance(number, bool) and (isinstance(number, int) or number.is_integer())
+
+
+def _change(raw: Any) -> Change | None:
+    match raw:
+        case {"text": str(text), "range": {"start": start, "end": end}}:
+            first, last = position_of(start), position_of(end)
+            return None if first is None or last is None else Change(text, first, last)
+        case {"range": value} if value is not None:
+            return None
+        case {"text": str(text)}:
+            return Change(text)
+        case _:
+            return None

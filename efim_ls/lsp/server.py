@@ -15,12 +15,10 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import BinaryIO, NoReturn, cast
 
-from pygls.io_ import run_async
-
 from efim_ls.lsp.handlers import COMMANDS, HANDLERS
 from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.protocol import EfimProtocol
-from efim_ls.lsp.transport import MessageReader, StdinSource, StdoutWriter
+from efim_ls.lsp.transport import serve_stdio, serve_tcp
 from efim_ls.session.engine_thread import EngineThread
 from efim_ls.session.loader import CLOSING, CompletionBackend, Fetch, Load, Progress
 from efim_ls.settings import Settings
@@ -28,8 +26,6 @@ from efim_ls.settings import Settings
 # The last is a terminal's that closes; Windows lacks it.
 ENDING = [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
 HALTING = 0.5  # seconds that the event loop may take to come to the end of a callback
-
-logger = logging.getLogger(__name__)
 
 
 def build_server(
@@ -83,7 +79,7 @@ def serve(
     for number in ENDING:
         signal.signal(number, lambda number, _: ends.put(128 + number))
     with suppress(SystemExit):
-        asyncio.run(_serve_stdio(server, wire, first) if tcp_port is None else _serve_tcp(server, tcp_port))
+        asyncio.run(serve_stdio(server, wire, first) if tcp_port is None else serve_tcp(server, tcp_port))
     code = 0 if cast(EfimProtocol, server.protocol).is_shut_down else 1
     closing.acquire()  # kept: where the process is ended otherwise, this thread waits for that
     if not server.session.close(CLOSING):
@@ -157,40 +153,3 @@ class DiscreetFormatter(logging.Formatter):
         """Return an exception's type and traceback, without its message."""
         kind, _, frames = ei
         return "".join(traceback.format_tb(frames)) + (kind.__name__ if kind else "")
-
-
-async def _serve_tcp(server: EfimServer, port: int) -> None:
-    """Serve the first client that connects from this machine; refuse all others."""
-    connected: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
-    connected = asyncio.get_running_loop().create_future()
-
-    def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.close() if connected.done() else connected.set_result((reader, writer))
-
-    try:
-        listener = await asyncio.start_server(connect, "127.0.0.1", port)
-    except OSError as error:
-        print(f"efim-ls: cannot listen on port {port}: {error.strerror}; choose another", file=sys.stderr)
-        return
-    host, port = listener.sockets[0].getsockname()
-    print(f"efim-ls: listening on {host}:{port}", file=sys.stderr)
-    reader, writer = await connected
-    listener.close()
-    server.protocol.set_writer(writer)
-    # A client that does not read its answers is not read either: asyncio would keep them all.
-    await serve_messages(server, MessageReader(reader, writer.drain))
-
-
-async def _serve_stdio(server: EfimServer, wire: BinaryIO, first: BinaryIO | None) -> None:
-    """Serve the client that started this process."""
-    server.protocol.set_writer(StdoutWriter(wire, lambda: server.end(1)))
-    if first is not None:
-        await serve_messages(server, MessageReader(StdinSource(first, server.thread_pool)))
-    await serve_messages(server, MessageReader(StdinSource(sys.stdin.buffer, server.thread_pool)))
-
-
-async def serve_messages(server: EfimServer, reader: MessageReader) -> None:
-    """Serve a client until its input ends."""
-    server.loop = asyncio.get_running_loop()
-    with suppress(asyncio.IncompleteReadError, ConnectionError):
-        await run_async(threading.Event(), reader, server.protocol, logger, server.report_server_error)

@@ -1,19 +1,20 @@
-"""The wire: headers in any readable form, answers to clients that have gone, and the editor's process."""
+"""Serves a client on stdin and stdout, or on a local port: reads headers in any readable form, writes answers."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import sys
+import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from contextlib import suppress
 from typing import BinaryIO, Protocol
 
-import psutil
+from pygls.io_ import run_async
 
+from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.wire import LONGEST_HEADER, Header, UnreadableHeader
-
-PARENT_INTERVAL = 3.0  # seconds between looks at the editor's process, as other servers take
 
 logger = logging.getLogger(__name__)
 
@@ -113,14 +114,38 @@ class StdoutWriter:
             self._lost()
 
 
-async def parent_gone(pid: int) -> None:
-    """Return once the process has ended, which is looked at every few seconds; a zombie has."""
+async def serve_tcp(server: EfimServer, port: int) -> None:
+    """Serve the first client that connects from this machine; refuse all others."""
+    connected: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
+    connected = asyncio.get_running_loop().create_future()
+
+    def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close() if connected.done() else connected.set_result((reader, writer))
+
     try:
-        parent = psutil.Process(pid)
-        while parent.is_running() and parent.status() != psutil.STATUS_ZOMBIE:
-            await asyncio.sleep(PARENT_INTERVAL)
-    except psutil.NoSuchProcess:
+        listener = await asyncio.start_server(connect, "127.0.0.1", port)
+    except OSError as error:
+        print(f"efim-ls: cannot listen on port {port}: {error.strerror}; choose another", file=sys.stderr)
         return
-    except psutil.AccessDenied:  # it is there, but not ours to look at
-        while psutil.pid_exists(pid):
-            await asyncio.sleep(PARENT_INTERVAL)
+    host, port = listener.sockets[0].getsockname()
+    print(f"efim-ls: listening on {host}:{port}", file=sys.stderr)
+    reader, writer = await connected
+    listener.close()
+    server.protocol.set_writer(writer)
+    # A client that does not read its answers is not read either: asyncio would keep them all.
+    await serve_messages(server, MessageReader(reader, writer.drain))
+
+
+async def serve_stdio(server: EfimServer, wire: BinaryIO, first: BinaryIO | None) -> None:
+    """Serve the client that started this process."""
+    server.protocol.set_writer(StdoutWriter(wire, lambda: server.end(1)))
+    if first is not None:
+        await serve_messages(server, MessageReader(StdinSource(first, server.thread_pool)))
+    await serve_messages(server, MessageReader(StdinSource(sys.stdin.buffer, server.thread_pool)))
+
+
+async def serve_messages(server: EfimServer, reader: MessageReader) -> None:
+    """Serve a client until its input ends."""
+    server.loop = asyncio.get_running_loop()
+    with suppress(asyncio.IncompleteReadError, ConnectionError):
+        await run_async(threading.Event(), reader, server.protocol, logger, server.report_server_error)

@@ -238,15 +238,14 @@ class EngineThread:
 
 
 class EngineClient:
-    """The engine thread as one client sees it: keys are the client's own. Used on the event loop only."""
+    """The engine thread as one client sees it: keys are the client's own. Used on the event loop only.
+
+    `idle_seconds` of budgeted idle work in any minute are what this client allows.
+    """
 
     def __init__(self, thread: EngineThread) -> None:
+        self.idle_seconds = 0.0
         self._thread = thread
-
-    @property
-    def idle_seconds(self) -> float:
-        """Seconds of budgeted idle work in any minute that this client allows."""
-        return self._thread.idle_budget.allowed(self)
 
     def note_typing(self) -> None:
         """Note that the user has just done something: work beside the engine thread waits for a pause."""
@@ -258,6 +257,7 @@ class EngineClient:
 
     def allow(self, seconds: float) -> None:
         """Set the seconds of budgeted idle work in any minute; zero forbids it."""
+        self.idle_seconds = max(0.0, seconds)
         self._thread.idle_budget.allow(seconds, self)
 
     def run(self, key: Hashable, job: Job[T], after: float = 0.0, turn: float = inf) -> asyncio.Future[T]:

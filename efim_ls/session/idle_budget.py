@@ -38,10 +38,6 @@ class IdleBudget:
         self.seconds = max(self._allowed.values(), default=0.0)
         self._wake()
 
-    def allowed(self, client: object) -> float:
-        """Return the seconds of work in any minute that a client allows."""
-        return self._allowed.get(client, 0.0)
-
     def watch(self, wake: Callable[[], None]) -> None:
         """Call `wake` whenever `seconds` is set, on the thread that sets it."""
         self._wake = wake

@@ -18,8 +18,7 @@ from efim_ls.session.requests import Requests
 from efim_ls.session.workspace import SessionWorkspace
 from efim_ls.settings import Settings
 from efim_ls.text.document import Change, Encoding
-from efim_ls.usage.counters import Counters
-from efim_ls.usage.history import UsageHistory
+from efim_ls.usage.counters import Counters, UsageHistory
 from efim_ls.usage.suggestions import Offers
 
 STILL_TYPING = 0.3  # seconds after a key in which another one is likely: the repository's thread waits

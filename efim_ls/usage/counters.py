@@ -1,21 +1,34 @@
-"""Counts of requests, answers, costs and what users did with suggestions."""
+"""Counts of requests, answers, costs and what users did with suggestions, on their way to the file."""
 
 from __future__ import annotations
 
-from collections import Counter, deque
+import threading
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Literal
+from datetime import date
+from queue import Empty, SimpleQueue
+from typing import NamedTuple
 
-from efim_ls.request import Answer, Reason
+from efim_ls.paths import cache_folder
+from efim_ls.request import Answer, Costs, Reason
+from efim_ls.settings import Settings
+from efim_ls.usage.history import DAMAGED, STATISTICS, Count, Key, add_counts
+from kv_store.warn_once import WarnOnce
 
-Count = Literal[
-    "requests", "recomputed", "reused", "offered", "shown", "accepted", "partially_accepted", "taken",
-    "characters_accepted", "characters_kept",
-]  # fmt: skip
+WRITE_INTERVAL = 60.0  # seconds between writes to the file, at least
 TIMED_ANSWERS = 1000  # answers that the percentiles of times cover
 
 Record = Callable[[str, Mapping[Count, int]], None]
+
+
+class _LastAnswer(NamedTuple):
+    """What is reported of the last answer: nothing that the user may have written."""
+
+    uri: str
+    costs: Costs
+    reason: Reason | None
+    confidence: float | None
 
 
 class Counters:
@@ -32,7 +45,7 @@ class Counters:
         self._record = record
         self._counts: Counter[Count] = Counter()
         self._milliseconds: deque[float] = deque(maxlen=TIMED_ANSWERS)
-        self._last: tuple[str, Answer] | None = None
+        self._last: _LastAnswer | None = None
 
     def add(self, language: str, counts: Mapping[Count, int]) -> None:
         """Add counts of a document in a language."""
@@ -47,11 +60,11 @@ class Counters:
     def count_refusal(self, uri: str, language: str, reason: Reason) -> None:
         """Count a request that was answered without the model."""
         self.count_answer(language, reason)
-        self._last = (uri, Answer("", reason=reason))
+        self._last = _LastAnswer(uri, Costs(), reason, None)
 
     def count_costs(self, uri: str, language: str, answer: Answer) -> None:
         """Add the costs of an answer from the model."""
-        self._last = (uri, answer.without_text())
+        self._last = _LastAnswer(uri, answer.costs, answer.reason, answer.confidence)
         self.add(language, {"recomputed": answer.costs.recomputed, "reused": answer.costs.reused})
         if answer.reason != "superseded":
             self._milliseconds.append(answer.costs.ms.total)
@@ -59,12 +72,11 @@ class Counters:
     @property
     def last(self) -> dict[str, object] | None:
         """A summary of the last answer, for people."""
-        if self._last is None:
+        if (last := self._last) is None:
             return None
-        uri, answer = self._last
-        costs = answer.costs
+        costs = last.costs
         spent = {"reused": costs.reused, "recomputed": costs.recomputed, "ms": costs.ms.total}
-        return {"uri": uri, "reason": answer.reason, **spent}
+        return {"uri": last.uri, "reason": last.reason, **spent}
 
     @property
     def typical_ms(self) -> float | None:
@@ -85,7 +97,7 @@ class Counters:
 
     def report(self) -> dict[str, object]:
         """Return all counts as plain values."""
-        of, (uri, answer) = self._counts, self._last or (None, None)
+        of, last = self._counts, self._last
         return {
             "requests": self.answered.total(),
             "answered": dict(self.answered),
@@ -95,11 +107,66 @@ class Counters:
             "characters_kept": of["characters_kept"],
             "tokens": {"recomputed": of["recomputed"], "reused": of["reused"]},
             "ms": {f"p{percent}": _percentile(self._milliseconds, percent) for percent in (50, 95)},
-            "last": answer and asdict(answer.costs),
-            "last_reason": answer and answer.reason,
-            "last_confidence": answer and answer.confidence,
-            "last_uri": uri,
+            "last": last and asdict(last.costs),
+            "last_reason": last and last.reason,
+            "last_confidence": last and last.confidence,
+            "last_uri": last and last.uri,
         }
+
+
+class UsageHistory:
+    """Counts that one server adds to the file. `add` takes microseconds; a short-lived thread does the writing."""
+
+    def __init__(
+        self, settings: Callable[[], Settings], report: Callable[[str], None], interval: float = WRITE_INTERVAL
+    ) -> None:
+        """Write at most once per `interval` seconds if the current settings allow it; report each failure once."""
+        self._settings, self._interval = settings, interval
+        self._warnings = WarnOnce(report)
+        # reentrant: a signal may interrupt a put
+        self._items = SimpleQueue[tuple[Key, Mapping[Count, int]]]()
+        self._writing = threading.Lock()
+        self._timer: threading.Timer | None = None
+
+    def add(self, language: str, counts: Mapping[Count, int]) -> None:
+        """Add to today's counts; may be called on any thread."""
+        self._items.put(((date.today().isoformat(), _storable(language)), counts))
+        self._start_timer()
+
+    def write(self) -> None:
+        """Write the counts to the file now; counts that cannot be written are kept for the next attempt."""
+        with self._writing:
+            # before draining: a later item is drained too or starts a new timer
+            timer, self._timer = self._timer, None
+            if timer is not None:
+                timer.cancel()
+            settings, counted = self._settings(), _drained(self._items)
+            if counted and settings.persist:
+                self._write(settings.cache_folder, counted)
+
+    def _start_timer(self) -> None:
+        if self._timer is not None:
+            return
+        self._timer = threading.Timer(self._interval, self.write)
+        self._timer.daemon = True
+        try:
+            self._timer.start()
+        except RuntimeError:  # the system has no thread left: what is counted waits for a later one
+            self._timer = None
+
+    def _write(self, folder: str, counted: Mapping[Key, Mapping[Count, int]]) -> None:
+        try:
+            if damage := add_counts(cache_folder(folder) / STATISTICS, counted):
+                self._warnings.warn(
+                    f"{STATISTICS} in the cache folder was damaged ({damage}): it was renamed to "
+                    f"{STATISTICS}{DAMAGED}, and counting starts from zero"
+                )
+        except Exception as error:  # statistics are never a reason to fail
+            for item in counted.items():
+                self._items.put(item)
+            reason = (isinstance(error, OSError) and error.strerror) or str(error)
+            remedy = "the server will retry; if the problem stays, check the folder or set cache_folder"
+            self._warnings.warn(f"the usage statistics cannot be written ({reason}): {remedy}")
 
 
 def ratio(part: int, whole: int) -> float | None:
@@ -109,3 +176,18 @@ def ratio(part: int, whole: int) -> float | None:
 
 def _percentile(values: deque[float], percent: int) -> float | None:
     return sorted(values)[(len(values) - 1) * percent // 100] if values else None
+
+
+def _drained(queue: SimpleQueue[tuple[Key, Mapping[Count, int]]]) -> dict[Key, Counter[Count]]:
+    """Take everything from a queue and return its sums."""
+    counted = defaultdict[Key, Counter[Count]](Counter)
+    try:
+        while True:
+            key, counts = queue.get_nowait()
+            counted[key].update(counts)
+    except Empty:
+        return counted
+
+
+def _storable(language: str) -> str:
+    return language.encode("utf-8", "replace").decode()  # JSON can contain half a surrogate pair

@@ -12,7 +12,9 @@ from typing import Literal
 from efim_ls.request import Request
 from efim_ls.text.document import Edit, Encoding
 from efim_ls.text.lines import line_end_in
-from efim_ls.usage.counters import Count, Counters
+from efim_ls.text.suggestion import Suggestion
+from efim_ls.usage.counters import Counters
+from efim_ls.usage.history import Count
 
 COUNTED_AFTER = 30.0  # seconds from an acceptance to the count of what is retained
 RECENT_SUGGESTIONS = 16  # per document: a new offer may be the remainder of one of these
@@ -34,34 +36,28 @@ class Outcome:
 
 
 @dataclass(eq=False)
-class Suggestion:
-    """A text with the document's line ends and its offset; `taken` of its characters were accepted."""
+class OfferedSuggestion:
+    """A suggestion as it is `inserted`, with the document's line ends; `taken` of those characters were accepted."""
 
-    place: int
-    text: str
+    suggestion: Suggestion
+    inserted: str
     outcome: Outcome
     taken: int = 0
-
-    def left(self, text: str, cursor: int) -> str:
-        """Return the remainder if its beginning stands before the cursor, else an empty string."""
-        typed = cursor - self.place
-        stands = 0 <= typed <= len(self.text) and text.startswith(self.text[:typed], self.place)
-        return self.text[typed:] if stands else ""
 
 
 @dataclass(frozen=True)
 class Acceptance:
     """The characters of a suggestion from `start` to `end`, which the user accepted."""
 
-    suggestion: Suggestion
+    offered: OfferedSuggestion
     start: int
     end: int
 
     def find(self, text: str, last: Edit | None) -> int | None:
         """Return where the suggestion begins in a text, at its place or ending with the last edit, else None."""
         ends_there = [last.end - self.end] if last else []
-        for place in (self.suggestion.place, *ends_there):
-            if place >= 0 and text.startswith(self.suggestion.text[: self.end], place):
+        for place in (self.offered.suggestion.start, *ends_there):
+            if place >= 0 and text.startswith(self.offered.inserted[: self.end], place):
                 return place
         return None
 
@@ -98,22 +94,22 @@ class RetentionTracker:
 
     def __init__(self, counters: Counters, text: str, counted_after: float = COUNTED_AFTER) -> None:
         """Start with the document's text; count retained characters `counted_after` seconds after an acceptance."""
-        self.recent: deque[Suggestion] = deque(maxlen=RECENT_SUGGESTIONS)
+        self.recent: deque[OfferedSuggestion] = deque(maxlen=RECENT_SUGGESTIONS)
         self._counters, self._text, self._counted_after = counters, text, counted_after
         self._last: Edit | None = None
         self._awaited: Acceptance | None = None
         self._accepted: list[_Accepted] = []
         self._closed = False
 
-    def accept(self, suggestion: Suggestion, start: int, end: int) -> None:
+    def accept(self, offered: OfferedSuggestion, start: int, end: int) -> None:
         """Track the characters of a suggestion from `start` to `end` that were not accepted before.
 
         Some clients report an acceptance before they insert the text: then later edits are searched for it.
         """
-        start = max(start, suggestion.taken)
+        start = max(start, offered.taken)
         if start < end and not self._closed:
-            suggestion.taken = end
-            self._awaited = Acceptance(suggestion, start, end)
+            offered.taken = end
+            self._awaited = Acceptance(offered, start, end)
             self._look()
 
     def follow(self, edit: Edit, text: str) -> None:
@@ -149,7 +145,7 @@ class RetentionTracker:
         if last is not None and last.added and last.end == end:  # the text before that was typed
             start = max(start, last.at)
         timer = asyncio.get_running_loop().call_later(self._counted_after, self._count_first)
-        outcome = awaited.suggestion.outcome
+        outcome = awaited.offered.outcome
         self._accepted.append(_Accepted(outcome, end - start, RetainedRange(start, end), timer))
 
     def _count_first(self) -> None:
@@ -166,7 +162,7 @@ class Offer:
     """A suggestion from its character `start` on, and that text as it was sent."""
 
     tracker: RetentionTracker
-    suggestion: Suggestion
+    offered: OfferedSuggestion
     start: int
     sent: str
     line_end: str
@@ -192,19 +188,19 @@ class Offers:
         What is left of a suggestion is the same suggestion, and so is a longer or shorter beginning of it.
         """
         line_end, recent = line_end_in(request.text), tracker.recent
-        inserted = [text.replace("\n", line_end) for text in texts]
-        left = [(each, each.left(request.text, request.cursor)) for each in reversed(recent)]
-        earlier = [next((each for each, rest in left if rest == text), None) for text in inserted]
-        grown = (each.outcome for text in inserted for each, rest in left if _begin_alike(rest, text))
+        left = [(each, each.suggestion.left(request.text, request.cursor)) for each in reversed(recent)]
+        earlier = [next((each for each, rest in left if rest == text), None) for text in texts]
+        grown = (each.outcome for text in texts for each, rest in left if _begin_alike(rest, text))
         if (outcome := next(grown, None)) is None:
             outcome = self._new_outcome(language)
         made = [
-            each or Suggestion(request.cursor, text, outcome) for each, text in zip(earlier, inserted, strict=True)
+            each or OfferedSuggestion(Suggestion(request.cursor, text), text.replace("\n", line_end), outcome)
+            for each, text in zip(earlier, texts, strict=True)
         ]
         recent.extend(each for each, known in zip(made, earlier, strict=True) if known is None)
         return [
-            self._add(Offer(tracker, suggestion, request.cursor - suggestion.place, text, line_end))
-            for suggestion, text in zip(made, texts, strict=True)
+            self._add(Offer(tracker, offered, request.cursor - offered.suggestion.start, text, line_end))
+            for offered, text in zip(made, texts, strict=True)
         ]
 
     def find(self, number: str) -> Offer | None:
@@ -215,7 +211,7 @@ class Offers:
         """Count a suggestion as shown; unknown ids are ignored."""
         if (offer := self.find(number)) is not None:
             self._client_reports_shown = True
-            self._count(offer.suggestion.outcome, "shown")
+            self._count(offer.offered.outcome, "shown")
 
     def accept(self, number: str, units: int | None, encoding: Encoding) -> None:
         """Count an acceptance of a suggestion's first `units`, or of all of it, and track the accepted text.
@@ -224,7 +220,7 @@ class Offers:
         """
         if (offer := self.find(number)) is None:
             return
-        outcome, tracker = offer.suggestion.outcome, offer.tracker
+        outcome, tracker = offer.offered.outcome, offer.tracker
         if outcome.events.isdisjoint(TAKEN):
             self._counters.add(outcome.language, {"taken": 1})
         self._count(outcome, "accepted" if units is None else "partially_accepted")
@@ -233,7 +229,7 @@ class Offers:
             alive = [each for each in tracker.recent if each.outcome is not outcome]
             tracker.recent.clear()
             tracker.recent.extend(alive)
-        tracker.accept(offer.suggestion, offer.start, offer.end(units, encoding))
+        tracker.accept(offer.offered, offer.start, offer.end(units, encoding))
 
     def _new_outcome(self, language: str) -> Outcome:
         outcome = Outcome(language)

@@ -57,6 +57,11 @@ class WorkspaceMemory:
         self._shared, self._room = shared, room
         self._files: Mapping[str, Memory] = {}  # by family
 
+    def has_twin(self, families: Iterable[str]) -> bool:
+        """Return whether another index of the same scope has published files of one of these families."""
+        published = {family: _published.get((self._shared, family)) for family in families}
+        return any(each is not None and each is not self._files.get(family) for family, each in published.items())
+
     def plan(self, files: Mapping[str, IndexedText], opened: Mapping[str, IndexedText], focus: str) -> Publication:
         """Return what there is room for: open documents, then the files whose folders are nearest to `focus`.
 

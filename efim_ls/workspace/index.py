@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path, PurePath
 from time import monotonic
 from typing import Literal
@@ -145,7 +146,10 @@ class WorkspaceIndex:
             last = max(page)
             yield
         self._skipped = dict(self._file.skipped())
-        gone, unpublished, least, known = list[str](), 0, FIRST_TOKENS, KnownFolders()
+        gone, unpublished, known = list[str](), 0, KnownFolders()
+        # What another window has published is taken over whole: parts would be built again, and shared with nobody.
+        has_twin = self._memory.has_twin({family_of(entry.language) for entry in entries.values()})
+        least: float = inf if has_twin else FIRST_TOKENS
         for count, path in enumerate(nearest(entries, self._focus)):
             file, entry = self._readable(path, known), entries[path]
             if file is None or self._is_private(path):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 from model_runtime.checkpoint.fields import Fields
+from model_runtime.checkpoint.layer_spec import Activation, Dense, Full, LayerSpec
 from model_runtime.checkpoint.rope_parameters import Rope, RopeKind
 from model_runtime.errors import ModelError
 from model_runtime.isolated import Mask
@@ -20,12 +21,14 @@ EMBEDDED = Path(__file__).parents[1] / "embedded"  # the model that ships in the
 EXCERPTS_KEY = "isolated_excerpts"  # of `config.json`: the mask that a model was trained with, and the room's tokens
 ROOM_UNIT = 64  # tokens of a block of attention
 LANGUAGES_KEY = "programming_languages"  # of `config.json`; transformers keeps it and does not read it
-ACTIVATIONS: dict[str, Literal["silu", "gelu_tanh"]] = {
+ACTIVATIONS: dict[str, Activation] = {
     "silu": "silu",
     "swish": "silu",
     "gelu_pytorch_tanh": "gelu_tanh",
     "gelu_new": "gelu_tanh",
 }
+
+Part = TypeVar("Part", Full, Dense)
 
 
 class UnknownArchitecture(ModelError):
@@ -38,18 +41,14 @@ class ModelConfig:
 
     Before its `context` a model that was trained with a `mask` has `room` rows for excerpts, else none.
     `norm_offset` is added to the weights of norms. `embedding_scale` multiplies embeddings, `residual_scale`
-    what a block adds, `query_scale` queries; `logits_scale` divides logits. Of a `foreign` model, which
-    transformers computes, only the fields that size arenas and prompts are set.
+    what a layer adds; `logits_scale` divides logits. Of a `foreign` model, which transformers computes, only the
+    fields that size arenas and prompts are set.
     """
 
     family: str
     vocab: int
     hidden: int
-    layers: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    intermediate: int
+    layers: tuple[LayerSpec, ...]
     norm_eps: float
     rope: Rope
     context: int
@@ -57,19 +56,17 @@ class ModelConfig:
     end_ids: tuple[int, ...]
     norm: Literal["rms", "layer"] = "rms"
     norm_offset: float = 0.0
-    activation: Literal["silu", "gelu_tanh"] = "silu"
-    gated: bool = True
-    head_norms: bool = False
-    qkv_bias: bool = False
-    out_bias: bool = False
-    mlp_bias: bool = False
     embedding_scale: float = 1.0
     residual_scale: float = 1.0
-    query_scale: float = 1.0
     logits_scale: float = 1.0
     foreign: bool = False
     room: int = 0
     mask: Mask | Literal[""] = ""
+
+    @property
+    def alike(self) -> LayerSpec:
+        """What each layer is, of a model whose layers are all alike."""
+        return self.layers[0]
 
     @property
     def positions(self) -> int:
@@ -118,7 +115,6 @@ def parse_config(raw: dict[str, Any]) -> ModelConfig:
         family=family,
         vocab=fields.size("vocab_size"),
         hidden=fields.size("hidden_size"),
-        layers=fields.size("num_hidden_layers"),
         heads=heads,
         kv_heads=_kv_heads(fields, heads),
         head_dim=fields.size("head_dim", max(1, fields.size("hidden_size") // heads)),
@@ -131,7 +127,15 @@ def parse_config(raw: dict[str, Any]) -> ModelConfig:
         query_scale=rope.attention**2,
     )
     shape |= FAMILY_FIELDS[family](fields)
+    layer = LayerSpec(_taken(Full, shape), _taken(Dense, shape))
+    shape["layers"] = (layer,) * fields.size("num_hidden_layers")
     return ModelConfig(**shape | _excerpts(fields, shape["context"]))
+
+
+def _taken(part: type[Part], shape: dict[str, Any]) -> Part:
+    """Take a part's fields out of the fields of a model whose layers are all alike."""
+    names = [field.name for field in fields(part) if field.name in shape]
+    return part(**{name: shape.pop(name) for name in names})
 
 
 def refuse_excerpts(raw: dict[str, Any], who: str) -> None:
@@ -228,7 +232,7 @@ def _kv_heads(fields: Fields, heads: int) -> int:
     return kv_heads
 
 
-def _activation(fields: Fields, default: str) -> Literal["silu", "gelu_tanh"]:
+def _activation(fields: Fields, default: str) -> Activation:
     name = fields.text("hidden_act", default)
     if name not in ACTIVATIONS:
         raise UnknownArchitecture(

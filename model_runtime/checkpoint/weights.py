@@ -15,6 +15,7 @@ from safetensors import SafetensorError, safe_open
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.hub.names import hub_origin
+from model_runtime.checkpoint.layer_spec import LayerSpec
 from model_runtime.checkpoint.weight_files import weight_files
 from model_runtime.errors import ModelError
 
@@ -114,8 +115,9 @@ def _check(stored: dict[str, StoredTensor], config: ModelConfig) -> None:
         if name not in stored:
             raise ModelError(f"the weights lack {name}, which config.json asks for: fetch the model again")
         _check_tensor(name, stored[name], shape)
-    if any(name.startswith(f"model.layers.{config.layers}.") for name in stored):
-        raise ModelError(f"the weights have more layers than config.json's {config.layers}: fetch the model again")
+    layers = len(config.layers)
+    if any(name.startswith(f"model.layers.{layers}.") for name in stored):
+        raise ModelError(f"the weights have more layers than config.json's {layers}: fetch the model again")
 
 
 def _check_tensor(name: str, tensor: StoredTensor, shape: tuple[int, ...]) -> None:
@@ -140,16 +142,17 @@ def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     _add_norm(shapes, c, "model.norm")
     if not c.tied:
         shapes["lm_head.weight"] = (c.vocab, c.hidden)
-    for i in range(c.layers):
+    for i, layer in enumerate(c.layers):
         at = f"model.layers.{i}."
         _add_norm(shapes, c, at + "input_layernorm")
         _add_norm(shapes, c, at + "post_attention_layernorm")
-        for name, out, into, biased in _products(c):
+        for name, out, into, biased in _products(layer, c.hidden):
             shapes[f"{at}{name}.weight"] = (out, into)
             if biased:
                 shapes[f"{at}{name}.bias"] = (out,)
-        if c.head_norms:
-            shapes[at + "self_attn.q_norm.weight"] = shapes[at + "self_attn.k_norm.weight"] = (c.head_dim,)
+        if layer.attention.head_norms:
+            norms = (layer.attention.head_dim,)
+            shapes[at + "self_attn.q_norm.weight"] = shapes[at + "self_attn.k_norm.weight"] = norms
     return shapes
 
 
@@ -159,15 +162,16 @@ def _add_norm(shapes: dict[str, tuple[int, ...]], config: ModelConfig, name: str
         shapes[f"{name}.bias"] = (config.hidden,)
 
 
-def _products(config: ModelConfig) -> list[tuple[str, int, int, bool]]:
+def _products(layer: LayerSpec, hidden: int) -> list[tuple[str, int, int, bool]]:
     """Return each matrix of a layer: name, outputs, inputs, and whether it has a bias."""
-    c, q, kv = config, config.heads * config.head_dim, config.kv_heads * config.head_dim
-    up, down = (("gate_proj", "up_proj"), "down_proj") if c.gated else (("c_fc",), "c_proj")
+    a, m = layer.attention, layer.mlp
+    q, kv = a.heads * a.head_dim, a.kv_heads * a.head_dim
+    up, down = (("gate_proj", "up_proj"), "down_proj") if m.gated else (("c_fc",), "c_proj")
     return [
-        ("self_attn.q_proj", q, c.hidden, c.qkv_bias),
-        ("self_attn.k_proj", kv, c.hidden, c.qkv_bias),
-        ("self_attn.v_proj", kv, c.hidden, c.qkv_bias),
-        ("self_attn.o_proj", c.hidden, q, c.out_bias),
-        *((f"mlp.{name}", c.intermediate, c.hidden, c.mlp_bias) for name in up),
-        (f"mlp.{down}", c.hidden, c.intermediate, c.mlp_bias),
+        ("self_attn.q_proj", q, hidden, a.qkv_bias),
+        ("self_attn.k_proj", kv, hidden, a.qkv_bias),
+        ("self_attn.v_proj", kv, hidden, a.qkv_bias),
+        ("self_attn.o_proj", hidden, q, a.out_bias),
+        *((f"mlp.{name}", m.intermediate, hidden, m.mlp_bias) for name in up),
+        (f"mlp.{down}", hidden, m.intermediate, m.mlp_bias),
     ]

@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional as F
 
 from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.layer_spec import Activation, Full, LayerSpec
 from model_runtime.checkpoint.rope import rotations
 from model_runtime.checkpoint.weights import Weights
 from model_runtime.decoder.any_decoder import CHUNK, Span
@@ -26,6 +27,7 @@ from model_runtime.kv.arena import Arena
 class PackedLayer(NamedTuple):
     """One block with packed weights."""
 
+    spec: LayerSpec
     norm_in: Norm[torch.Tensor]
     qkv: Linear
     head_norms: torch.Tensor | None
@@ -66,8 +68,8 @@ class Decoder:
         self._embed = as_tensor(weights["model.embed_tokens.weight"])
         self._head = linear(as_tensor(head(config, weights)), None, form)
         self._norm = norm_tensors(norm(config, weights, "model.norm"))
-        self._layers = [_packed_layer(fused(config, weights, i), form) for i in range(config.layers)]
-        self._rope = torch.as_tensor(rotations(config.rope, config.head_dim, config.positions))
+        self._layers = [_packed_layer(spec, fused(config, weights, i), form) for i, spec in enumerate(config.layers)]
+        self._rope = torch.as_tensor(rotations(config.rope, config.alike.attention.head_dim, config.positions))
 
     @property
     def rotations(self) -> npt.NDArray[np.complex64]:
@@ -81,7 +83,7 @@ class Decoder:
     @torch.inference_mode()
     def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
         """Append to several different arenas in one pass; returns the spans' logits [sum of rows, vocab]."""
-        places = _places(spans, self.config)
+        places = _places(spans, self.config.alike.attention)
         rope = _joined([self._rope[place.written, None] for place in places])
         x = self._embedded(np.concatenate([span.ids for span in spans]))
         for i, layer in enumerate(self._layers):
@@ -101,25 +103,22 @@ class Decoder:
     def _attention(
         self, layer: PackedLayer, x: torch.Tensor, rope: torch.Tensor, places: list[_SpanPlace], index: int
     ) -> torch.Tensor:
-        c, new = self.config, x.shape[0]
+        c, new = layer.spec.attention, x.shape[0]
         qkv = layer.qkv(self._normed(x, layer.norm_in)).view(new, c.heads + 2 * c.kv_heads, c.head_dim)
         turned, v = qkv[:, : c.heads + c.kv_heads], qkv[:, c.heads + c.kv_heads :]
         if layer.head_norms is not None:
-            turned = torch.rms_norm(turned, (c.head_dim,), eps=c.norm_eps) * layer.head_norms
+            turned = torch.rms_norm(turned, (c.head_dim,), eps=self.config.norm_eps) * layer.head_norms
         rotated = _rotate(turned, rope)
         q, k = rotated[:, : c.heads], rotated[:, c.heads :]
         seen = [place.attend(index, q[place.at], k[place.at], v[place.at], c.head_dim**-0.5) for place in places]
         return layer.out(_joined(seen))
 
     def _mlp(self, layer: PackedLayer, x: torch.Tensor) -> torch.Tensor:
-        up = layer.up(self._normed(x, layer.norm_mlp))
-        if not self.config.gated:
-            return layer.down(self._activated(up))
+        up, mlp = layer.up(self._normed(x, layer.norm_mlp)), layer.spec.mlp
+        if not mlp.gated:
+            return layer.down(_activated(up, mlp.activation))
         gate, up = up.chunk(2, dim=-1)
-        return layer.down(self._activated(gate).mul_(up))
-
-    def _activated(self, x: torch.Tensor) -> torch.Tensor:
-        return F.silu(x) if self.config.activation == "silu" else F.gelu(x, approximate="tanh")
+        return layer.down(_activated(gate, mlp.activation).mul_(up))
 
     def _normed(self, x: torch.Tensor, norm: Norm[torch.Tensor]) -> torch.Tensor:
         if norm.bias is not None:
@@ -127,9 +126,13 @@ class Decoder:
         return F.rms_norm(x, norm.weight.shape, norm.weight, self.config.norm_eps)
 
 
-def _places(spans: Sequence[Span], config: ModelConfig) -> list[_SpanPlace]:
+def _activated(x: torch.Tensor, activation: Activation) -> torch.Tensor:
+    return F.silu(x) if activation == "silu" else F.gelu(x, approximate="tanh")
+
+
+def _places(spans: Sequence[Span], attention: Full) -> list[_SpanPlace]:
     places: list[_SpanPlace] = []
-    row, groups = 0, config.heads // config.kv_heads
+    row, groups = 0, attention.heads // attention.kv_heads
     for span in spans:
         arena, new, tokens = span.arena, len(span.ids), span.places
         rows, begins = tokens + arena.room, arena.begins(tokens)
@@ -150,8 +153,9 @@ def _joined(parts: list[torch.Tensor]) -> torch.Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-def _packed_layer(parts: LayerWeights, form: Format) -> PackedLayer:
+def _packed_layer(spec: LayerSpec, parts: LayerWeights, form: Format) -> PackedLayer:
     return PackedLayer(
+        spec=spec,
         norm_in=norm_tensors(parts.norm_in),
         qkv=_packed(parts.qkv, form),
         head_norms=None if parts.head_norms is None else as_tensor(parts.head_norms),

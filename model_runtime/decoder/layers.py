@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.layer_spec import Full
 from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32
 
 A = TypeVar("A")  # an array, or a tensor of torch's
@@ -45,16 +46,16 @@ class LayerWeights(NamedTuple):
 
 def fused(config: ModelConfig, weights: Weights, index: int) -> LayerWeights:
     """Join the weights of one layer; rows of queries and keys are permuted (see `_paired`)."""
-    at = f"model.layers.{index}."
-    up, down = ("gate_proj up_proj", "down_proj") if config.gated else ("c_fc", "c_proj")
+    at, attention, mlp = f"model.layers.{index}.", config.layers[index].attention, config.layers[index].mlp
+    up, down = ("gate_proj up_proj", "down_proj") if mlp.gated else ("c_fc", "c_proj")
     return LayerWeights(
         norm_in=norm(config, weights, f"{at}input_layernorm"),
-        qkv=_queries_keys_values(config, weights, f"{at}self_attn."),
-        head_norms=_head_norms(config, weights, f"{at}self_attn."),
-        out=_product(weights, [f"{at}self_attn.o_proj"], config.out_bias, config.residual_scale),
+        qkv=_queries_keys_values(attention, weights, f"{at}self_attn."),
+        head_norms=_head_norms(attention, weights, f"{at}self_attn."),
+        out=_product(weights, [f"{at}self_attn.o_proj"], attention.out_bias, config.residual_scale),
         norm_mlp=norm(config, weights, f"{at}post_attention_layernorm"),
-        up=_product(weights, [f"{at}mlp.{name}" for name in up.split()], config.mlp_bias),
-        down=_product(weights, [f"{at}mlp.{down}"], config.mlp_bias, config.residual_scale),
+        up=_product(weights, [f"{at}mlp.{name}" for name in up.split()], mlp.mlp_bias),
+        down=_product(weights, [f"{at}mlp.{down}"], mlp.mlp_bias, config.residual_scale),
     )
 
 
@@ -78,29 +79,30 @@ def _product(weights: Weights, names: list[str], biased: bool, scale: float = 1.
     return Product(weight * scale, None if bias is None else bias * scale)
 
 
-def _queries_keys_values(config: ModelConfig, weights: Weights, at: str) -> Product:
-    scales = {"q": 1.0 if config.head_norms else config.query_scale, "k": 1.0, "v": 1.0}  # a norm would undo it
-    parts = [_product(weights, [f"{at}{name}_proj"], config.qkv_bias, scale) for name, scale in scales.items()]
+def _queries_keys_values(attention: Full, weights: Weights, at: str) -> Product:
+    scales = {"q": 1.0 if attention.head_norms else attention.query_scale, "k": 1.0, "v": 1.0}  # a norm would undo it
+    parts = [_product(weights, [f"{at}{name}_proj"], attention.qkv_bias, scale) for name, scale in scales.items()]
 
     def joined(q: Fp32, k: Fp32, v: Fp32) -> Fp32:
-        return np.concatenate((_paired(q, config), _paired(k, config), v))
+        return np.concatenate((_paired(q, attention), _paired(k, attention), v))
 
     biases = [part.bias for part in parts if part.bias is not None]
     return Product(joined(*(part.weight for part in parts)), joined(*biases) if biases else None)
 
 
-def _head_norms(config: ModelConfig, weights: Weights, at: str) -> Fp32 | None:
-    if not config.head_norms:
+def _head_norms(attention: Full, weights: Weights, at: str) -> Fp32 | None:
+    if not attention.head_norms:
         return None
-    q, k = (_paired(as_fp32(weights[f"{at}{name}_norm.weight"]), config) for name in "qk")
-    return np.concatenate((np.tile(q * config.query_scale, (config.heads, 1)), np.tile(k, (config.kv_heads, 1))))
+    q, k = (_paired(as_fp32(weights[f"{at}{name}_norm.weight"]), attention) for name in "qk")
+    scaled, heads, kv_heads = q * attention.query_scale, attention.heads, attention.kv_heads
+    return np.concatenate((np.tile(scaled, (heads, 1)), np.tile(k, (kv_heads, 1))))
 
 
-def _paired(rows: Fp32, config: ModelConfig) -> Fp32:
+def _paired(rows: Fp32, attention: Full) -> Fp32:
     """Put the two halves of every head side by side: dimension i next to i + head_dim / 2.
 
     Rotary embedding turns those two as one complex number, so that rotating is one product. Queries and keys are
     permuted alike, which leaves their dot products as they were; keys in arenas are in this order.
     """
-    half = config.head_dim // 2
+    half = attention.head_dim // 2
     return rows.reshape(-1, 2, half, *rows.shape[1:]).swapaxes(1, 2).reshape(rows.shape)

@@ -22,7 +22,10 @@ ROWS_AT_ONCE = 4096  # rows of a matrix that are converted at once
 
 def int8_too_wide(config: ModelConfig) -> str | None:
     """Return why int8 products cannot sum up a model's widest rows, or None if they can."""
-    widest = max(config.hidden, config.intermediate, config.heads * config.head_dim)
+    inputs = (
+        (layer.mlp.intermediate, layer.attention.heads * layer.attention.head_dim) for layer in set(config.layers)
+    )
+    widest = max(config.hidden, *(max(each) for each in inputs))
     return too_wide(widest) if widest > MOST_INT8_INPUTS else None
 
 

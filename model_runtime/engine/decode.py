@@ -14,7 +14,7 @@ from model_runtime.decoder.pass_costs import PassCosts
 from model_runtime.engine.drafts import NO_DRAFT, Drafts, advance
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Output, Rule
-from model_runtime.engine.sampler import Choice, Sampler, recall_choices
+from model_runtime.engine.sampler import Choice, Sampler, SeenCounts, recall_choices
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
 from model_runtime.logits import Logits
@@ -99,7 +99,8 @@ class DecodedAnswer:
         self._top: Sequence[TopTokens] | None = None
         self._rows_at, self._draft, self._kind = 0, NO_DRAFT, 0
         ids, history = self._row[: self.length], self._history_so_far
-        self._choices = recall_choices(arena, ids, history, context.sampler.ngram_cache, prompt.memory)
+        seen = SeenCounts.by(context.sampler.ngram_cache, prompt.memory)
+        self._choices = recall_choices(arena, ids, history, seen)
         self._expected = self._begin(ids, expected)
 
     @property

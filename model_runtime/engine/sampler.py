@@ -75,19 +75,33 @@ class Choice(NamedTuple):
         return Shares(model, 1.0 - model - memory, memory)
 
 
+class SeenCounts(NamedTuple):
+    """What is mixed into the model's chances: an n-gram cache, and counts of a version.
+
+    The counts themselves would stay in RAM with an arena.
+    """
+
+    cache: NgramCache | None = None
+    version: int | None = None
+
+    @classmethod
+    def by(cls, cache: NgramCache | None, counts: MemoryView | None) -> SeenCounts:
+        """Return what a choice sees that is made with a cache and with counts."""
+        return cls(cache, counts and counts.version)
+
+
 class Choices:
     """The tokens chosen one after another after a prompt, each with the stub that it had to spell.
 
-    A choice is a function of the tokens before it, the n-gram cache, its history and memory, and the stub. It also
-    holds for a longer stub that it spells: the best of all tokens that fit the shorter stub is the best of those that
-    fit the longer one. Only chances that were computed among the tokens of the shorter stub do not carry over. `fork`
-    are the choices after another line that was preferred to these.
+    A choice is a function of the tokens before it, the history that the n-gram cache reads, what is `seen` beside
+    them, and the stub. It also holds for a longer stub that it spells: the best of all tokens that fit the shorter
+    stub is the best of those that fit the longer one. Only chances that were computed among the tokens of the shorter
+    stub do not carry over. `fork` are the choices after another line that was preferred to these.
     """
 
-    def __init__(self, ids: Ids, history: Ids, cache: NgramCache | None, memory: MemoryView | None = None) -> None:
-        """Start without choices after the prompt `ids`; the n-gram cache reads `history` and `memory`."""
-        self._ids, self._history, self._cache = ids, history, cache
-        self._version = memory and memory.version  # not the memory itself, which would stay in RAM with an arena
+    def __init__(self, ids: Ids, history: Ids, seen: SeenCounts) -> None:
+        """Start without choices after the prompt `ids`; the n-gram cache reads `history`."""
+        self._ids, self._history, self._seen = ids, history, seen
         self._made: list[Choice] = []
         self._stubs: list[bytes] = []
         self.fork: Choices | None = None
@@ -103,10 +117,10 @@ class Choices:
         self._made.append(choice)
         self._stubs.append(stub)
 
-    def apply_to(self, ids: Ids, history: Ids, cache: NgramCache | None, memory: MemoryView | None = None) -> bool:
+    def apply_to(self, ids: Ids, history: Ids, seen: SeenCounts) -> bool:
         """Return whether the choices hold after a prompt: the same one, or one continued with what was chosen."""
         chosen = len(ids) - len(self._ids)
-        if not 0 <= chosen <= len(self._made) or (cache, memory and memory.version) != (self._cache, self._version):
+        if not 0 <= chosen <= len(self._made) or seen != self._seen:
             return False
         tokens = np.array([choice.token for choice in self._made[:chosen]], dtype=np.int32)
         return _goes_on(ids, self._ids, tokens) and _goes_on(history, self._history, tokens)
@@ -121,16 +135,14 @@ class Choices:
         return made if same else None
 
 
-def recall_choices(
-    arena: Arena, ids: Ids, history: Ids, cache: NgramCache | None, seen: MemoryView | None
-) -> Choices:
+def recall_choices(arena: Arena, ids: Ids, history: Ids, seen: SeenCounts) -> Choices:
     """Return the choices that an arena remembers after a row `ids`; without any, it remembers those to come."""
     memo = arena.memo if isinstance(arena.memo, Choices) else None
     for made in (memo, memo.fork if memo else None):
-        if made and made.apply_to(ids, history, cache, seen):
+        if made and made.apply_to(ids, history, seen):
             arena.memo = made
             return made
-    arena.memo = choices = Choices(ids, history, cache, seen)
+    arena.memo = choices = Choices(ids, history, seen)
     return choices
 
 

@@ -8,14 +8,13 @@ import numpy.typing as npt
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.isolated import IsolatedExcerpts
+from model_runtime.kv.layout import KvLayout, arena_bytes
 from model_runtime.kv.rows import Quality
 from model_runtime.kv.sequence import TokenSequence
 from model_runtime.logits import Logits
 from model_runtime.mapped_memory import map_zeros
 
-FP32 = 4  # bytes
-
-KeysValues = npt.NDArray[np.float32]  # [2, layers, kv_heads, tokens, head_dim]
+KeysValues = npt.NDArray[np.float32]  # of the shape that a layout has for so many tokens
 
 
 class Arena(TokenSequence):
@@ -28,16 +27,16 @@ class Arena(TokenSequence):
     """
 
     def __init__(self, config: ModelConfig, capacity: int) -> None:
-        """Allocate [layers, kv_heads, room + capacity, head_dim] twice, fp32; a page takes memory once written.
+        """Allocate the planes of a model's layout, fp32; a page takes memory once written.
 
         Small pages: the tokens of a short document lie in each head's rows, one huge page apart. Raises MemoryError.
         """
         super().__init__(capacity, config.room)
-        shape = (2, config.layers, config.kv_heads, config.room + capacity, config.head_dim)
+        layout = KvLayout.of(config)
         memory = map_zeros(arena_bytes(config, capacity), in_huge_pages=False)
         self.k: KeysValues
         self.v: KeysValues
-        self.k, self.v = memory.view(np.float32).reshape(shape)
+        self.k, self.v = memory.view(np.float32).reshape(layout.shape(config.room + capacity))
         self.logits: Logits | None = None
         self.memo: object | None = None
 
@@ -83,8 +82,3 @@ class Arena(TokenSequence):
         """Append tokens with a copy of keys and values that were computed after the same preceding tokens."""
         self.write(self.room + self.length, computed)
         self.append(ids, quality)
-
-
-def arena_bytes(config: ModelConfig, capacity: int) -> int:
-    """Return the bytes that one arena takes."""
-    return 2 * FP32 * config.layers * config.kv_heads * config.head_dim * (config.room + capacity)

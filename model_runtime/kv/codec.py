@@ -7,18 +7,20 @@ have a scale for each channel; values have no such channels, and have a scale fo
 from __future__ import annotations
 
 from enum import IntEnum
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from model_runtime.kv.layout import FP32, KvLayout, Plane
+
 SINK_TOKENS = 4  # first tokens, to which all later ones attend (arXiv 2309.17453): they stay raw
 RECENT_TOKENS = 128  # last tokens of a sequence, which stay raw, too
 INT8_MAX = 127  # the range is symmetric about 0
-FP32 = 4  # bytes
 BF16 = 2  # bytes: the upper half of fp32
 MIN_SCALE = np.finfo(np.float32).tiny  # below it fp32 loses precision: numbers with a smaller scale become 0
-TOKEN_AXIS, CHANNEL_AXIS = 2, 3  # of [layers, kv_heads, tokens, head_dim]
+TOKEN_AXIS, CHANNEL_AXIS = 2, 3  # of a plane
 
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
@@ -34,50 +36,35 @@ class Form(IntEnum):
     BF16 = 2
 
 
-class Shape(NamedTuple):
-    """Dimensions of a block's keys, and of its values."""
+class _Quantized(NamedTuple):
+    """A plane of an int8 block; both are views of its bytes."""
 
-    layers: int
-    kv_heads: int
-    tokens: int
-    head_dim: int
-
-    @property
-    def of_block(self) -> tuple[int, int, int, int, int]:
-        """The shape of keys and values together: [2, layers, kv_heads, tokens, head_dim]."""
-        return (2, self.layers, self.kv_heads, self.tokens, self.head_dim)
-
-    @property
-    def raw_bytes(self) -> int:
-        """The size of a raw block in bytes."""
-        return 2 * FP32 * self.layers * self.kv_heads * self.tokens * self.head_dim
-
-
-class _Parts(NamedTuple):
-    """The parts of an int8 block, in the order of its bytes; all are views."""
-
-    key_scales: Floats  # [layers, kv_heads, 1, head_dim]
-    value_scales: Floats  # [layers, kv_heads, tokens, 1]
-    keys: Ints  # before rotary embedding, [layers, kv_heads, tokens, head_dim]
-    values: Ints  # the same
+    scales: Floats  # one for each channel of keys, or for each token of values
+    numbers: Ints
 
 
 class KvCodec:
-    """Encodes and decodes the keys and values of blocks, fp32 of `Shape.of_block`; stateless, safe on any thread.
+    """Encodes and decodes the keys and values of blocks of `tokens`, fp32; stateless, safe on any thread.
 
-    `rotations` [context, head_dim / 2] are what rotary embedding multiplied the keys by, whose dimensions 2j and
-    2j + 1 are one complex number; None if it did not. Scales are taken before rotation: rotating mixes the two
+    `rotations` [context, width / 2] are what rotary embedding multiplied the rotated planes by, whose numbers 2j
+    and 2j + 1 are one complex number; None if it did not. Scales are taken before rotation: rotating mixes the two
     channels of a pair, so that a large one would spoil both.
     """
 
-    def __init__(self, shape: Shape, rotations: Rotations | None, exact: Form = Form.RAW) -> None:
-        """Own the rotations; raises ValueError if they do not fit head_dim.
+    def __init__(self, layout: KvLayout, tokens: int, rotations: Rotations | None, exact: Form = Form.RAW) -> None:
+        """Own the rotations; raises ValueError if they do not fit the planes that are rotated.
 
         `exact` is the form of blocks that must come back as they were: BF16 if all numbers have that precision.
         """
-        if rotations is not None and 2 * rotations.shape[1] != shape.head_dim:
-            raise ValueError(f"rotations of {rotations.shape[1]} pairs do not fit a head_dim of {shape.head_dim}")
-        self._shape, self._rotations, self.exact = shape, rotations, exact
+        widths = {plane.width for plane in layout.planes if plane.rotated}
+        if rotations is not None and widths != {2 * rotations.shape[1]}:
+            raise ValueError(f"rotations of {rotations.shape[1]} pairs do not fit a head_dim of {min(widths)}")
+        self._layout, self._tokens, self._rotations, self.exact = layout, tokens, rotations, exact
+        self._shape, self._shapes = layout.shape(tokens), [plane.shape(tokens) for plane in layout.planes]
+        axes = zip(self._shapes, map(_axis, layout.planes), strict=True)
+        self._scale_shapes = [(*shape[:axis], 1, *shape[axis + 1 :]) for shape, axis in axes]
+        sizes = [*(FP32 * prod(shape) for shape in self._scale_shapes), *map(prod, self._shapes)]
+        self._ends = np.cumsum(sizes)
 
     def is_exact(self, form: int) -> bool:
         """Return whether a block comes back as it was."""
@@ -85,15 +72,14 @@ class KvCodec:
 
     def forms_at(self, first: int, length: int, wanted: int) -> tuple[int, int]:
         """Return the form to try for the block from token `first` of a sequence of `length`, and one for any rows."""
-        ends = first < SINK_TOKENS or first + self._shape.tokens > length - RECENT_TOKENS
+        ends = first < SINK_TOKENS or first + self._tokens > length - RECENT_TOKENS
         return (self.exact if ends else wanted, Form.RAW)
 
     def size(self, form: int) -> int:
         """Return the size of a block in bytes."""
-        if form != Form.INT8:
-            return self._shape.raw_bytes // (FP32 // BF16 if form == Form.BF16 else 1)
-        layers, kv_heads, tokens, head_dim = self._shape
-        return layers * kv_heads * (FP32 * (head_dim + tokens) + 2 * tokens * head_dim)
+        if form == Form.INT8:
+            return int(self._ends[-1])
+        return prod(self._shape) * (BF16 if form == Form.BF16 else FP32)
 
     def encode(self, rows: Floats, begin: int, form: int) -> Bytes:
         """Encode the block whose first token has the position `begin`; a raw one is a view of contiguous rows.
@@ -109,10 +95,11 @@ class KvCodec:
                 raise ValueError("keys or values have more digits than bf16")
             return np.ascontiguousarray(upper).view(np.uint8)
         data = np.empty(self.size(form), np.uint8)
-        parts = self._parts(data)
+        planes = zip(self._layout.planes, rows, self._quantized(data), strict=True)
         with np.errstate(over="ignore", invalid="ignore"):  # the scales show it
-            _quantize(self._unrotated(rows[0], begin), TOKEN_AXIS, parts.key_scales, parts.keys)
-            _quantize(rows[1], CHANNEL_AXIS, parts.value_scales, parts.values)
+            for plane, numbers, into in planes:
+                unrotated = self._unrotated(numbers, begin) if plane.rotated else numbers
+                _quantize(unrotated, _axis(plane), into.scales, into.numbers)
         return data
 
     def decode(self, data: Bytes, begin: int, form: int) -> Floats:
@@ -120,28 +107,27 @@ class KvCodec:
         if len(data) != self.size(form):
             raise ValueError(f"a block of {len(data)} bytes: {Form(form).name} takes {self.size(form)}")
         if form == Form.RAW:
-            return data.view(np.float32).reshape(self._shape.of_block)
+            return data.view(np.float32).reshape(self._shape)
         if form == Form.BF16:
-            kv = np.zeros(self._shape.of_block, np.float32)
+            kv = np.zeros(self._shape, np.float32)
             kv.reshape(-1).view("<u2")[1::2] = data.view("<u2")
             return kv
-        parts, kv = self._parts(data), np.empty(self._shape.of_block, np.float32)
-        _scale(parts.keys, parts.key_scales, kv[0])
-        _scale(parts.values, parts.value_scales, kv[1])
-        self._rotate(kv[0], begin)
+        kv = np.empty(self._shape, np.float32)
+        for plane, stored, into in zip(self._layout.planes, self._quantized(data), kv, strict=True):
+            _scale(stored.numbers, stored.scales, into)
+            if plane.rotated:
+                self._rotate(into, begin)
         return kv
 
-    def _parts(self, data: Bytes) -> _Parts:
-        layers, kv_heads, tokens, head_dim = self._shape
-        heads, keys = layers * kv_heads, layers * kv_heads * tokens * head_dim
-        ends = np.cumsum([FP32 * heads * head_dim, FP32 * heads * tokens, keys])
-        key_scales, value_scales, *numbers = np.split(data, ends)
-        ints = [part.view(np.int8).reshape(layers, kv_heads, tokens, head_dim) for part in numbers]
-        return _Parts(
-            key_scales.view(np.float32).reshape(layers, kv_heads, 1, head_dim),
-            value_scales.view(np.float32).reshape(layers, kv_heads, tokens, 1),
-            *ints,
-        )
+    def _quantized(self, data: Bytes) -> list[_Quantized]:
+        """Return the planes of an int8 block: the scales of all come first, then the numbers of all."""
+        parts, planes = np.split(data, self._ends[:-1]), len(self._shapes)
+        scales = zip(parts[:planes], self._scale_shapes, strict=True)
+        numbers = zip(parts[planes:], self._shapes, strict=True)
+        return [
+            _Quantized(scale.view(np.float32).reshape(scale_shape), number.view(np.int8).reshape(shape))
+            for (scale, scale_shape), (number, shape) in zip(scales, numbers, strict=True)
+        ]
 
     def _unrotated(self, keys: Floats, begin: int) -> Floats:
         if self._rotations is None:
@@ -154,9 +140,14 @@ class KvCodec:
             pairs *= self._turns(self._rotations, begin)
 
     def _turns(self, rotations: Rotations, begin: int) -> Rotations:
-        if not 0 <= begin <= len(rotations) - self._shape.tokens:
+        if not 0 <= begin <= len(rotations) - self._tokens:
             raise ValueError(f"a block at token {begin} is outside a context of {len(rotations)}")
-        return rotations[begin : begin + self._shape.tokens]
+        return rotations[begin : begin + self._tokens]
+
+
+def _axis(plane: Plane) -> int:
+    """Return along which axis the numbers of a plane share a scale: those of a channel of keys, a token of values."""
+    return TOKEN_AXIS if plane.rotated else CHANNEL_AXIS
 
 
 def _quantize(numbers: Floats, axis: int, scales: Floats, into: Ints) -> None:

@@ -31,7 +31,7 @@ class ExcerptSource(Protocol):
 
 
 class ComputedExcerpt(NamedTuple):
-    """Keys and values of an excerpt alone, [2, layers, kv_heads, tokens, head_dim], and how good the worst row is."""
+    """Keys and values of an excerpt alone, and how good the worst row is."""
 
     numbers: KeysValues
     quality: Quality

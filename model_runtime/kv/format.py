@@ -11,23 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.kv.layout import KvLayout
 
 KV_LAYOUT = 1  # of keys and values in an arena: fp32, keys rotated, the two halves of a head interleaved
 
 
 @dataclass(frozen=True)
 class KvFormat:
-    """fp32 [layers, kv_heads, tokens, head_dim], keys and values alike.
+    """How a model's keys and values lie in arrays of fp32.
 
-    `rotations`, complex64 [capacity, head_dim / 2], are the factors of the key at each position, or None if unknown:
+    `rotations`, complex64 [capacity, width / 2], are the factors of the key at each position, or None if unknown:
     dimensions 2j and 2j + 1 are the parts of one number. `fingerprint`, 32 bytes, differs whenever the same tokens
     may have different keys and values, or a different meaning. `bf16` says whether all numbers have that precision.
     """
 
     fingerprint: bytes
-    layers: int
-    kv_heads: int
-    head_dim: int
+    layout: KvLayout
     rotations: npt.NDArray[np.complex64] | None
     bf16: bool = False
 

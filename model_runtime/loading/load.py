@@ -35,9 +35,10 @@ from model_runtime.engine.local import EngineParts
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
 from model_runtime.errors import Fp16Overflow
 from model_runtime.isolated import Mask
-from model_runtime.kv.arena import FP32, Arena, arena_bytes
+from model_runtime.kv.arena import Arena
 from model_runtime.kv.excerpt_library import ROOMS_KEPT, ExcerptLibrary
 from model_runtime.kv.format import KvFormat, fingerprint
+from model_runtime.kv.layout import FP32, KvLayout, arena_bytes
 from model_runtime.kv.pool import Pool
 from model_runtime.loading.checkpoint_reader import Checkpoint
 from model_runtime.loading.file_hashes import start_hashing
@@ -119,8 +120,8 @@ def plan_load(checkpoint: Checkpoint, **options: Unpack[LoadOptions]) -> LoadPla
     """Decide how a model can be computed here, even before its weights are fetched; ModelError says why not."""
     config, mib = checkpoint.config, options["kv_memory_mib"]
     capacity = min(options["capacity"], config.context)
-    frame = arena_bytes(config, capacity) // FP32 * BF16 + GPU_TABLES * rotation_bytes(
-        config.head_dim, config.room + capacity
+    frame = arena_bytes(config, capacity, BF16) + GPU_TABLES * rotation_bytes(
+        config.alike.attention.head_dim, config.room + capacity
     )
     choice = choose_device(
         options.get("device", "auto"), config, max(mib, -(-frame // MIB)), gpu_format(options["weights"])
@@ -212,8 +213,7 @@ def _description(checkpoint: Checkpoint, runtime: Runtime, choice: DeviceChoice)
 
 
 def _kv_format(config: ModelConfig, runtime: Runtime, fingerprint: bytes) -> KvFormat:
-    shape = (config.layers, config.kv_heads, config.head_dim)
-    return KvFormat(fingerprint, *shape, runtime.decoder.rotations, runtime.bf16)
+    return KvFormat(fingerprint, KvLayout.of(config), runtime.decoder.rotations, runtime.bf16)
 
 
 def _excerpt_library(config: ModelConfig, runtime: Runtime) -> ExcerptLibrary | None:
@@ -332,7 +332,7 @@ def _composer(decoder: AnyDecoder, name: str, choice: DeviceChoice) -> tuple[Com
 
 def _arena_count(config: ModelConfig, capacity: int, mib: int, element: int) -> int:
     """Return how many arenas with elements of `element` bytes fit, at least the one that an answer needs."""
-    size = arena_bytes(config, capacity) // FP32 * element
+    size = arena_bytes(config, capacity, element)
     if size > mib * MIB:
         logger.info("memory_mib leaves %d MiB to arenas, but the one arena needs %d", mib, -(-size // MIB))
     return max(1, min(MOST_ARENAS, mib * MIB // size))

@@ -13,8 +13,8 @@ from model_runtime.checkpoint.weights import expected_shapes
 from model_runtime.decoder.gpu.device import GPU_RESERVE, GpuFormat, gpu_unfit, most_weight_bytes, weight_bytes
 from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
-from model_runtime.kv.arena import arena_bytes
 from model_runtime.kv.excerpt_library import ROOMS_KEPT
+from model_runtime.kv.layout import arena_bytes
 from model_runtime.loading.formats import supported_formats, torch_missing
 from model_runtime.loading.known_models import largest_within
 from model_runtime.machine import available_memory, cuda_missing, free_gpu_memory, roomiest_gpu
@@ -54,13 +54,18 @@ def model_size(config: ModelConfig, folder: Path | None = None) -> ModelSize:
 
         return ModelSize(*hf_size(folder))
     sizes = [prod(shape) for shape in expected_shapes(config).values()]
-    return ModelSize(sum(sizes), max(*sizes, 2 * config.hidden * config.intermediate))
+    joined = max(2 * config.hidden * layer.mlp.intermediate for layer in set(config.layers))
+    return ModelSize(sum(sizes), max(*sizes, joined))
 
 
 def kv_bytes(config: ModelConfig, capacity: int, arenas: int) -> int:
     """Return the bytes of arenas of `capacity` tokens on a CPU, of the rotations that they share, and of excerpts."""
     excerpts = (ROOMS_KEPT + 1) * arena_bytes(config, 0)
-    return arenas * arena_bytes(config, capacity) + excerpts + rotation_bytes(config.head_dim, config.room + capacity)
+    return (
+        arenas * arena_bytes(config, capacity)
+        + excerpts
+        + rotation_bytes(config.alike.attention.head_dim, config.room + capacity)
+    )
 
 
 def memory_need(size: ModelSize, form: Format, kv: int) -> MemoryNeed:

@@ -70,11 +70,12 @@ def _timer(decoder: AnyDecoder, config: ModelConfig) -> Callable[[], list[float]
 
 def _sample(config: ModelConfig) -> ModelConfig:
     """Return the model's shape with fewer layers and tokens; times of the whole model are in proportion."""
-    layer = config.hidden * (config.head_dim * (2 * config.heads + 2 * config.kv_heads) + 3 * config.intermediate)
-    layers = max(1, min(config.layers, SAMPLE_PARAMETERS // layer))
+    attention, mlp = config.alike.attention, config.alike.mlp
+    width = attention.head_dim * (2 * attention.heads + 2 * attention.kv_heads) + 3 * mlp.intermediate
+    layers = max(1, SAMPLE_PARAMETERS // (config.hidden * width))
     return replace(
         config,
-        layers=layers,
+        layers=config.layers[:layers],
         vocab=min(config.vocab, SAMPLE_VOCAB),
         context=TIMED_CONTEXT + max(TIMED_ROWS),
     )

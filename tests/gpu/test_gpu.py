@@ -69,7 +69,7 @@ def slab(folder: Path) -> Slab:
 @pytest.fixture(scope="module")
 def decoder(folder: Path, slab: Slab) -> GpuDecoder:
     config = read_config(folder)
-    how = attention.choose_attention(slab, config.heads)
+    how = attention.choose_attention(slab, config.alike.attention.heads)
     return GpuDecoder(
         config, read_weights(folder, config), slab, how.attend, kernels.compiled_kernels(), graph_recorder()
     )
@@ -132,7 +132,7 @@ def test_both_operators_run_on_this_card(folder: Path) -> None:
     slab = Slab(
         read_config(folder), CAPACITY, ARENAS, torch.bfloat16, torch.device("cuda", torch.cuda.current_device())
     )
-    assert "triton_splitK" in attention.choose_attention(slab, read_config(folder).heads).backend
+    assert "triton_splitK" in attention.choose_attention(slab, read_config(folder).alike.attention.heads).backend
     assert not slab.k.any() and not slab.v.any(), "the slab is left empty"
 
 
@@ -203,7 +203,7 @@ def test_every_family_is_close_to_the_cpus(
     config, weights = read_config(folder), read_weights(folder, read_config(folder))
     weights = rounded(weights) if form == "int8" else weights
     slab = Slab(config, CAPACITY, 1, torch.bfloat16, torch.device("cuda", torch.cuda.current_device()))
-    how = attention.choose_attention(slab, config.heads)
+    how = attention.choose_attention(slab, config.alike.attention.heads)
     decoder, arena = GpuDecoder(config, weights, slab, how.attend, compiled, graph_recorder(), form), slab.arena()
     expected = Decoder(config, weights, "fp32").forward(TOKENS, Arena(config, CAPACITY), CAPACITY)
     cuts = np.cumsum([1, 2, 1, 5, 16, 40, 64, 100])
@@ -265,7 +265,7 @@ def test_a_recorded_pass_gives_what_the_same_kernels_give_unrecorded(
     folder: Path, slab: Slab, decoder: GpuDecoder, arenas: list[Arena]
 ) -> None:
     config = read_config(folder)
-    attend = attention.choose_attention(slab, config.heads).attend
+    attend = attention.choose_attention(slab, config.alike.attention.heads).attend
     plain = GpuDecoder(config, read_weights(folder, config), slab, attend, kernels.compiled_kernels(), unrecorded)
     arena = arenas[0]
     arena.truncate(0)

@@ -24,14 +24,14 @@ class EarlyLayers:
 
     def __init__(self, subject: ReuseSubject) -> None:
         """Prepare the first two layers."""
-        config = replace(subject.config, layers=CHECKED + 1)
+        config = replace(subject.config, layers=subject.config.layers[: CHECKED + 1])
         self._decoder, self._config = decoder_of(config, subject.weights), config
-        self.share = config.layers / subject.config.layers
+        self.share = len(config.layers) / len(subject.config.layers)
 
     def computed(self, composition: Composition) -> Arena:
         """Return the first layers' keys and values of the prompt, exact."""
         arena = Arena(self._config, self._config.context)
-        start, layers = composition.start, self._config.layers
+        start, layers = composition.start, len(self._config.layers)
         for mine, theirs in ((arena.k, composition.arena.k), (arena.v, composition.arena.v)):
             mine[:, :, :start] = theirs[:layers, :, :start]
         arena.append(composition.ids[:start])

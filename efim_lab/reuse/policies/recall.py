@@ -20,7 +20,7 @@ def ilre(early: Network) -> Callable[[StoredContext, float], Kept]:
 
     It reads the window; the other layers never see the tokens that are not recalled.
     """
-    middle = early.config.layers - 1
+    middle = len(early.config.layers) - 1
 
     def policy(context: StoredContext, share: float) -> Kept:
         _, traces = early.run(context.window, context.past[: middle + 1])
@@ -46,5 +46,5 @@ def fastkv(network: Network, prompt: Ids, said: Ids, share: float) -> torch.Tens
         return torch.nonzero(kept)[:, 0]
 
     row = np.concatenate((prompt, said[:-1]))
-    hidden, _ = network.run(row, narrowed=Narrowing(network.config.layers // 2 - 1, choose))
+    hidden, _ = network.run(row, narrowed=Narrowing(len(network.config.layers) // 2 - 1, choose))
     return network.logits(hidden[-len(said) :])

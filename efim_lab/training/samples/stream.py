@@ -132,9 +132,9 @@ def _end_with_parent() -> None:
 
 @functools.lru_cache(maxsize=1)
 def _one_pass(path: Path, seed: str, length: int) -> list[ShardWindow]:
-    rng = random.Random(seed)
+    rng, packages = random.Random(seed), _packages(path)
     found = [
-        ShardWindow(text, is_end, _others(path, document))
+        ShardWindow(text, is_end, _others(packages, document))
         for document in _documents(path)
         for text, is_end in windows(document.text, length, rng)
     ]
@@ -147,8 +147,8 @@ def _documents(path: Path) -> list[CodeDocument]:
     return documents.read_documents(path)
 
 
-def _others(path: Path, document: CodeDocument) -> PackageMates | None:
-    package = _packages(path).get(package_of(document))
+def _others(packages: dict[str, PackageFiles], document: CodeDocument) -> PackageMates | None:
+    package = packages.get(package_of(document))
     return PackageMates(package, document) if package else None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from typing import Protocol
 
 from efim_ls.completion.document_state import DocumentState
+from efim_ls.completion.suggestions.recent import Asked
 from efim_ls.request import Answer, Request
 from model_runtime.cancel import Cancel
 
@@ -23,7 +24,7 @@ class Answerer(Protocol):
         """The languages that it answers in; on any thread."""
         ...
 
-    def complete(self, document: DocumentState, request: Request, cancel: Cancel) -> Answer:
+    def complete(self, document: DocumentState, asked: Asked, cancel: Cancel) -> Answer:
         """Answer a request; once `cancel()` is true, soon return it as superseded."""
         ...
 

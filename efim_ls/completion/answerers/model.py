@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from efim_ls.completion.answerers.answerer import Preparation
 from efim_ls.completion.costs import CostMeter
 from efim_ls.completion.document_state import DocumentState
-from efim_ls.completion.filters.alternatives import distinct
-from efim_ls.completion.filters.chain import clean
+from efim_ls.completion.filters.chain import clean, distinct
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.models.open import OpenedModel
 from efim_ls.completion.planning.planner import Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget, surroundings
 from efim_ls.completion.suggestions.explanation import AnswerOrigin, explained
-from efim_ls.completion.suggestions.recent import Remainder
+from efim_ls.completion.suggestions.recent import Asked, Remainder
 from efim_ls.completion.suggestions.shown import ShownPart, shown_part
 from efim_ls.request import Answer, Reason, Request
 from efim_ls.text.lines import enclosing_line
@@ -40,25 +39,23 @@ REASONS: dict[str, Reason] = {
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A request with its document and plan, and the costs of its answer so far."""
+class Planned:
+    """What was asked in a document, the plan to answer it with, and the costs of the answer so far."""
 
     document: DocumentState
-    request: Request
+    asked: Asked  # with the plan's excerpts
     plan: Plan
     meter: CostMeter
+
+    @property
+    def request(self) -> Request:
+        """The request, with the counts that are in effect."""
+        return self.asked.request
 
     @property
     def is_divisible(self) -> bool:
         """Whether a part of a suggestion can be shown: before code, all of it must lead into that code."""
         return is_closers(self.plan.rest)
-
-    def left(self) -> Remainder | None:
-        """Return what is left of an earlier suggestion that is typed through here."""
-        request = self.request
-        return self.document.suggestions.left(
-            request.text, request.cursor, request.others, request.memory, self.plan.excerpts
-        )
 
 
 class ModelAnswerer:
@@ -82,28 +79,28 @@ class ModelAnswerer:
         """Let what a document's frames occupy be reused first."""
         self._engine.release(self._client + uri)
 
-    def complete(self, document: DocumentState, request: Request, cancel: Cancel) -> Answer:
+    def complete(self, document: DocumentState, asked: Asked, cancel: Cancel) -> Answer:
         """Answer a request; once `cancel()` is true, return it as superseded within one decode step."""
-        meter = CostMeter()
+        meter, request = CostMeter(), asked.request
         try:
             frame = document.plan(request, cancel)
             meter.lap("plan")
             meter.frame(frame)
-            asked = Asked(document, request, frame.plan, meter)
-            left = asked.left()
+            planned = Planned(document, asked.showing(frame.plan.excerpts), frame.plan, meter)
+            left = planned.asked.left
             known = left is not None and not request.explicit
             prompt = frame.prompt if known else self.with_surroundings(request, frame, cancel)
             meter.lap("tokenize")
             if reason := self._refusal(frame.plan, prompt):
                 return Answer("", meter.total(), reason)
             if left and known:
-                return self._known(asked, prompt, left)
-            made = self._engine.generate(self._job(asked, prompt, left), cancel)
+                return self._known(planned, prompt, left)
+            made = self._engine.generate(self._job(planned, prompt, left), cancel)
         except Cancelled:
             return Answer("", meter.total(), "superseded")
         meter.generation(made)
         meter.lap()
-        return self._cleaned(asked, made)
+        return self._cleaned(planned, made)
 
     def prefetch(self, document: DocumentState, request: Request, rested: bool) -> Preparation:
         """Return work that prefetches what a completion for this request will need, and one on the next line.
@@ -178,22 +175,22 @@ class ModelAnswerer:
         room = self._engine.capacity - self._max_new_tokens
         return "line too long" if len(prompt.ids) > room else None
 
-    def _known(self, asked: Asked, prompt: Prompt, left: Remainder) -> Answer:
+    def _known(self, planned: Planned, prompt: Prompt, left: Remainder) -> Answer:
         """Answer with the remainder of an earlier suggestion, which has already been computed and filtered."""
-        document, request, meter = asked.document, asked.request, asked.meter
+        document, request, meter = planned.document, planned.request, planned.meter
         document.suggestions.renew(left)
         tokens = len(self._tokens(prompt, left.text))
-        approximate = self._engine.approximate(self.frame_id(request.uri, asked.plan), prompt)
+        approximate = self._engine.approximate(self.frame_id(request.uri, planned.plan), prompt)
         meter.add(reused=prompt.tokens, approximate=approximate, new_tokens=tokens, known=tokens)
         likelihood = left.suggestion.likelihood
         document.spoken = AnswerOrigin(likelihood, left.typed, request.memory) if likelihood else None
         if likelihood is None:
             return Answer(left.text, meter.total())
-        return _shown(shown_part(likelihood, left.typed, request.least, asked.is_divisible), meter)
+        return _shown(shown_part(likelihood, left.typed, request.least, planned.is_divisible), meter)
 
-    def _job(self, asked: Asked, prompt: Prompt, left: Remainder | None) -> GenerateJob:
+    def _job(self, planned: Planned, prompt: Prompt, left: Remainder | None) -> GenerateJob:
         """Return what the engine has to generate: an answer, and others if the request wants several."""
-        request, plan = asked.request, asked.plan
+        request, plan = planned.request, planned.plan
         return GenerateJob(
             self.frame_id(request.uri, plan),
             prompt,
@@ -201,12 +198,12 @@ class ModelAnswerer:
             self._max_new_tokens,
             expected=self._tokens(prompt, left.text) if left else NO_DRAFT,
             wanted=request.count,
-            better_line=asked.is_divisible,  # another line may not reach the code that follows
+            better_line=planned.is_divisible,  # another line may not reach the code that follows
         )
 
-    def _cleaned(self, asked: Asked, made: Generation) -> Answer:
+    def _cleaned(self, planned: Planned, made: Generation) -> Answer:
         """Return what the filters leave of the model's texts, and remember it."""
-        document, request, meter = asked.document, asked.request, asked.meter
+        document, request, meter = planned.document, planned.request, planned.meter
         place = place_at(request.text, request.cursor, request.language, request.others)
         said = made.text, *made.others
         (text, emptied_by), *cleaned = [clean(each, place, self._max_lines) for each in said]
@@ -214,16 +211,14 @@ class ModelAnswerer:
         likelihood = made.likelihood.along(text)
         for each in reversed(texts):  # the best last: it wins if two begin alike
             cut = likelihood if each == text and not request.explicit else None
-            document.suggestions.add(
-                request.text, request.cursor, each, request.others, cut, request.memory, asked.plan.excerpts
-            )
+            document.suggestions.add(planned.asked, each, cut)
         meter.lap("postprocess")
         document.spoken = AnswerOrigin(likelihood, 0, request.memory)
         if not texts:
             return Answer("", meter.total(), REASONS.get(emptied_by, "no fit") if emptied_by else "empty")
         if not text:
             return Answer(texts[0], meter.total(), None, tuple(texts[1:]))
-        answer = _shown(shown_part(likelihood, 0, request.least, asked.is_divisible), meter)
+        answer = _shown(shown_part(likelihood, 0, request.least, planned.is_divisible), meter)
         return replace(answer, alternatives=tuple(texts[1:])) if answer.text else answer
 
     def _tokens(self, prompt: Prompt, left: str) -> Ids:

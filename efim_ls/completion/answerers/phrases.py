@@ -14,6 +14,7 @@ from efim_ls.completion.filters.chain import clean
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.planning.window import SURROUNDING_CHARACTERS, surroundings
 from efim_ls.completion.suggestions.explanation import suggestion
+from efim_ls.completion.suggestions.recent import Asked
 from efim_ls.languages import ANY
 from efim_ls.request import Answer, Reason, Request
 from efim_ls.text.lines import enclosing_line
@@ -41,14 +42,13 @@ class PhraseAnswerer:
         self._phrases = Phrases(tokenizer)
         self._max_new_tokens, self._max_lines, self._sure = max_new_tokens, max_lines, sure
 
-    def complete(self, document: DocumentState, request: Request, cancel: Cancel) -> Answer:
+    def complete(self, document: DocumentState, asked: Asked, cancel: Cancel) -> Answer:
         """Answer a request; once `cancel()` is true, soon return it as superseded."""
-        meter, suggestions = CostMeter(), document.suggestions
-        left = suggestions.left(request.text, request.cursor, request.others, request.memory)
+        meter, request, left = CostMeter(), asked.request, asked.left
         if reason := self.refusal(request):
             return Answer("", meter.total(), reason)
         if left and not request.explicit:
-            suggestions.renew(left)
+            document.suggestions.renew(left)
             return Answer(left.text, meter.total())
         try:
             text, confidence = self._speak(request, meter, cancel)
@@ -56,7 +56,7 @@ class PhraseAnswerer:
             return Answer("", meter.total(), "superseded")
         if len(text) < SHORTEST:
             return Answer("", meter.total(), "no phrase", confidence=confidence)
-        suggestions.add(request.text, request.cursor, text, request.others, memory=request.memory)
+        document.suggestions.add(asked, text)
         return Answer(text, meter.total(), confidence=confidence)
 
     def prefetch(self, document: DocumentState, request: Request, rested: bool) -> Preparation:

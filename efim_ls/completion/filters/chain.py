@@ -2,32 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 
-from efim_ls.completion.filters.copies import copies
+from efim_ls.completion.filters.copies import COPIED_LINES, copies
 from efim_ls.completion.filters.indentation import indentation
-from efim_ls.completion.filters.place import Filter, Place
-from efim_ls.completion.filters.redefinition import redefinition
+from efim_ls.completion.filters.place import Filter, Place, lines_with
+from efim_ls.completion.filters.redefinition import DEFINING_WORDS, redefinition
 from efim_ls.completion.filters.repetition import lines_below, repetition
 from efim_ls.completion.filters.rest_of_line import before_code, rest_of_line
 from efim_ls.completion.filters.syntax.errors import syntax
 from efim_ls.completion.filters.syntax.names import unknown_names
 from efim_ls.completion.filters.trimming import line_cap, notices, silencers, trailing_blanks
+from model_runtime.engine.rest_of_line import is_closers
 
-FILTERS: tuple[Filter, ...] = (
-    notices,
-    silencers,
-    rest_of_line,
-    lines_below,
-    indentation,
-    repetition,
-    redefinition,
-    copies,
-    syntax,
-    unknown_names,
-    trailing_blanks,
-)
+MOST_TIMES = 2  # that a long line may stand in an alternative
+LONG_LINE = 20  # characters without blanks: shorter lines, such as `else:`, may stand more often
+
+
+def _always(_text: str, _place: Place) -> bool:
+    return True
+
+
+def _before_something(_text: str, place: Place) -> bool:
+    return place.rest != ""
+
+
+def _begins_a_line(text: str, place: Place) -> bool:
+    return "\n" in text or not place.before.strip()
+
+
+def _has_lines_of_a_copy(text: str, _place: Place) -> bool:
+    return text.count("\n") >= COPIED_LINES - 1
+
+
+def _may_define(text: str, place: Place) -> bool:
+    line = place.before + text + place.rest
+    return any(word in line for word in DEFINING_WORDS)
+
+
+# When each filter may change a suggestion; elsewhere it is not called.
+FILTERS: Mapping[Filter, Callable[[str, Place], bool]] = {
+    notices: _always,
+    silencers: _always,
+    rest_of_line: _before_something,
+    lines_below: _always,
+    indentation: _begins_a_line,
+    repetition: _always,
+    redefinition: _may_define,
+    copies: _has_lines_of_a_copy,
+    syntax: _always,
+    unknown_names: _always,
+    trailing_blanks: _always,
+}
 
 
 def clean(text: str, place: Place, max_lines: int) -> tuple[str, str | None]:
@@ -38,16 +65,32 @@ def clean(text: str, place: Place, max_lines: int) -> tuple[str, str | None]:
     """
     if not text.strip():
         return "", None
-    text = before_code(text, place)
-    if not text.strip():
-        return "", before_code.__name__
-    steps: dict[str, Callable[[str], str]] = {each.__name__: partial(each, place=place) for each in FILTERS}
-    steps[line_cap.__name__] = partial(line_cap, max_lines=max_lines)
+    if not is_closers(place.rest):
+        text = before_code(text, place)
+        if not text.strip():
+            return "", before_code.__name__
     before = None
     while text != before:
         before = text
-        for name, step in steps.items():
-            text = step(text)
+        for each, may_change in FILTERS.items():
+            text = each(text, place) if may_change(text, place) else text
             if not text.strip():
-                return "", name
+                return "", each.__name__
+        text = line_cap(text, max_lines)
+        if not text.strip():
+            return "", line_cap.__name__
     return text, None
+
+
+def distinct(texts: Iterable[str], place: Place) -> list[str]:
+    """Return the suggestions that differ from all before them in more than blanks and repeated lines.
+
+    Empty suggestions are left out, and so are alternatives to the first one that repeat a long line over and over.
+    """
+    kept: dict[tuple[str, ...], str] = {}
+    for text in filter(None, texts):
+        lines = Counter(filter(None, ("".join(line.split()) for line in lines_with(text, place))))
+        loops = any(count > MOST_TIMES and len(line) >= LONG_LINE for line, count in lines.items())
+        if not (kept and loops):
+            kept.setdefault(tuple(lines), text)
+    return list(kept.values())

@@ -22,6 +22,7 @@ _DEFINITIONS = {
         "go": r"func\b(?:\s*(?P<receiver>\([^)]*\)))?|type\b",
     }.items()
 }
+DEFINING_WORDS = ("def", "class", "func", "type")  # each definition has one of them
 _MAY_REPEAT = frozenset({"_", "init"})  # a name that is never used, and Go's initializers
 _OVERLOADED = re.compile(r"@(?:[\w.]+\.)?(?:overload|setter|getter|deleter|register|\w*dispatch\w*)\b")
 _LONGEST_DECORATORS = 20  # lines

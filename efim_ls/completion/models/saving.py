@@ -23,7 +23,7 @@ from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts, ids_of
 from model_runtime.kv.arena import Arena
-from model_runtime.kv.codec import Form, KvCodec, Shape
+from model_runtime.kv.codec import Form, KvCodec
 from model_runtime.kv.excerpt_library import ComputedExcerpt
 from model_runtime.kv.format import KvFormat
 from model_runtime.kv.rows import Quality
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 def open_for(kv: KvFormat, settings: Settings, model: str, held_mib: int) -> OpenedStore:
     """Open the configured store with `held_mib` of memory; raises ModelError if that is not there."""
     exact = Form.BF16 if kv.bf16 else Form.RAW
-    codec = KvCodec(Shape(kv.layers, kv.kv_heads, BLOCK_TOKENS, kv.head_dim), kv.rotations, exact)
+    codec = KvCodec(kv.layout, BLOCK_TOKENS, kv.rotations, exact)
     try:
         return open_store(kv.fingerprint, codec, model, _options(settings, exact, held_mib), logger.warning)
     except MemoryError:

@@ -6,44 +6,39 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from efim_ls.completion.suggestions.seen import Seen, version_of
+from efim_ls.request import Request
+from efim_ls.text.suggestion import Suggestion
 from model_runtime.counts.view import MemoryView
 from model_runtime.engine.probability import TextProbability
-from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
+from model_runtime.prompt.excerpts import Excerpts
 
 MOST_SUGGESTIONS = 16  # per document
 NEARBY = 500  # characters on each side that, with both lengths, identify a place
 
 
 @dataclass(frozen=True)
-class PastSuggestion:
-    r"""A suggestion and its place: the lengths of the text before and after the cursor, and the nearest of it.
+class PastSuggestion(Suggestion):
+    """A suggestion with what was `seen` when it was made, and its place.
 
-    Lines of `text` end in \n, whatever ends those of the document. `likelihood` is that of the text, None if all of
-    it is shown however likely it is. `others` is the hash of the other open texts, and `version` that of the memory.
-    `excerpts` of other files stood in the prompt.
+    The place is the lengths of the text before and after the cursor, and the nearest of it. `likelihood` is that of
+    the text, None if all of it is shown however likely it is.
     """
 
-    start: int
     before: str
     remaining: int
     after: str
-    text: str
+    seen: Seen
     likelihood: TextProbability | None
-    others: int
-    version: int | None
-    excerpts: Excerpts
 
-    def typed(self, text: str, cursor: int, others: int, version: int | None) -> int | None:
-        """Return how many of its characters stand before the cursor, None if others do or anything else changed."""
+    def typed(self, text: str, cursor: int) -> int | None:
+        """Return how many of its characters stand before the cursor, None if others do or the text has changed."""
         same = (
-            (others, version) == (self.others, self.version)
-            and len(text) - cursor == self.remaining
-            and 0 <= cursor - self.start <= 2 * len(self.text)
+            len(text) - cursor == self.remaining
             and text.startswith(self.after, cursor)
             and text.startswith(self.before, self.start - len(self.before))
         )
-        typed = text[self.start : cursor].replace("\r\n", "\n").replace("\r", "\n") if same else ""
-        return len(typed) if same and self.text.startswith(typed) else None
+        return super().typed(text, cursor) if same else None
 
 
 @dataclass(frozen=True)
@@ -59,6 +54,38 @@ class Remainder:
         return self.suggestion.text[self.typed :]
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A request, what it sees, and what is left at its cursor of earlier suggestions, whatever those saw.
+
+    `remainders` are the latest suggestion's first. Made once a request.
+    """
+
+    request: Request
+    seen: Seen
+    remainders: tuple[Remainder, ...]
+
+    @property
+    def left(self) -> Remainder | None:
+        """What is left of the latest suggestion that saw the same."""
+        return next((each for each in self.remainders if each.suggestion.seen == self.seen), None)
+
+    def showing(self, excerpts: Excerpts) -> Asked:
+        """Return the same request with the excerpts that its prompt shows."""
+        return replace(self, seen=self.seen._replace(excerpts=excerpts))
+
+    def counting(self, counts: MemoryView | None) -> Asked:
+        """Return the same request with another view of the repository."""
+        seen = self.seen._replace(counts=version_of(counts))
+        return replace(self, request=replace(self.request, memory=counts), seen=seen)
+
+    @property
+    def is_typed_through(self) -> bool:
+        """Whether a part of a suggestion stands before the cursor that saw the same, excerpts apart."""
+        made = (each.suggestion.seen for each in self.remainders if each.typed)
+        return any(seen._replace(excerpts=self.seen.excerpts) == self.seen for seen in made)
+
+
 class RecentSuggestions:
     """The last suggestions of one document. Used on the engine thread only."""
 
@@ -66,64 +93,34 @@ class RecentSuggestions:
         """Start without suggestions."""
         self._suggestions: deque[PastSuggestion] = deque(maxlen=MOST_SUGGESTIONS)
 
-    def add(
-        self,
-        text: str,
-        cursor: int,
-        suggested: str,
-        others: tuple[str, ...] = (),
-        likelihood: TextProbability | None = None,
-        memory: MemoryView | None = None,
-        excerpts: Excerpts = NO_EXCERPTS,
-    ) -> None:
+    def ask(self, request: Request) -> Asked:
+        """Return a request with what is left of the suggestions at its cursor."""
+        return Asked(request, Seen.by(request), tuple(self._left(request.text, request.cursor)))
+
+    def add(self, asked: Asked, suggested: str, likelihood: TextProbability | None = None) -> None:
         """Remember a suggestion, with the likelihood of its text if only a likely beginning is shown."""
-        before, after = text[max(0, cursor - NEARBY) : cursor], text[cursor : cursor + NEARBY]
-        beside = hash(others), memory and memory.version
-        made = PastSuggestion(cursor, before, len(text) - cursor, after, suggested, likelihood, *beside, excerpts)
-        alike = self._left(text, cursor, others, memory, excerpts)
+        alike = (each for each in asked.remainders if each.suggestion.seen == asked.seen)
         known = next((left for left in alike if left.text == suggested), None)
-        if known is None:
-            self._suggestions.append(made)
-        else:
-            self.renew(known)
-            if likelihood is None:
-                self._suggestions[-1] = replace(known.suggestion, likelihood=None)
+        if known is None or known.suggestion not in self._suggestions:
+            self._suggestions.append(_made(asked, suggested, likelihood))
+            return
+        self.renew(known)
+        if likelihood is None:
+            self._suggestions[-1] = replace(known.suggestion, likelihood=None)
 
     def renew(self, left: Remainder) -> None:
         """Make the suggestion of which something is left the latest one."""
         self._suggestions.remove(left.suggestion)
         self._suggestions.append(left.suggestion)
 
-    def left(
-        self,
-        text: str,
-        cursor: int,
-        others: tuple[str, ...] = (),
-        memory: MemoryView | None = None,
-        excerpts: Excerpts | None = None,
-    ) -> Remainder | None:
-        """Return what is left of the latest suggestion whose beginning stands before the cursor, else None.
-
-        With `excerpts`, the suggestion must have been made with them.
-        """
-        return next(self._left(text, cursor, others, memory, excerpts), None)
-
-    def is_typed_through(self, text: str, cursor: int, others: tuple[str, ...], memory: MemoryView | None) -> bool:
-        """Return whether a part of a suggestion stands before the cursor, and the rest of it is left."""
-        return any(left.typed for left in self._left(text, cursor, others, memory, None))
-
-    def _left(
-        self,
-        text: str,
-        cursor: int,
-        others: tuple[str, ...],
-        memory: MemoryView | None,
-        excerpts: Excerpts | None,
-    ) -> Iterator[Remainder]:
-        beside = hash(others), memory and memory.version
+    def _left(self, text: str, cursor: int) -> Iterator[Remainder]:
         for made in reversed(self._suggestions):
-            if excerpts is not None and made.excerpts != excerpts:
-                continue
-            typed = made.typed(text, cursor, *beside)
+            typed = made.typed(text, cursor)
             if typed is not None and typed < len(made.text):
                 yield Remainder(made, typed)
+
+
+def _made(asked: Asked, suggested: str, likelihood: TextProbability | None) -> PastSuggestion:
+    text, cursor = asked.request.text, asked.request.cursor
+    before, after = text[max(0, cursor - NEARBY) : cursor], text[cursor : cursor + NEARBY]
+    return PastSuggestion(cursor, suggested, before, len(text) - cursor, after, asked.seen, likelihood)

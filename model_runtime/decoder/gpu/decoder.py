@@ -72,10 +72,11 @@ class GpuDecoder:
         self._embed = uploader.table(as_tensor(weights["model.embed_tokens.weight"]))
         self._head = uploader.product(self._embed if shares_head(config) else as_tensor(head(config, weights)))
         self._norm = uploader.norm(norm(config, weights, "model.norm"))
-        self._layers = [uploader.layer(config, fused(config, weights, i)) for i in range(config.layers)]
+        self._layers = [uploader.layer(config, fused(config, weights, i)) for i in range(len(config.layers))]
+        head_dim = config.alike.attention.head_dim
         self._cos, self._sin = (
             each.to(slab.k.device)
-            for each in rotation_factors(torch.as_tensor(rotations_of(config.rope, config.head_dim, slab.slot)))
+            for each in rotation_factors(torch.as_tensor(rotations_of(config.rope, head_dim, slab.slot)))
         )
         self._done = torch.cuda.Event() if slab.k.is_cuda else None
         self._listed: tuple[TopTokensTable, list[int]] | None = None  # of the last pass: its table, its spans' rows
@@ -133,17 +134,17 @@ class GpuDecoder:
 
     def _hidden(self, inputs: PassInputs) -> torch.Tensor:
         """Append rows to their arenas; returns the head's inputs [rows, hidden]."""
-        c, kernels = self.config, self._kernels
+        c, kernels, attention, mlp = self.config, self._kernels, self.config.alike.attention, self.config.alike.mlp
         turn = self._cos[inputs.positions], self._sin[inputs.positions]
         x = self._embedded(inputs.ids)
         y = kernels.apply_norm(x, self._layers[0].norm_in, c.norm_eps, self._embed.dtype)
         following = [*(layer.norm_in for layer in self._layers[1:]), self._norm]
         for layer, after, keys, values in zip(self._layers, following, self._slab.k, self._slab.v, strict=True):
-            qkv = layer.qkv(y).view(len(y), -1, c.head_dim)
+            qkv = layer.qkv(y).view(len(y), -1, attention.head_dim)
             q = kernels.rotate_and_store(qkv, layer.heads, turn, inputs.at, keys, values)
-            seen = self._attend(q, keys, values, inputs.bias, c.head_dim**-0.5)
+            seen = self._attend(q, keys, values, inputs.bias, attention.head_dim**-0.5)
             x, y = kernels.add_and_norm(x, layer.out(seen), layer.out_bias, layer.norm_mlp, c.norm_eps)
-            up = kernels.activate(layer.up(y), layer.up_bias, c.activation, c.gated)
+            up = kernels.activate(layer.up(y), layer.up_bias, mlp.activation, mlp.gated)
             x, y = kernels.add_and_norm(x, layer.down(up), layer.down_bias, after, c.norm_eps)
         return y
 

@@ -81,9 +81,10 @@ def gpu_unfit(config: ModelConfig) -> str | None:
     """Return why a model of this shape cannot be computed on any GPU, or None if it can."""
     if config.foreign:
         return f"{config.family} is computed by transformers, on the CPU only"
-    if config.head_dim % 8 or config.head_dim > 256:
-        return f"no kernel takes the model's head_dim of {config.head_dim}"
-    return None
+    if len(set(config.layers)) > 1:
+        return "the model's layers differ"
+    head_dim = config.alike.attention.head_dim
+    return f"no kernel takes the model's head_dim of {head_dim}" if head_dim % 8 or head_dim > 256 else None
 
 
 def shares_head(config: ModelConfig) -> bool:
@@ -100,7 +101,9 @@ def weight_bytes(config: ModelConfig, form: GpuFormat) -> int:
     others = sum(prod(shape) for shape in expected_shapes(c).values()) - table + table * c.tied
     if form == "bf16":
         return BF16 * (others + table * (not shares_head(c)))
-    largest = max(c.vocab, c.intermediate * (1 + c.gated), (c.heads + 2 * c.kv_heads) * c.head_dim)
+    attention = c.alike.attention
+    qkv = (attention.heads + 2 * attention.kv_heads) * attention.head_dim
+    largest = max(c.vocab, _up_outputs(c), qkv)
     return BF16 * (table + largest * c.hidden) + INT8 * others
 
 
@@ -135,11 +138,17 @@ def release_unused() -> None:
 
 def _unconvertible(config: ModelConfig) -> str | None:
     """Return the sizes if the host has too little memory to convert one matrix after the other."""
-    largest = max(config.vocab, config.intermediate * (1 + config.gated)) * config.hidden
+    largest = max(config.vocab, _up_outputs(config)) * config.hidden
     free, needed = available_memory(), CONVERTING_BYTES * largest
     if needed <= free:
         return None
     return f"converting the weights needs {_mib(needed)} MiB of memory and {_mib(free)} are free"
+
+
+def _up_outputs(config: ModelConfig) -> int:
+    """Return the outputs of the matrices in front of a feed-forward part, which are joined."""
+    mlp = config.alike.mlp
+    return mlp.intermediate * (1 + mlp.gated)
 
 
 def _mib(size: int) -> int:

@@ -69,7 +69,7 @@ class WeightUploader(NamedTuple):
 
     def _heads(self, config: ModelConfig, layer: LayerWeights) -> Heads:
         bias = self._vector(layer.qkv.bias)
-        bias = None if bias is None else bias.view(-1, config.head_dim)
+        bias = None if bias is None else bias.view(-1, config.alike.attention.head_dim)
         return Heads(bias, self._vector(layer.head_norms), config.norm_eps)
 
     def _vector(self, weight: Fp32 | None) -> torch.Tensor | None:

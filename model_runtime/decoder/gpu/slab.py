@@ -7,6 +7,7 @@ import torch
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.kv.arena import Arena, KeysValues
+from model_runtime.kv.layout import KvLayout
 from model_runtime.kv.sequence import TokenSequence
 
 SPARE_ROWS = 64  # rows behind the slots, for rows of a pass that belong to no arena
@@ -25,9 +26,11 @@ class Slab:
         """Allocate slots of `capacity` tokens."""
         self.capacity, self.room, self.slot = capacity, config.room, config.room + capacity
         arenas += config.room > 0
-        shape = (config.layers, arenas * self.slot + SPARE_ROWS, config.kv_heads, config.head_dim)
-        self.k = torch.zeros(shape, dtype=dtype, device=device)
-        self.v = torch.zeros(shape, dtype=dtype, device=device)
+        rows = arenas * self.slot + SPARE_ROWS
+        self.k, self.v = (
+            torch.zeros((len(plane.layers), rows, plane.heads, plane.width), dtype=dtype, device=device)
+            for plane in KvLayout.of(config).planes
+        )
         self._slots = iter(range(arenas))
 
     @property
@@ -85,5 +88,5 @@ class SlabArena(Arena):
 
 def most_slots(config: ModelConfig, capacity: int) -> int:
     """Return the most slots that one slab may have."""
-    rows = MOST_ELEMENTS // (config.kv_heads * config.head_dim) - SPARE_ROWS
+    rows = MOST_ELEMENTS // max(plane.heads * plane.width for plane in KvLayout.of(config).planes) - SPARE_ROWS
     return rows // (config.room + capacity) - (config.room > 0)

@@ -12,6 +12,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from model_runtime.checkpoint.config import ModelConfig, refuse_excerpts
 from model_runtime.checkpoint.fields import Fields
+from model_runtime.checkpoint.layer_spec import Dense, Full, LayerSpec
 from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.decoder.hf.pack import count_unpacked
 from model_runtime.decoder.hf.read import read_hf_config
@@ -35,15 +36,16 @@ def hf_config(folder: Path) -> ModelConfig:
         {name: getattr(found, name, None) for name in SHAPE_FIELDS}
     )  # transformers translates each family's names
     heads, hidden = fields.size("num_attention_heads"), fields.size("hidden_size")
+    attention = Full(
+        heads,
+        kv_heads=fields.size("num_key_value_heads", heads),
+        head_dim=fields.size("head_dim", max(1, hidden // heads)),
+    )
     return ModelConfig(
         family=found.model_type,
         vocab=fields.size("vocab_size"),
         hidden=hidden,
-        layers=fields.size("num_hidden_layers"),
-        heads=heads,
-        kv_heads=fields.size("num_key_value_heads", heads),
-        head_dim=fields.size("head_dim", max(1, hidden // heads)),
-        intermediate=0,
+        layers=(LayerSpec(attention, Dense(intermediate=0)),) * fields.size("num_hidden_layers"),
         norm_eps=0.0,
         rope=Rope(),
         context=min([fields.size("max_position_embeddings"), *_bounds(found)]),

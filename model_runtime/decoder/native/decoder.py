@@ -44,7 +44,10 @@ def native_missing(config: ModelConfig) -> str | None:
         return lib
     if not c.instruction_sets():
         return "this CPU has neither AVX2 with FMA and F16C nor ARM's dot products"
-    return f"heads of {config.head_dim} dimensions are no multiple of 16" if config.head_dim % 16 else None
+    if len(set(config.layers)) > 1:
+        return "the model's layers differ"
+    head_dim = config.alike.attention.head_dim
+    return f"heads of {head_dim} dimensions are no multiple of 16" if head_dim % 16 else None
 
 
 class NativeDecoder:
@@ -66,7 +69,7 @@ class NativeDecoder:
         self._memory = WeightMemory()
         self._arrays: list[npt.NDArray[Any]] = []  # memory that the compiled part points into
         self._positions = config.positions
-        self._rope = self._kept(rotations(config.rope, config.head_dim, self._positions))
+        self._rope = self._kept(rotations(config.rope, config.alike.attention.head_dim, self._positions))
         lib = c.library()
         assert not isinstance(lib, str) and form in ("fp16", "int8")
         self._library, self._model = lib, self._native_model(weights, form)
@@ -123,14 +126,14 @@ class NativeDecoder:
         )  # fmt: skip
 
     def _native_model(self, weights: Weights, form: Format) -> c.NativeModel:
-        config = self.config
-        layers = (c.NativeLayer * config.layers)(*(self._layer(weights, i, form) for i in range(config.layers)))
+        config, count = self.config, len(self.config.layers)
+        attention, mlp = config.alike.attention, config.alike.mlp
+        layers = (c.NativeLayer * count)(*(self._layer(weights, i, form) for i in range(count)))
         return c.NativeModel(
             layers, self._norm(norm(config, weights, "model.norm")), self._rope.ctypes.data,
-            self._matrix(Product(head(config, weights), None), form), config.layers, config.hidden,
-            _round_up(config.hidden, 64), config.heads, config.kv_heads, config.head_dim, config.intermediate,
-            form == "int8", config.gated,
-            config.activation == "gelu_tanh", config.norm_eps,
+            self._matrix(Product(head(config, weights), None), form), count, config.hidden,
+            _round_up(config.hidden, 64), attention.heads, attention.kv_heads, attention.head_dim, mlp.intermediate,
+            form == "int8", mlp.gated, mlp.activation == "gelu_tanh", config.norm_eps,
         )  # fmt: skip
 
     def _layer(self, weights: Weights, index: int, form: Format) -> c.NativeLayer:

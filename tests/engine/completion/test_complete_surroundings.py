@@ -10,13 +10,16 @@ from weakref import ref
 import numpy as np
 import pytest
 
+from efim_ls.completion.completer import Completer
+from efim_ls.completion.models.open import open_model
 from efim_ls.completion.planning.window import SURROUNDING_CHARACTERS
 from efim_ls.request import Request
+from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
 from model_runtime.counts.view import MemoryView
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.prompt.tokenizer import Tokenizer
-from tests.engine.completion.test_complete import PLACE, SETTINGS, Make, ask, completer_of, maker
+from tests.engine.completion.test_complete import PLACE, SETTINGS, Make, ask, maker
 from tests.engine.doubles import Watched, memory_of
 from tests.models import CODE
 
@@ -67,8 +70,9 @@ def test_of_an_endless_file_only_so_much_is_read(made: Make, tokenizer: Tokenize
 
 
 def test_without_a_local_cache_no_other_document_is_tokenized(folder: Path) -> None:
-    loaded = completer_of(folder)
-    tokenizer = loaded._model.tokenizer
+    settings = Settings(model=str(folder))
+    opened = open_model(settings, lambda *_: None)
+    loaded, tokenizer = Completer(opened, settings), opened.model.tokenizer
     loaded.complete(Request("file:///a.py", CODE, PLACE, others=("unread = 1\n",)), NEVER)
     misses = tokenizer.encode.cache_info().misses
     tokenizer.encode("unread = 1\n")

@@ -303,8 +303,9 @@ def test_typing_through_an_approximation_says_so(start: Start) -> None:
     first.close(10)
     second = start(approximations=("int8_on_disk",))
     there = ask(second)
-    second._document(A).suggestions.add(CODE, CURSOR, "xyz", ())
-    left = second.complete(Request(A, CODE, CURSOR), NEVER)
+    request, document = Request(A, CODE, CURSOR), second._document(A)
+    document.suggestions.add(document.ask(request), "xyz")
+    left = second.complete(request, NEVER)
     assert left.text == "xyz" and left.costs.approximate == there.costs.approximate > 0
     second.close(10)
 

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_ls.completion.answerers.phrases import LONGEST_LINE, SHORTEST, PhraseAnswerer
+from efim_ls.completion.answerers.answerer import Preparation
+from efim_ls.completion.answerers.phrases import LONGEST_LINE, SHORTEST, NoPhrases, PhraseAnswerer
 from efim_ls.completion.document_state import DocumentState
+from efim_ls.completion.suggestions.recent import Asked
 from efim_ls.request import Answer, Costs, Request
 from efim_ls.session.prefetch import accepted
 from efim_ls.settings import Settings
@@ -46,6 +48,11 @@ def unplanned() -> DocumentState:
     return DocumentState(lambda: pytest.fail("nothing is planned"))
 
 
+def complete(phrases: PhraseAnswerer, request: Request, cancel: Cancel = NEVER) -> Answer:
+    document = unplanned()
+    return phrases.complete(document, document.ask(request), cancel)
+
+
 @pytest.fixture(scope="module")
 def embedded() -> PhraseAnswerer:
     return speaker(Tokenizer(EMBEDDED / "tokenizer.json"))
@@ -64,7 +71,7 @@ def made(folder: Path) -> Make:
 def test_phrases_are_suggested_as_they_are_drawn(embedded: PhraseAnswerer, drawn: str) -> None:
     before, _, marked = drawn.partition("├")
     expected, _, after = marked.partition("┤")
-    answer = embedded.complete(unplanned(), asked(before + after, len(before)), NEVER)
+    answer = complete(embedded, asked(before + after, len(before)))
     assert answer.text == expected
     assert (answer.reason is None) == bool(expected)
 
@@ -72,7 +79,7 @@ def test_phrases_are_suggested_as_they_are_drawn(embedded: PhraseAnswerer, drawn
 def test_a_user_who_asks_sees_what_is_less_sure(embedded: PhraseAnswerer) -> None:
     text = 'log.info("a");\nlog.info("b");\nlog.warn("c");\nlog.'
     unasked, by_key = (
-        embedded.complete(unplanned(), asked(text, len(text), explicit=explicit, least=least), NEVER)
+        complete(embedded, asked(text, len(text), explicit=explicit, least=least), NEVER)
         for explicit, least in ((False, 0.9), (True, 0.0))
     )
     assert (unasked.text, unasked.reason) == ("", "no phrase")
@@ -82,16 +89,16 @@ def test_a_user_who_asks_sees_what_is_less_sure(embedded: PhraseAnswerer) -> Non
 def test_min_confidence_raises_the_gate(embedded: PhraseAnswerer) -> None:
     drawn = CASES["typescript: a loop that stands above is written again, as far as it is sure"]
     before = drawn.partition("├")[0]
-    sure = embedded.complete(unplanned(), asked(before, len(before)), NEVER)
+    sure = complete(embedded, asked(before, len(before)), NEVER)
     assert sure.confidence is not None and 0.5 <= sure.confidence < 1
-    higher = embedded.complete(unplanned(), asked(before, len(before), least=0.99), NEVER)
+    higher = complete(embedded, asked(before, len(before), least=0.99), NEVER)
     assert len(higher.text) < len(sure.text)
 
 
 def test_other_open_files_are_read_and_nothing_else_is(embedded: PhraseAnswerer) -> None:
     text, other = "zebra.brushedBy", "zebra.brushedByKeeper(path);\n" * 4
-    assert embedded.complete(unplanned(), asked(text, len(text)), NEVER).text == ""
-    beside = embedded.complete(unplanned(), asked(text, len(text), others=(other,)), NEVER)
+    assert complete(embedded, asked(text, len(text)), NEVER).text == ""
+    beside = complete(embedded, asked(text, len(text), others=(other,)), NEVER)
     assert beside.text.startswith("Keeper(path)")
 
 
@@ -100,7 +107,7 @@ def test_the_repository_is_read(embedded: PhraseAnswerer) -> None:
     text = "if (ready) zebra.brushedBy"
     known = memory_of(tokenizer, *[f"{text}Keeper(path, true);\n"] * 4)
     for view, finished in ((known.without(()), True), (known.without(known.paths), False), (None, False)):
-        answer = embedded.complete(unplanned(), asked(text, len(text), explicit=True, memory=view), NEVER)
+        answer = complete(embedded, asked(text, len(text), explicit=True, memory=view), NEVER)
         assert answer.text.startswith("Keeper(path") is finished
 
 
@@ -111,7 +118,7 @@ def test_a_new_view_waits_while_a_phrase_is_typed_through(embedded: PhraseAnswer
 
     def ask(typed: str, memory: MemoryView, explicit: bool = False) -> str:
         request = asked(text + typed, len(text + typed), explicit=explicit, memory=memory)
-        return embedded.complete(document, document.in_effect(request), NEVER).text
+        return embedded.complete(document, document.ask(request), NEVER).text
 
     assert ask("", old, explicit=True).startswith("Keeper(")
     assert ask("Ke", new).startswith("eper(")
@@ -121,12 +128,12 @@ def test_a_new_view_waits_while_a_phrase_is_typed_through(embedded: PhraseAnswer
 
 def test_what_is_no_code_gets_nothing(embedded: PhraseAnswerer) -> None:
     for text, reason in (("a\0b\nfoo", "binary text"), ("x" * (LONGEST_LINE + 1), "line too long")):
-        assert embedded.complete(unplanned(), asked(text, len(text)), NEVER).reason == reason
+        assert complete(embedded, asked(text, len(text)), NEVER).reason == reason
 
 
 def test_it_stops_between_two_tokens(embedded: PhraseAnswerer) -> None:
     text = LINES[0] * 3
-    answer = embedded.complete(unplanned(), asked(text, len(text)), Cancel(lambda: True))
+    answer = complete(embedded, asked(text, len(text)), Cancel(lambda: True))
     assert (answer.text, answer.reason) == ("", "superseded")
 
 
@@ -151,6 +158,34 @@ def test_the_model_is_asked_in_its_own_language_and_where_none_is_named(made: Ma
         completer.complete(replace(asked(CODE, 200), language=language), NEVER)
         assert engine.log.passes, language
         assert completer.notice(language) is None
+
+
+class Gopher(NoPhrases):
+    """Says what it is asked, in Go only."""
+
+    languages = ("go",)
+
+    def complete(self, document: DocumentState, asked: Asked, cancel: Cancel) -> Answer:
+        return Answer("func")
+
+    def prefetch(self, document: DocumentState, request: Request, rested: bool) -> Preparation:
+        return lambda cancel: False
+
+    def prefetch_opened(self, document: DocumentState, opened: Request) -> Preparation:
+        return lambda cancel: False
+
+
+def test_who_answers_in_another_language_is_one_more_of_those_who_answer(made: Make) -> None:
+    completer, engine = made()
+    completer.answerers.insert(1, Gopher(engine.tokenizer))
+    for language, is_asked in (("go", True), ("typescript", False), ("", False)):
+        request = replace(asked(CODE, 200), language=language)
+        assert (completer.complete(request, NEVER).text == "func") is is_asked
+        assert completer.prefetch(request)(NEVER) is not is_asked
+        assert completer.prefetch_opened(URI, CODE, language)(NEVER) is not is_asked
+    assert completer.notice("go") is None and "Python and Go only" in (completer.notice("typescript") or "")
+    explained = completer.explain(replace(asked(CODE, 200), language="go"))
+    assert (explained["reason"], explained["notice"]) == ("no phrase", None)
 
 
 def test_an_explanation_names_the_languages_and_the_remedy(made: Make) -> None:
@@ -207,7 +242,7 @@ def test_a_warm_answer_is_the_cold_answer(made: Make, history: list[Step], lines
             added = answer.text[:what] if name == "through" else added
             text, cursor = text[:cursor] + added + text[cursor:], cursor + len(added)
         request = asked(text, cursor, explicit=name == "key", others=(CODE,) * beside)
-        left = None if request.explicit else warm._document(URI).suggestions.left(text, cursor, request.others)
+        left = None if request.explicit else warm._document(URI).suggestions.ask(request).left
         answer, cold = warm.complete(request, NEVER), made()[0].complete(request, NEVER)
         if left:
             assert (answer.text, answer.reason) == (left.text, None), "typing through a suggestion goes on with it"

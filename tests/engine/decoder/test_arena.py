@@ -12,15 +12,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.layer_spec import Dense, Full, LayerSpec
 from model_runtime.checkpoint.rope_parameters import Rope
-from model_runtime.engine.sampler import Choices
-from model_runtime.kv.arena import FP32, Arena, arena_bytes
+from model_runtime.engine.sampler import Choices, SeenCounts
+from model_runtime.kv.arena import Arena
+from model_runtime.kv.layout import FP32, arena_bytes
 from model_runtime.kv.pool import FrameId, Pool
 from tests.engine.doubles import fetched, ids_of
 
 CAPACITY = 48
 CONFIG = ModelConfig(
-    family="llama", vocab=10, hidden=8, layers=2, heads=4, kv_heads=2, head_dim=2, intermediate=8,
+    family="llama", vocab=10, hidden=8, layers=(LayerSpec(Full(4, kv_heads=2, head_dim=2), Dense(8)),) * 2,
     norm_eps=1e-5, rope=Rope(), context=CAPACITY, tied=True, end_ids=(0,),
 )  # fmt: skip
 TEXTS = ([1] * CAPACITY, [2] * CAPACITY, [1, 2] * (CAPACITY // 2), [1] * 24 + [3] * 24)
@@ -193,7 +195,7 @@ def test_a_copy_knows_neither_what_follows_nor_what_was_chosen(length: int) -> N
     for arena in (source, target):
         compute(arena, [1, 2, 3, 4, 5])
         keep_logits(arena, max(1, length))
-        arena.memo = Choices(ids_of([1, 2]), ids_of([1, 2]), None)
+        arena.memo = Choices(ids_of([1, 2]), ids_of([1, 2]), SeenCounts())
     target.copy_prefix(source, length)
     assert (target.logits_at, target.memo) == (-1, None)
     assert source.memo is not None
@@ -202,7 +204,7 @@ def test_a_copy_knows_neither_what_follows_nor_what_was_chosen(length: int) -> N
 def test_truncating_leaves_what_was_chosen() -> None:
     arena = Arena(CONFIG, CAPACITY)
     compute(arena, [1, 2, 3])
-    arena.memo = chosen = Choices(ids_of([1, 2]), ids_of([1, 2]), None)
+    arena.memo = chosen = Choices(ids_of([1, 2]), ids_of([1, 2]), SeenCounts())
     arena.truncate(1)
     assert arena.memo is chosen
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 from transformers.utils import logging as transformers_logging
 
 from model_runtime.checkpoint.config import read_config
-from model_runtime.checkpoint.weights import read_weights
+from model_runtime.checkpoint.layer_spec import Dense
+from model_runtime.checkpoint.weights import as_fp32, expected_shapes, read_weights
 from model_runtime.decoder.any_decoder import Span
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.quantization import Format
@@ -309,3 +311,23 @@ def test_biases_that_a_llama_config_asks_for_are_computed_or_refused(tmp_path: P
     except ModelError:
         return
     assert distance(found, Model(tmp_path).reference(TOKENS)[-1]) <= CLOSE
+
+
+def test_layers_may_differ_in_their_feed_forward_part(tmp_path: Path) -> None:
+    """A layer that is narrower computes what a wide one does whose other rows are zero."""
+    folder, narrow = make(tmp_path, Tiny(layers=2, intermediate=80)), 64
+    shape = read_config(folder)
+    weights = {name: as_fp32(each).copy() for name, each in read_weights(folder, shape).items()}
+    mixed = replace(shape, layers=(shape.alike, replace(shape.alike, mlp=Dense(narrow))))
+    cut = dict(weights)
+    for name in ("gate_proj", "up_proj"):
+        at = f"model.layers.1.mlp.{name}.weight"
+        weights[at][narrow:], cut[at] = 0, weights[at][:narrow]
+    at = "model.layers.1.mlp.down_proj.weight"
+    cut[at] = np.ascontiguousarray(weights[at][:, :narrow])
+    assert {name: each.shape for name, each in cut.items()} == expected_shapes(mixed)
+    found, expected = (
+        Decoder(each, of, "fp32").forward(TOKENS[:40], Arena(each, CONTEXT), 40)
+        for each, of in ((mixed, cut), (shape, weights))
+    )
+    assert distance(found, expected) <= CLOSE

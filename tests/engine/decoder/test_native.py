@@ -23,6 +23,7 @@ from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
 from model_runtime.checkpoint.config import EMBEDDED, ModelConfig, parse_config, read_config
+from model_runtime.checkpoint.layer_spec import Dense
 from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32, read_weights
 from model_runtime.decoder.any_decoder import AnyDecoder, Span
 from model_runtime.decoder.decoder import Decoder
@@ -36,7 +37,7 @@ from model_runtime.logits import Logits
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.compiled import require_compiled
 from tests.engine.doubles import fetched
-from tests.models import VOCABULARY, Tiny, config, make
+from tests.models import VOCABULARY, Tiny, config, make, reshaped
 
 transformers_logging.disable_progress_bar()
 
@@ -134,13 +135,17 @@ def distance(found: Logits, reference: Logits) -> float:
 def stored(config: ModelConfig, weights: Weights, form: Form) -> tuple[ModelConfig, Weights]:
     """What torch computes in fp32 as `form` does: scales multiplied in, matrices rounded; rows looked up are not."""
     head = as_fp32(weights["model.embed_tokens.weight" if config.tied else "lm_head.weight"]) / config.logits_scale
-    scales = {"q_proj": config.query_scale, "o_proj": config.residual_scale, "down_proj": config.residual_scale}
+    scales = {
+        "q_proj": config.alike.attention.query_scale,
+        "o_proj": config.residual_scale,
+        "down_proj": config.residual_scale,
+    }
     found: Weights = {}
     for name, tensor in {**weights, "lm_head.weight": head}.items():
         part = name.split(".")[-2]
         scaled = as_fp32(tensor) * scales.get(part, 1.0)
         found[name] = scaled if tensor.ndim == 1 or part == "embed_tokens" else rounded(scaled, form)
-    return replace(config, tied=False, query_scale=1.0, residual_scale=1.0, logits_scale=1.0), found
+    return reshaped(config, tied=False, query_scale=1.0, residual_scale=1.0, logits_scale=1.0), found
 
 
 def rounded(weight: Fp32, form: Form) -> Fp32:
@@ -242,6 +247,12 @@ def test_every_family_is_computed(model: Model) -> None:
 @pytest.mark.parametrize("head_dim", [8, 24, 100])
 def test_heads_that_fill_no_lanes_are_told(head_dim: int) -> None:
     assert f"{head_dim} dimensions" in str(native_missing(parse_config(config(Tiny(head_dim=head_dim)))))
+
+
+def test_layers_that_differ_are_left_to_torch() -> None:
+    shape = parse_config(config(Tiny()))
+    mixed = replace(shape, layers=(shape.alike, replace(shape.alike, mlp=Dense(64))))
+    assert native_missing(mixed) == "the model's layers differ"
 
 
 def test_the_embedded_model_hardly_says_anything_else_of_real_text() -> None:

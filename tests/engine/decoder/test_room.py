@@ -56,7 +56,7 @@ def made(folder: Path, form: str, instructions: str | None = None) -> Made:
     weights = read_weights(folder, config)
     if form == "gpu":
         slab = Slab(config, WINDOW, 3, torch.float32, torch.device("cpu"))
-        attend = choose_attention(slab, config.heads).attend
+        attend = choose_attention(slab, config.alike.attention.heads).attend
         return GpuDecoder(config, weights, slab, attend, Kernels(), unrecorded), slab.arena, slab.scratch()
     if form == "torch fp32":
         decoder: AnyDecoder = Decoder(config, weights, "fp32")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from model_runtime.engine.native import library
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Output, StopRule
-from model_runtime.engine.sampler import LEAST_CHANCE, Choices, Sampler
+from model_runtime.engine.sampler import LEAST_CHANCE, Choices, Sampler, SeenCounts
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, ids_of
 from tests.unit.counted import memory_of
@@ -82,7 +82,7 @@ def test_a_choice_that_is_recalled_is_as_probable_as_one_made_anew(
     tokenizer: Tokenizer, seed: int, sharp: float, shorter: bytes, size: int, cache: NgramCache | None
 ) -> None:
     sampler, logits = Sampler(tokenizer, cache), logits_of(tokenizer, seed, sharp)
-    choices, made = Choices(ids_of([1]), HISTORY, cache), sampler.pick(logits, HISTORY, shorter)
+    choices, made = Choices(ids_of([1]), HISTORY, SeenCounts(cache)), sampler.pick(logits, HISTORY, shorter)
     choices.add(1, made, shorter)
     longer = shorter + tokenizer.token_bytes[made.token][len(shorter) :][:size]
     recalled = choices.at(1, longer, sampler.spells)

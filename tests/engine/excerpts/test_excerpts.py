@@ -200,6 +200,16 @@ def test_excerpts_that_were_interrupted_are_gone_on_with(served: Served) -> None
     assert served.generate(0, prompt).stats.recomputed < prompt.tokens
 
 
+def test_excerpts_whose_preparing_was_interrupted_are_gone_on_with(served: Served) -> None:
+    prompt, turns, engine = served.prompt(400, 300, [0, 1]), iter([False, True]), served.engine
+    assert not engine.prepare(FrameId(URI), prompt, Cancel(lambda: next(turns, True)))
+    ahead = engine.statistics().computed_ahead
+    assert 0 < ahead < prompt.isolated.tokens
+    assert engine.prepare(FrameId(URI), prompt, NEVER)
+    assert engine.statistics().computed_ahead == prompt.tokens
+    assert served.generate(0, prompt).stats.recomputed == 0
+
+
 def test_a_model_without_a_room_takes_no_excerpts(tmp_path: Path) -> None:
     checkpoint = read_checkpoint(make(tmp_path / "plain", half=True))
     model = load(checkpoint, progress=lambda *_: None, weights="fp16", **OPTIONS)  # pyright: ignore

@@ -117,7 +117,7 @@ def test_a_warm_answer_is_the_cold_answer_whatever_other_files_say(
                 session.background = False
                 warm.prefetch(request, True)(Cancel(stopped_after(asked)))
                 continue
-            in_effect = replace(request, memory=warm._document(request.uri).memory_for(request))
+            in_effect = warm._document(request.uri).ask(request).request
             cold, cold_log = bench.cold(warm, in_effect, arenas)
             engine.log = Log()
             answer = warm.complete(request, Cancel(stopped_after(asked)))

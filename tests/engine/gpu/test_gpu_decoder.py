@@ -27,7 +27,8 @@ from model_runtime.decoder.gpu.slab import MOST_ELEMENTS, SPARE_ROWS, WIDTHS, Sl
 from model_runtime.decoder.quantization import quantized
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
-from model_runtime.kv.codec import Form, KvCodec, Shape
+from model_runtime.kv.codec import Form, KvCodec
+from model_runtime.kv.layout import KvLayout
 from model_runtime.kv.rows import Quality
 from tests.models import VOCABULARY, Tiny, make
 
@@ -76,7 +77,7 @@ class Model:
         return Slab(self.config, CONTEXT, ARENAS, dtype, torch.device("cpu"))
 
     def decoder(self, slab: Slab, form: GpuFormat = "bf16") -> GpuDecoder:
-        attend = choose_attention(slab, self.config.heads).attend
+        attend = choose_attention(slab, self.config.alike.attention.heads).attend
         return GpuDecoder(self.config, self.weights, slab, attend, Kernels(), at_one_place, form)
 
     def arena(self) -> Arena:
@@ -195,7 +196,8 @@ def test_blocks_of_bf16_come_back_from_a_store_as_they_were(one: Model) -> None:
     slab, config = one.slab(torch.bfloat16), one.config
     first, second = slab.arena(), slab.arena()
     one.decoder(slab).forward(TOKENS[:70], first)
-    codec = KvCodec(Shape(config.layers, config.kv_heads, 16, config.head_dim), None, Form.BF16)
+    shape = KvLayout.of(config)
+    codec = KvCodec(shape, 16, None, Form.BF16)
     for start in (0, 16, 32, 48):
         data = codec.encode(first.copy_out(start, start + 16), start, Form.BF16)
         assert len(data) == BF16 * first.k[:, :, :16].numel() * 2, "keys and values"
@@ -259,7 +261,7 @@ def test_whole_numbers_are_multiplied_with_as_their_scales_say(
 def int8_and_fp32(model: Model, dtype: torch.dtype, longest: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Logits in either way, of weights that are whole numbers with a scale."""
     slab, whole = model.slab(dtype), rounded(model.weights)
-    attend = choose_attention(slab, model.config.heads).attend
+    attend = choose_attention(slab, model.config.alike.attention.heads).attend
     decoder = GpuDecoder(model.config, whole, slab, attend, Kernels(), at_one_place, "int8")
     expected = Decoder(model.config, whole, "fp32").forward(TOKENS, model.arena(), CONTEXT)
     return in_chunks(decoder, slab.arena(), TOKENS, longest, longest), expected
@@ -327,7 +329,7 @@ def test_a_slab_has_as_many_slots_as_it_was_asked_for_and_its_elements_can_be_co
     slab = one.slab()
     firsts = [slab.arena().first for _ in range(ARENAS)]
     assert firsts == [0, CONTEXT, 2 * CONTEXT, 3 * CONTEXT]
-    size = one.config.kv_heads * one.config.head_dim
+    size = one.config.alike.attention.kv_heads * one.config.alike.attention.head_dim
     for capacity in (1, CONTEXT, 4096):
         most = most_slots(one.config, capacity)
         assert (most * capacity + SPARE_ROWS) * size <= MOST_ELEMENTS < ((most + 1) * capacity + SPARE_ROWS) * size

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -39,7 +38,7 @@ from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, Watched
 from tests.engine.gpu.loading import load_here
 from tests.engine.prompts import A, B, after, prompt_of
-from tests.models import CODE
+from tests.models import CODE, reshaped
 from tests.sized import Sized
 
 CAPACITY, ARENAS = 400, 2
@@ -49,7 +48,7 @@ MIB = 1 << 20
 def gpu_runtime(config: ModelConfig, weights: Weights, capacity: int, arenas: int) -> Runtime:
     """What the GPU would compute with, on the CPU."""
     slab = Slab(config, capacity, arenas, torch.float32, torch.device("cpu"))
-    how = choose_attention(slab, config.heads)
+    how = choose_attention(slab, config.alike.attention.heads)
     decoder = GpuDecoder(config, weights, slab, how.attend, Kernels(), unrecorded)
     return Runtime(0, decoder, slab.arena, arenas, "fp32", "fp32 slab", "steps", "", how.backend, how.reason)
 
@@ -177,7 +176,7 @@ def test_memory_that_does_not_suffice_is_told_in_numbers(folder: Path, monkeypat
 
 def test_int8_fits_where_bf16_does_not(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, 8000)
-    large = dataclasses.replace(read_config(folder), hidden=4096, intermediate=11008, layers=32, heads=256)
+    large = reshaped(read_config(folder), hidden=4096, intermediate=11008, layers=32, heads=256)
     assert "bf16 weights 10324" in device.choose_device("auto", large, 512, device.gpu_format("auto")).reason
     assert device.choose_device("auto", large, 512, device.gpu_format("int8")).device == "cuda"
     with pytest.raises(ModelError, match=r"int8 weights 5337, keys and values 2048"):

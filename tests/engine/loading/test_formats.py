@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -27,11 +26,11 @@ from model_runtime.loading.formats import FASTEST, FORMATS, ORDER, CpuMethod, ch
 from model_runtime.loading.load import DecoderOptions, LoadedModel, load, load_on_cpu
 from model_runtime.loading.memory_fit import usable_formats
 from tests.compiled import require_compiled
-from tests.models import Tiny, config
+from tests.models import Tiny, config, reshaped
 
 ROOT = Path(__file__).parents[3]
 SHAPE = parse_config(config(Tiny()))
-WIDE = replace(SHAPE, head_dim=1, hidden=MOST_INT8_INPUTS + 1)
+WIDE = reshaped(SHAPE, head_dim=1, hidden=MOST_INT8_INPUTS + 1)
 EXACT: tuple[Format, ...] = ("fp32", "fp16")
 
 
@@ -184,7 +183,7 @@ def test_a_format_without_any_way_is_refused_with_a_remedy(
 
 def test_heads_that_it_cannot_compute_leave_the_compiled_part_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "library", lambda: SimpleNamespace(efim_supported=lambda instructions: 1))
-    way, reason = choose_method(replace(SHAPE, head_dim=24), "auto")
+    way, reason = choose_method(reshaped(SHAPE, head_dim=24), "auto")
     assert not way.compiled and "24 dimensions" in reason
 
 
@@ -223,7 +222,7 @@ def test_products_whose_sums_overflow_are_not_made_of_int8(
     monkeypatch: pytest.MonkeyPatch, inputs: int, forms: list[str], machine: Machine, field: str
 ) -> None:
     machine.pretend(monkeypatch)
-    shape = replace(SHAPE, head_dim=1, **{field: inputs})
+    shape = reshaped(SHAPE, head_dim=1, **{field: inputs})
     assert supported_formats(shape) == forms
     if "int8" not in forms:
         assert choose_method(shape, "auto")[0].form != "int8"

@@ -18,7 +18,7 @@ from model_runtime.checkpoint.rope import rotation_bytes, rotations
 from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.checkpoint.weights import expected_shapes, read_weights, release_pages
 from model_runtime.errors import ModelError
-from model_runtime.kv.arena import arena_bytes
+from model_runtime.kv.layout import arena_bytes
 from model_runtime.loading import memory_fit as fits
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import (
@@ -129,7 +129,7 @@ def test_rotations_are_as_long_as_an_arena_and_what_a_longer_table_begins_with(t
     loaded = load_within(make(tmp_path, ROOMY), 1, 300)
     found = loaded.kv.rotations
     assert found is not None and len(found) == loaded.parts.capacity == 300
-    head_dim = read_config(tmp_path).head_dim
+    head_dim = read_config(tmp_path).alike.attention.head_dim
     assert np.array_equal(found, rotations(Rope(), head_dim, 4096)[:300])
 
 

@@ -6,25 +6,44 @@ from dataclasses import replace
 
 import pytest
 
-from model_runtime.checkpoint.config import parse_config
-from model_runtime.checkpoint.weights import expected_shapes
+from model_runtime.checkpoint.config import ModelConfig, parse_config
+from model_runtime.checkpoint.weights import Weights, expected_shapes
+from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.loading import pass_times
-from model_runtime.loading.formats import usable_methods
+from model_runtime.loading.formats import CpuMethod, usable_methods
 from model_runtime.loading.memory_fit import model_size
 from model_runtime.loading.pass_times import SAMPLE_PARAMETERS, TIMED_CONTEXT, TIMED_ROWS, PassTimes, measure_passes
-from tests.models import Tiny, config
+from tests.models import Tiny, config, reshaped
 
 SHAPE = parse_config(config(Tiny()))
 
 
+class Asked(Exception):
+    """Ends a measurement once the shape of the sample is known."""
+
+
+class Asking(CpuMethod):
+    """A way that computes nothing, and tells for which shape it was asked to."""
+
+    def decoder(self, config: ModelConfig, weights: Weights, threads: int) -> AnyDecoder:
+        raise Asked(config)
+
+
+def sample_of(config: ModelConfig) -> ModelConfig:
+    """The shape whose passes are measured for a model's."""
+    with pytest.raises(Asked) as asked:
+        measure_passes(config, [Asking("fp32", compiled=True)], threads=1)
+    return asked.value.args[0]
+
+
 def test_the_sample_has_the_models_widths_and_no_more_layers_and_words_than_needed() -> None:
-    large = replace(SHAPE, hidden=896, heads=14, head_dim=64, intermediate=4864, layers=24, vocab=151_936)
-    sample = pass_times._sample(large)
-    assert replace(sample, layers=24, vocab=large.vocab, context=large.context) == large
-    assert (sample.layers, sample.vocab, sample.context) == (1, 4096, TIMED_CONTEXT + max(TIMED_ROWS))
-    tiny = pass_times._sample(SHAPE)
+    large = reshaped(SHAPE, hidden=896, heads=14, head_dim=64, intermediate=4864, layers=24, vocab=151_936)
+    sample = sample_of(large)
+    assert reshaped(sample, layers=24, vocab=large.vocab, context=large.context) == large
+    assert (len(sample.layers), sample.vocab, sample.context) == (1, 4096, TIMED_CONTEXT + max(TIMED_ROWS))
+    tiny = sample_of(SHAPE)
     assert replace(tiny, context=SHAPE.context) == SHAPE
-    many = pass_times._sample(replace(SHAPE, layers=10**6))
+    many = sample_of(reshaped(SHAPE, layers=10**6))
     shapes = {name: shape for name, shape in expected_shapes(many).items() if ".layers." in name and len(shape) == 2}
     parameters = sum(rows * columns for rows, columns in shapes.values())
     assert 0.9 * SAMPLE_PARAMETERS < parameters <= SAMPLE_PARAMETERS

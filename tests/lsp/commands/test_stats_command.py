@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from efim_ls.usage.counters import Count
-from efim_ls.usage.history import STATISTICS, add_counts
+from efim_ls.usage.history import STATISTICS, Count, add_counts
 from tests.lsp.wire import ENV, HANG, ROOT, Editor, started
 
 GOLDEN = ROOT / "tests" / "golden" / "commands"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from model_runtime.checkpoint.config import (
 from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.checkpoint.weights import expected_shapes
 from model_runtime.errors import ModelError
-from tests.models import FIELDS, Tiny, config
+from tests.models import FIELDS, Tiny, config, reshaped
 
 # As on the models' pages: fields of config.json, and the number of parameters.
 PUBLISHED: dict[str, tuple[dict[str, Any], int]] = {
@@ -106,9 +105,9 @@ def test_rope_is_stretched_as_either_spelling_says() -> None:
 def test_yarn_may_say_how_sharply_it_attends() -> None:
     raw = config(Tiny(scaling="yarn"))
     told = {**raw, "rope_scaling": {**raw["rope_scaling"], "attention_factor": 1.25}}
-    assert parse_config(told).query_scale == 1.25**2
+    assert parse_config(told).alike.attention.query_scale == 1.25**2
     scaled = {**raw, "rope_scaling": {**raw["rope_scaling"], "mscale": 0.707, "mscale_all_dim": 0.707}}
-    assert parse_config(scaled).query_scale == 1
+    assert parse_config(scaled).alike.attention.query_scale == 1
     without = {**raw, "rope_scaling": {**raw["rope_scaling"], "mscale": 0, "mscale_all_dim": 0}}
     assert parse_config(without) == parse_config(raw)
 
@@ -117,9 +116,10 @@ def test_yarn_may_say_how_sharply_it_attends() -> None:
 def test_biases_are_there_where_the_config_says_so(family: Any) -> None:
     raw = config(Tiny(family)) | {"attention_bias": True}
     biased = parse_config(raw)
-    assert biased.qkv_bias and biased.out_bias
+    attention, mlp = biased.alike.attention, biased.alike.mlp
+    assert attention.qkv_bias and attention.out_bias
     plain = parse_config(raw | {"attention_bias": False, "mlp_bias": False})
-    assert replace(plain, qkv_bias=True, out_bias=True, mlp_bias=biased.mlp_bias) == biased
+    assert reshaped(plain, qkv_bias=True, out_bias=True, mlp_bias=mlp.mlp_bias) == biased
 
 
 UNKNOWN = {

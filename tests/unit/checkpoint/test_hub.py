@@ -24,7 +24,7 @@ from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.hub import download, names
 from model_runtime.checkpoint.hub.fetch import fetch_folder
 from model_runtime.checkpoint.hub.names import REPOSITORY_NAME as NAMES
-from model_runtime.checkpoint.hub.names import cached_folder, cached_models, hub_origin, local_folder
+from model_runtime.checkpoint.hub.names import cached_folder, cached_models, hub_name, hub_origin, local_folder
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.errors import ModelError
 from model_runtime.machine import install_command

@@ -134,3 +134,9 @@ def test_cleaning_only_takes_away(text: str, place: Place, max_lines: int) -> No
 def test_filters_accept_any_text(text: str, place: Place) -> None:
     for each in FILTERS:
         assert isinstance(each(text, place), str)
+
+
+@given(suggestions, places)
+def test_a_filter_is_left_out_only_where_it_would_change_nothing(text: str, place: Place) -> None:
+    for each, may_change in FILTERS.items():
+        assert may_change(text, place) or each(text, place) == text, each.__name__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from efim_ls.completion.filters.alternatives import distinct
+from efim_ls.completion.filters.chain import distinct
 from efim_ls.completion.filters.place import Place
 
 AT_LOGGER = Place("    logger.", "", "", "")

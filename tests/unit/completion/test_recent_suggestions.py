@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.completion.suggestions.recent import MOST_SUGGESTIONS, NEARBY, RecentSuggestions
+from efim_ls.completion.suggestions.recent import MOST_SUGGESTIONS, NEARBY, Asked, RecentSuggestions
+from efim_ls.request import Request
+from model_runtime.counts.view import MemoryView
+from model_runtime.prompt.excerpts import Excerpts
 
 BEFORE, AFTER = "def f():\n    ", "\n\nprint(f())\n"
 
@@ -14,15 +17,19 @@ texts = st.text("ab \n(é😀", max_size=8)
 suggestions = st.text("ab \n(é😀", min_size=1, max_size=8)
 
 
+def at(made: RecentSuggestions, before: str, after: str = AFTER, others: tuple[str, ...] = ()) -> Asked:
+    return made.ask(Request("", before + after, len(before), others=others))
+
+
 def shown(*suggested: str, before: str = BEFORE, after: str = AFTER) -> RecentSuggestions:
     made = RecentSuggestions()
     for each in suggested:
-        made.add(before + after, len(before), each)
+        made.add(at(made, before, after), each)
     return made
 
 
 def left(made: RecentSuggestions, before: str, after: str = AFTER, others: tuple[str, ...] = ()) -> str:
-    found = made.left(before + after, len(before), others)
+    found = at(made, before, after, others).left
     return found.text if found else ""
 
 
@@ -87,7 +94,7 @@ def test_sixteen_suggestions_are_remembered_and_the_oldest_goes() -> None:
 def test_what_is_left_of_a_suggestion_at_each_key_does_not_push_it_out() -> None:
     made, suggested = shown("older"), "x" * (2 * MOST_SUGGESTIONS)
     for size in range(len(suggested)):
-        made.add(BEFORE + suggested[:size] + AFTER, len(BEFORE) + size, suggested[size:])
+        made.add(at(made, BEFORE + suggested[:size]), suggested[size:])
     for size in reversed(range(len(suggested))):
         assert left(made, BEFORE + suggested[:size]) == suggested[size:]
     assert left(made, BEFORE + "old") == "er"
@@ -110,7 +117,7 @@ def test_it_is_typed_with_the_documents_line_ends(line_end: str) -> None:
 
 def test_where_another_text_has_changed_nothing_is_left() -> None:
     made = RecentSuggestions()
-    made.add(BEFORE + AFTER, len(BEFORE), "return 1", ("one", "two"))
+    made.add(at(made, BEFORE, AFTER, ("one", "two")), "return 1")
     assert left(made, BEFORE + "re", AFTER, ("one", "two")) == "turn 1"
     assert left(made, BEFORE + "re", AFTER, ("one", "2")) == ""
     assert left(made, BEFORE + "re") == ""
@@ -130,3 +137,24 @@ def test_line_ends_of_two_characters_may_make_what_is_typed_longer_than_the_sugg
     typed = "\r\n\r\n\r\n"
     assert len(typed) > len(suggested)
     assert left(made, before + typed) == "}"
+
+
+def test_what_is_left_is_kept_whatever_it_saw_and_stands_only_for_those_who_see_the_same() -> None:
+    made, old, new = RecentSuggestions(), MemoryView(1, list), MemoryView(2, list)
+    made.add(made.ask(Request("", BEFORE + AFTER, len(BEFORE), memory=old)), "return 1")
+    asked = made.ask(Request("", f"{BEFORE}re{AFTER}", len(BEFORE) + 2, memory=new))
+    assert [each.text for each in asked.remainders] == ["turn 1"]
+    assert asked.left is None and not asked.is_typed_through
+    before = asked.counting(old)
+    assert before.left is not None and before.is_typed_through and before.request.memory is old
+    other = before.showing(Excerpts(repository="other"))
+    assert other.left is None and other.is_typed_through, "excerpts do not decide which counts are in effect"
+    assert not made.ask(Request("", BEFORE + AFTER, len(BEFORE), memory=old)).is_typed_through, "nothing is typed"
+
+
+def test_one_that_went_while_others_of_its_answer_were_added_is_added_again() -> None:
+    made = shown("first", *(f"{i:02}" for i in range(MOST_SUGGESTIONS - 1)))
+    asked = at(made, BEFORE)
+    made.add(asked, "new")
+    made.add(asked, "first")
+    assert left(made, BEFORE + "fi") == "rst"

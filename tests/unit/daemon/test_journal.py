@@ -14,7 +14,7 @@ from pygls.workspace import Workspace
 
 from efim_ls.daemon.journal import OURS, Journal
 from efim_ls.daemon.messages import read_message
-from efim_ls.lsp.text_sync import changes_of
+from efim_ls.lsp.protocol import changes_of
 from efim_ls.text.document import Document
 
 URIS = ("file:///a.py", "file:///b.py")

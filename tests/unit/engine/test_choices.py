@@ -15,7 +15,7 @@ from model_runtime.counts.segment import MemoryDocument
 from model_runtime.counts.snapshot import EMPTY
 from model_runtime.counts.view import MemoryView
 from model_runtime.engine.ngram_cache import NgramCache
-from model_runtime.engine.sampler import Choice, Choices
+from model_runtime.engine.sampler import Choice, Choices, SeenCounts
 from model_runtime.ids import Ids
 from model_runtime.prompt.tokenizer import Vocabulary
 
@@ -111,7 +111,7 @@ class Memory:
 
     def answer(self, asked: Asked, limit: int = LIMIT) -> Made:
         made, stub = Made(), asked.stub
-        key = ids(asked.ids), ids(asked.history), asked.cache, asked.memory
+        key = ids(asked.ids), ids(asked.history), SeenCounts.by(asked.cache, asked.memory)
         if self.choices is None or not self.choices.apply_to(*key):
             self.choices = Choices(*key)
         for position in range(len(asked.ids), len(asked.ids) + limit):
@@ -270,7 +270,8 @@ def test_nothing_is_recalled_behind_another_prompt_history_cache_or_memory(other
     memory = Memory(World(3))
     memory.answer(START)
     assert memory.choices is not None
-    assert not memory.choices.apply_to(ids(other.ids), ids(other.history), other.cache, other.memory)
+    seen = SeenCounts.by(other.cache, other.memory)
+    assert not memory.choices.apply_to(ids(other.ids), ids(other.history), seen)
     assert not memory.answer(other).recalled[0]
 
 
@@ -290,13 +291,13 @@ def test_a_cache_of_equal_figures_is_the_same_cache() -> None:
 
 
 def test_nothing_is_recalled_beyond_what_was_chosen_nor_before_the_prompt() -> None:
-    choices = Choices(ids([2, 3]), ids([2, 3]), None)
+    choices = Choices(ids([2, 3]), ids([2, 3]), SeenCounts())
     choices.add(2, four := chosen(4), b"")
     assert [choices.at(position, b"", spells) for position in range(5)] == [None, None, four, None, None]
 
 
 def test_another_choice_makes_those_after_it_void() -> None:
-    choices = Choices(ids([2]), ids([2]), None)
+    choices = Choices(ids([2]), ids([2]), SeenCounts())
     made = list(map(chosen, (5, 6, 7, 8)))
     for position, choice in enumerate(made[:3], 1):
         choices.add(position, choice, b"")
@@ -304,8 +305,20 @@ def test_another_choice_makes_those_after_it_void() -> None:
     assert [choices.at(position, b"", spells) for position in (1, 2, 3)] == [made[0], made[3], None]
 
 
-def test_a_token_that_ends_the_text_is_recalled_only_where_nothing_has_to_be_spelled() -> None:
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_same_choice_for_a_longer_stub_takes_its_place_only_if_chances_were_of_few_tokens(whole: bool) -> None:
     choices = Choices(ids([2]), ids([2]), None)
+    first, again = (chosen(5)._replace(whole=whole) for _ in range(2))
+    choices.add(1, first, b"a")
+    choices.add(2, later := chosen(6), b"")
+    choices.add(1, again, b"ab")
+    assert choices.at(1, b"a", spells) is (first if whole else None)
+    assert whole or choices.at(1, b"ab", spells) is again
+    assert choices.at(2, b"", spells) is later
+
+
+def test_a_token_that_ends_the_text_is_recalled_only_where_nothing_has_to_be_spelled() -> None:
+    choices = Choices(ids([2]), ids([2]), SeenCounts())
     choices.add(1, end := chosen(0), b"")
     assert (choices.at(1, b"", spells), choices.at(1, b"a", spells)) == (end, None)
 

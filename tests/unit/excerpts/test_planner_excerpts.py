@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from efim_ls.completion.planning.planner import Plan, Planner
 from efim_ls.completion.planning.window import PATHS, Budget
 from efim_ls.completion.suggestions.recent import RecentSuggestions
+from efim_ls.request import Request
 from model_runtime.prompt.excerpt_layout import PlainLayout
 from model_runtime.prompt.excerpts import Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
 from model_runtime.prompt.prompt import PartName, Prompt, build, count_tokens
@@ -102,7 +103,8 @@ def test_what_is_withdrawn_is_in_no_frame(session: Session, gone: set[str]) -> N
 
 def test_a_suggestion_made_with_other_excerpts_is_not_typed_through() -> None:
     suggestions = RecentSuggestions()
-    suggestions.add("x = ", 4, "f_1()", excerpts=OFFERS[0])
-    assert suggestions.left("x = f", 5, excerpts=OFFERS[1]) is None
-    left = suggestions.left("x = f", 5, excerpts=OFFERS[0])
+    suggestions.add(suggestions.ask(Request("", "x = ", 4)).showing(OFFERS[0]), "f_1()")
+    asked = suggestions.ask(Request("", "x = f", 5))
+    assert asked.showing(OFFERS[1]).left is None
+    left = asked.showing(OFFERS[0]).left
     assert left is not None and left.text == "_1()"

@@ -12,17 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model_runtime.kv.arena import Arena
-from model_runtime.kv.codec import RECENT_TOKENS, SINK_TOKENS, Floats, Form, KvCodec, Rotations, Shape
+from model_runtime.kv.codec import RECENT_TOKENS, SINK_TOKENS, Floats, Form, KvCodec, Rotations
+from model_runtime.kv.layout import KvLayout
 from tests.engine.doubles import decoder_of, ids_of
 from tests.models import Tiny, make
 
 CONTEXT = 96
 BLOCK_TOKENS = 16
 FP = 2e-6  # what turning a pair there and back may cost, of its length
-SHAPES = st.builds(Shape, st.integers(1, 3), st.integers(1, 2), st.just(BLOCK_TOKENS), st.sampled_from((2, 4, 6, 16)))
+SHAPES = st.builds(KvLayout.keys_and_values, st.integers(1, 3), st.integers(1, 2), st.sampled_from((2, 4, 6, 16)))
 FIRSTS = st.integers(0, CONTEXT - BLOCK_TOKENS)
 SEEDS = st.integers(0, 2**32 - 1)
-SMALL = Shape(2, 1, BLOCK_TOKENS, 4)
+SMALL = KvLayout.keys_and_values(2, 1, 4)
 
 
 def rotations(head_dim: int) -> Rotations:
@@ -30,8 +31,8 @@ def rotations(head_dim: int) -> Rotations:
     return np.exp(1j * angles).astype(np.complex64)
 
 
-def codec(shape: Shape) -> KvCodec:
-    return KvCodec(shape, rotations(shape.head_dim))
+def codec(shape: KvLayout) -> KvCodec:
+    return KvCodec(shape, BLOCK_TOKENS, rotations(shape.planes[0].width))
 
 
 def rotated(keys: Floats, first: int) -> Floats:
@@ -45,10 +46,10 @@ def unrotated(keys: Floats, first: int) -> npt.NDArray[np.float64]:
     return (keys.astype(np.float64).view(np.complex128) / turns).view(np.float64)
 
 
-def block(shape: Shape, seed: int) -> Floats:
+def block(shape: KvLayout, seed: int) -> Floats:
     """Keys and values of sizes from 1e-6 to 1e6, each channel and each token its own; some are all zero."""
     rng = np.random.default_rng(seed)
-    kv = rng.standard_normal(shape.of_block)
+    kv = rng.standard_normal(shape.shape(BLOCK_TOKENS))
     for axis in (3, 4):
         sizes = 10.0 ** rng.uniform(-3, 3, kv.shape) * (rng.random(kv.shape) < 0.9)
         kv *= np.take(sizes, [0], axis)
@@ -60,48 +61,48 @@ def bf16_numbers(kv: Floats) -> Floats:
     return (kv.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
 
 
-def through(kv: Floats, first: int, shape: Shape) -> Floats:
+def through(kv: Floats, first: int, shape: KvLayout) -> Floats:
     """Written as int8 and read again."""
     return codec(shape).decode(codec(shape).encode(kv, first, Form.INT8), first, Form.INT8)
 
 
 @given(shape=SHAPES, first=FIRSTS, seed=SEEDS)
-def test_raw_blocks_come_back_to_the_bit(shape: Shape, first: int, seed: int) -> None:
-    bits = np.random.default_rng(seed).integers(0, 256, shape.raw_bytes).astype(np.uint8)
-    kv = bits.view(np.float32).reshape(shape.of_block)  # NaN of any kind among them
+def test_raw_blocks_come_back_to_the_bit(shape: KvLayout, first: int, seed: int) -> None:
+    bits = np.random.default_rng(seed).integers(0, 256, shape.token_bytes * BLOCK_TOKENS).astype(np.uint8)
+    kv = bits.view(np.float32).reshape(shape.shape(BLOCK_TOKENS))  # NaN of any kind among them
     data = codec(shape).encode(kv, first, Form.RAW)
     assert data.tobytes() == kv.tobytes()
     assert codec(shape).decode(data, first, Form.RAW).tobytes() == kv.tobytes()
 
 
 @given(shape=SHAPES, first=FIRSTS, seed=SEEDS)
-def test_bf16_blocks_come_back_to_the_bit_at_two_bytes_a_number(shape: Shape, first: int, seed: int) -> None:
-    bits = np.random.default_rng(seed).integers(0, 1 << 16, shape.raw_bytes // 4).astype(np.uint16)
+def test_bf16_blocks_come_back_to_the_bit_at_two_bytes_a_number(shape: KvLayout, first: int, seed: int) -> None:
+    bits = np.random.default_rng(seed).integers(0, 1 << 16, shape.token_bytes * BLOCK_TOKENS // 4).astype(np.uint16)
     tensor = torch.from_numpy(bits).view(torch.bfloat16)  # NaN of any kind and infinities among them
-    kv = tensor.float().numpy().reshape(shape.of_block)
+    kv = tensor.float().numpy().reshape(shape.shape(BLOCK_TOKENS))
     data = codec(shape).encode(kv, first, Form.BF16)
-    assert data.tobytes() == bits.tobytes() and 2 * len(data) == shape.raw_bytes
+    assert data.tobytes() == bits.tobytes() and 2 * len(data) == shape.token_bytes * BLOCK_TOKENS
     found = codec(shape).decode(data, first, Form.BF16)
     assert found.tobytes() == kv.tobytes()
     finite = torch.isfinite(tensor)
     assert torch.equal(torch.from_numpy(found.reshape(-1)).bfloat16()[finite], tensor[finite])
 
 
-@given(first=FIRSTS, at=st.integers(0, SMALL.raw_bytes // 4 - 1), bit=st.integers(0, 15))
+@given(first=FIRSTS, at=st.integers(0, SMALL.token_bytes * BLOCK_TOKENS // 4 - 1), bit=st.integers(0, 15))
 def test_bf16_refuses_a_number_with_more_digits(first: int, at: int, bit: int) -> None:
-    kv = np.ones(SMALL.of_block, np.float32)
+    kv = np.ones(SMALL.shape(BLOCK_TOKENS), np.float32)
     kv.reshape(-1).view(np.uint32)[at] |= 1 << bit
     with pytest.raises(ValueError, match="more digits than bf16"):
         codec(SMALL).encode(kv, first, Form.BF16)
 
 
 def test_a_raw_block_is_read_without_a_copy() -> None:
-    data = np.zeros(SMALL.raw_bytes, np.uint8)
+    data = np.zeros(SMALL.token_bytes * BLOCK_TOKENS, np.uint8)
     assert np.shares_memory(codec(SMALL).decode(data, 0, Form.RAW), data)
 
 
 @given(shape=SHAPES, first=FIRSTS, seed=SEEDS)
-def test_a_key_is_off_by_half_a_step_of_its_channel_before_rotation(shape: Shape, first: int, seed: int) -> None:
+def test_a_key_is_off_by_half_a_step_of_its_channel_before_rotation(shape: KvLayout, first: int, seed: int) -> None:
     kv = block(shape, seed)
     before, after = unrotated(kv[0], first), unrotated(through(kv, first, shape)[0], first)
     steps = np.abs(before).max(2, keepdims=True) / 127
@@ -110,14 +111,14 @@ def test_a_key_is_off_by_half_a_step_of_its_channel_before_rotation(shape: Shape
 
 
 @given(shape=SHAPES, first=FIRSTS, seed=SEEDS)
-def test_a_value_is_off_by_half_a_step_of_its_token(shape: Shape, first: int, seed: int) -> None:
+def test_a_value_is_off_by_half_a_step_of_its_token(shape: KvLayout, first: int, seed: int) -> None:
     kv = block(shape, seed)
     steps = np.abs(kv[1]).max(3, keepdims=True) / 127
     assert (np.abs(through(kv, first, shape)[1] - kv[1]) <= steps / 2 * (1 + 1e-4)).all()
 
 
 @given(shape=SHAPES, first=FIRSTS, seed=SEEDS)
-def test_encoding_again_loses_nothing_more(shape: Shape, first: int, seed: int) -> None:
+def test_encoding_again_loses_nothing_more(shape: KvLayout, first: int, seed: int) -> None:
     once = through(block(shape, seed), first, shape)
     twice = through(once, first, shape)
     assert np.allclose(twice[1], once[1], rtol=1e-6, atol=0)
@@ -127,11 +128,15 @@ def test_encoding_again_loses_nothing_more(shape: Shape, first: int, seed: int) 
 
 @given(first=FIRSTS, seed=SEEDS)
 def test_loss_of_keys_does_not_depend_on_their_position(first: int, seed: int) -> None:
-    kv = np.random.default_rng(seed).standard_normal(Shape(1, 1, BLOCK_TOKENS, 8).of_block).astype(np.float32)
+    kv = (
+        np.random.default_rng(seed)
+        .standard_normal(KvLayout.keys_and_values(1, 1, 8).shape(BLOCK_TOKENS))
+        .astype(np.float32)
+    )
     found: list[npt.NDArray[np.float64]] = []
     for at in (0, first):
         placed = np.stack((rotated(kv[0], at), kv[1]))
-        found.append(unrotated(through(placed, at, Shape(1, 1, BLOCK_TOKENS, 8))[0], at))
+        found.append(unrotated(through(placed, at, KvLayout.keys_and_values(1, 1, 8))[0], at))
     steps = np.abs(kv[0]).max(2, keepdims=True) / 127
     off = np.abs(found[0] - found[1])
     assert (off <= 1.001 * steps).all(), "one step, where rounding errors tip the scales"
@@ -143,11 +148,13 @@ def test_keys_in_an_arena_are_rotated_back_as_the_model_rotated_them(tmp_path: P
     decoder = decoder_of(make(tmp_path, Tiny(layers=1)))
     arena = Arena(decoder.config, 64)
     decoder.forward(ids_of([7] * 64), arena)
-    shape = Shape(1, decoder.config.kv_heads, BLOCK_TOKENS, decoder.config.head_dim)
+    shape = KvLayout.of(decoder.config)
     for first in (0, 48):
         tokens = slice(first, first + BLOCK_TOKENS)
         kv = np.stack((arena.k[:, :, tokens], arena.v[:, :, tokens]))
-        errors = [_largest_error(KvCodec(shape, turns), kv, first) for turns in (decoder.rotations, None)]
+        errors = [
+            _largest_error(KvCodec(shape, BLOCK_TOKENS, turns), kv, first) for turns in (decoder.rotations, None)
+        ]
         assert errors[0] < 1e-5 * np.abs(kv[0]).max()
         assert errors[1] > 1e-3 * np.abs(kv[0]).max(), "without rotations they differ, and lose"
 
@@ -158,7 +165,7 @@ def _largest_error(codec: KvCodec, kv: Floats, first: int) -> float:
 
 @pytest.mark.parametrize("channel", range(4))
 def test_a_large_channel_of_keys_leaves_the_others_alone(channel: int) -> None:
-    keys = np.random.default_rng(0).uniform(-1, 1, SMALL.of_block[1:]).astype(np.float32)
+    keys = np.random.default_rng(0).uniform(-1, 1, SMALL.shape(BLOCK_TOKENS)[1:]).astype(np.float32)
     keys[..., channel] += 1000
     kv = np.stack((rotated(keys, 37), keys))
     off = np.abs(unrotated(through(kv, 37, SMALL)[0], 37) - keys)
@@ -166,27 +173,27 @@ def test_a_large_channel_of_keys_leaves_the_others_alone(channel: int) -> None:
 
 
 def test_a_large_token_of_values_leaves_the_others_alone() -> None:
-    kv = np.random.default_rng(0).uniform(-1, 1, SMALL.of_block).astype(np.float32)
+    kv = np.random.default_rng(0).uniform(-1, 1, SMALL.shape(BLOCK_TOKENS)).astype(np.float32)
     kv[1, :, :, 5] *= 1000
     off = np.abs(through(kv, 0, SMALL) - kv)[1]
     assert np.delete(off, 5, axis=2).max() < 0.006
 
 
 def test_one_layer_or_head_leaves_the_others_alone() -> None:
-    shape = Shape(2, 2, BLOCK_TOKENS, 2)
-    kv = np.random.default_rng(0).uniform(-1, 1, shape.of_block).astype(np.float32)
+    shape = KvLayout.keys_and_values(2, 2, 2)
+    kv = np.random.default_rng(0).uniform(-1, 1, shape.shape(BLOCK_TOKENS)).astype(np.float32)
     kv[:, 1, 0] *= 1000
     off = np.abs(through(kv, 0, shape) - kv)
     assert max(off[:, 0].max(), off[:, 1, 1].max()) < 0.01
 
 
 def test_the_order_of_bytes_is_the_format_on_disk() -> None:
-    shape = Shape(1, 1, BLOCK_TOKENS, 2)
-    kv = np.zeros(shape.of_block, np.float32)
+    shape = KvLayout.keys_and_values(1, 1, 2)
+    kv = np.zeros(shape.shape(BLOCK_TOKENS), np.float32)
     kv[0, 0, 0, 0] = 127.0, -254.0  # the first token's key
     kv[0, 0, 0, 1] = 3.0, 4.0
     kv[1, 0, 0, 15] = 63.5, -10.0  # the last one's value
-    data = KvCodec(shape, None).encode(kv, 0, Form.INT8)
+    data = KvCodec(shape, BLOCK_TOKENS, None).encode(kv, 0, Form.INT8)
     scales, numbers = data[:72].view(np.float32).tolist(), data[72:].view(np.int8).tolist()
     assert scales == [1.0, 2.0] + [0.0] * 15 + [0.5]
     assert numbers == [127, -127, 3, 2] + [0] * 28 + [0] * 30 + [127, -20]
@@ -195,14 +202,14 @@ def test_the_order_of_bytes_is_the_format_on_disk() -> None:
 @pytest.mark.parametrize(
     "shape, raw, int8",
     [
-        (Shape(1, 1, BLOCK_TOKENS, 2), 256, 136),
-        (Shape(6, 1, BLOCK_TOKENS, 64), 49_152, 14_208),
-        (Shape(24, 2, BLOCK_TOKENS, 64), 393_216, 113_664),
+        (KvLayout.keys_and_values(1, 1, 2), 256, 136),
+        (KvLayout.keys_and_values(6, 1, 64), 49_152, 14_208),
+        (KvLayout.keys_and_values(24, 2, 64), 393_216, 113_664),
     ],
 )
-def test_sizes(shape: Shape, raw: int, int8: int) -> None:
+def test_sizes(shape: KvLayout, raw: int, int8: int) -> None:
     assert [codec(shape).size(form) for form in Form] == [raw, int8, raw // 2]
-    kv = np.zeros(shape.of_block, np.float32)
+    kv = np.zeros(shape.shape(BLOCK_TOKENS), np.float32)
     assert [len(codec(shape).encode(kv, 0, form)) for form in Form] == [raw, int8, raw // 2]
 
 
@@ -216,30 +223,30 @@ def test_bytes_of_another_size_are_refused(form: Form, other: int) -> None:
 
 @pytest.mark.filterwarnings("error")
 def test_zero_stays_zero() -> None:
-    assert not through(np.zeros(SMALL.of_block, np.float32), 16, SMALL).any()
+    assert not through(np.zeros(SMALL.shape(BLOCK_TOKENS), np.float32), 16, SMALL).any()
 
 
 @pytest.mark.filterwarnings("error")
 def test_numbers_too_small_for_a_scale_become_zero() -> None:
     """Where a scale has no inverse, what becomes of a number would depend on the processor."""
     for number in (1e-45, 1e-40, 1e-37):
-        assert not codec(SMALL).encode(np.full(SMALL.of_block, number, np.float32), 16, Form.INT8).any()
+        assert not codec(SMALL).encode(np.full(SMALL.shape(BLOCK_TOKENS), number, np.float32), 16, Form.INT8).any()
 
 
 @given(first=FIRSTS, exponent=st.integers(-45, -30), seed=SEEDS)
 def test_tiny_numbers_become_zero_at_worst(first: int, exponent: int, seed: int) -> None:
-    kv = (np.random.default_rng(seed).standard_normal(SMALL.of_block) * 10.0**exponent).astype(np.float32)
+    kv = (np.random.default_rng(seed).standard_normal(SMALL.shape(BLOCK_TOKENS)) * 10.0**exponent).astype(np.float32)
     off = np.abs(through(kv, first, SMALL) - kv)
     assert off.max() <= max(127 * 1.2e-38 * 2**0.5, np.abs(kv).max() / 100)
 
 
 @pytest.mark.parametrize("wrong", [np.nan, -np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("half", [0, 1])
-@given(first=FIRSTS, at=st.integers(0, SMALL.raw_bytes // 8 - 1))
+@given(first=FIRSTS, at=st.integers(0, SMALL.token_bytes * BLOCK_TOKENS // 8 - 1))
 def test_int8_refuses_numbers_that_are_not_finite_and_raw_keeps_them(
     half: int, wrong: float, first: int, at: int
 ) -> None:
-    kv = np.ones(SMALL.of_block, np.float32)
+    kv = np.ones(SMALL.shape(BLOCK_TOKENS), np.float32)
     kv[half].reshape(-1)[at] = wrong
     with pytest.raises(ValueError, match="not finite"):
         codec(SMALL).encode(kv, first, Form.INT8)
@@ -247,23 +254,23 @@ def test_int8_refuses_numbers_that_are_not_finite_and_raw_keeps_them(
 
 
 def test_keys_that_are_too_large_to_be_rotated_are_refused() -> None:
-    kv = np.full(SMALL.of_block, 3e38, np.float32)
+    kv = np.full(SMALL.shape(BLOCK_TOKENS), 3e38, np.float32)
     with pytest.raises(ValueError, match="not finite"):
         codec(SMALL).encode(kv, 0, Form.INT8)
 
 
 @pytest.mark.parametrize("first", [-1, CONTEXT - BLOCK_TOKENS + 1, CONTEXT - 1, CONTEXT])
 def test_a_block_beyond_the_context_is_refused(first: int) -> None:
-    data = codec(SMALL).encode(np.ones(SMALL.of_block, np.float32), CONTEXT - BLOCK_TOKENS, Form.INT8)
+    data = codec(SMALL).encode(np.ones(SMALL.shape(BLOCK_TOKENS), np.float32), CONTEXT - BLOCK_TOKENS, Form.INT8)
     with pytest.raises(ValueError, match=f"token {first} "):
         codec(SMALL).decode(data, first, Form.INT8)
     with pytest.raises(ValueError, match=f"token {first} "):
-        codec(SMALL).encode(np.ones(SMALL.of_block, np.float32), first, Form.INT8)
+        codec(SMALL).encode(np.ones(SMALL.shape(BLOCK_TOKENS), np.float32), first, Form.INT8)
 
 
 def test_rotations_of_another_model_are_refused() -> None:
     with pytest.raises(ValueError, match="head_dim of 4"):
-        KvCodec(SMALL, rotations(8))
+        KvCodec(SMALL, BLOCK_TOKENS, rotations(8))
 
 
 @pytest.mark.parametrize("form", Form)
@@ -280,7 +287,7 @@ def test_arrays_and_bytes_need_no_alignment(form: Form) -> None:
 
 @pytest.mark.parametrize("form", Form)
 def test_encode_and_decode_leave_their_arguments_alone(form: Form) -> None:
-    kv = bf16_numbers(np.random.default_rng(0).standard_normal(SMALL.of_block).astype(np.float32))
+    kv = bf16_numbers(np.random.default_rng(0).standard_normal(SMALL.shape(BLOCK_TOKENS)).astype(np.float32))
     before = kv.copy()
     data = codec(SMALL).encode(kv, 16, form)
     written = data.tobytes()

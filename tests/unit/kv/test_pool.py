@@ -338,6 +338,15 @@ def test_waste_is_told_on_after_an_arena_changed_hands() -> None:
     assert [b - a for a, b in pairwise(told)] == [0, 1, 2]
 
 
+def test_arenas_that_hold_tokens_are_told_the_most_recently_used_first() -> None:
+    pool = pool_of(3)
+    first, second = fill(pool, A, [1]), fill(pool, B, [2])
+    pool.acquire(C, ids([3]))  # and computes nothing
+    assert pool.arenas == [second, first]
+    assert pool.acquire(A, ids([1])) is first
+    assert pool.arenas == [first, second]
+
+
 def test_arenas_that_are_given_back_are_the_next_to_change_hands() -> None:
     pool = Pool(lambda: TokenSequence(CAPACITY), 3)
     frame, fork, other = (pool.acquire(owner, ids([n])) for n, owner in enumerate((A, FrameId("a", -1), B)))

@@ -232,3 +232,16 @@ def test_a_closed_tier_is_empty(path: Path) -> None:
     tier.close()
     assert len(os.listdir("/proc/self/fd")) == files - 1
     assert (tier.lookup(NAMES), read(tier, NAMES), tier.stats().blocks) == (0, [], 0)
+
+
+def test_a_closed_tier_changes_nothing_and_says_why(path: Path) -> None:
+    said = list[str]()
+    tier = tier_of(path, 20, said)
+    tier.save(WHOLE)
+    tier.close()
+    tier.pin(NAMES)
+    tier.touch(NAMES)
+    assert said == []
+    tier.remove_document(WHOLE[0].document)
+    assert len(said) == 1 and "cannot be erased" in said[0]
+    assert same(read(tier_of(path, 20), NAMES), WHOLE)

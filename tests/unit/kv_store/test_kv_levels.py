@@ -24,13 +24,14 @@ from kv_store.memory import MemoryTier
 from kv_store.open import DISK, MEMORY, StoreOptions, open_store
 from kv_store.store import ComputedBlocks, Store
 from kv_store.tier import Tier, TierStats
-from model_runtime.kv.codec import Form, KvCodec, Shape
+from model_runtime.kv.codec import Form, KvCodec
+from model_runtime.kv.layout import KvLayout
 from tests.unit.kv_blocks import FINGERPRINT, tier_of
 
-SHAPE = Shape(layers=1, kv_heads=1, tokens=BLOCK_TOKENS, head_dim=2)
-SLOT = SHAPE.raw_bytes
+SHAPE = KvLayout.keys_and_values(1, 1, 2)
+SLOT = SHAPE.token_bytes * BLOCK_TOKENS
 BEGIN = 32  # the position of the first token of all chains
-CODEC = KvCodec(SHAPE, np.exp(1j * np.arange(BEGIN + 64)[:, None]).astype(np.complex64))
+CODEC = KvCodec(SHAPE, BLOCK_TOKENS, np.exp(1j * np.arange(BEGIN + 64)[:, None]).astype(np.complex64))
 LENGTH = 4  # of the longest chain, in blocks
 LONG = 1000  # tokens of a sequence whose first blocks are not its end: they may have a lossy form
 UNSHARED = 3  # a document that the slow level does not admit
@@ -84,7 +85,7 @@ def ids_of(chain: Sequence[int]) -> np.ndarray:
 
 def rows_of(name: Name) -> np.ndarray:
     """Rows that only this block has, from 0 to 1."""
-    return np.random.default_rng(list(name)).random(SHAPE.of_block, np.float32)
+    return np.random.default_rng(list(name)).random(SHAPE.shape(BLOCK_TOKENS), np.float32)
 
 
 def computed_of(names: Sequence[Name]) -> ComputedBlocks:

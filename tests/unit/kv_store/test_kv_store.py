@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,16 +16,17 @@ from hypothesis import strategies as st
 
 from kv_store import store as stores
 from kv_store import writer as writers
-from kv_store.block import BLOCK_TOKENS
+from kv_store.block import BLOCK_TOKENS, Block
 from kv_store.level import Level, Origin, admit_all
 from kv_store.memory import MemoryTier
 from kv_store.open import DISK, MEMORY, OpenedStore, StoreOptions, open_store
 from kv_store.store import REMEMBERED_DOCUMENTS, ComputedBlocks, Store
-from model_runtime.kv.codec import Form, KvCodec, Shape
+from model_runtime.kv.codec import Form, KvCodec
+from model_runtime.kv.layout import KvLayout
 
-SHAPE = Shape(layers=1, kv_heads=1, tokens=BLOCK_TOKENS, head_dim=2)
-SLOT = SHAPE.raw_bytes
-CODEC = KvCodec(SHAPE, None)
+SHAPE = KvLayout.keys_and_values(1, 1, 2)
+SLOT = SHAPE.token_bytes * BLOCK_TOKENS
+CODEC = KvCodec(SHAPE, BLOCK_TOKENS, None)
 MIB = 1 << 20
 A, B = 1, 2
 
@@ -39,7 +41,7 @@ def row(seed: int, blocks: int) -> np.ndarray:
 
 def numbers_of(name: bytes) -> np.ndarray:
     """Keys and values that only this block has."""
-    return np.random.default_rng(list(name)).random(SHAPE.of_block, np.float32)
+    return np.random.default_rng(list(name)).random(SHAPE.shape(BLOCK_TOKENS), np.float32)
 
 
 def save(store: Store, document: int, ids: np.ndarray, private: bool = False, exact: int = 99) -> list[bytes]:
@@ -214,7 +216,7 @@ def bf16_numbers_of(name: bytes) -> np.ndarray:
 @pytest.mark.parametrize("form", [Form.BF16, Form.INT8])
 def test_bf16_takes_two_bytes_in_memory_and_on_disk_and_comes_back_exactly(tmp_path: Path, form: Form) -> None:
     """With a lossy disk the ends of a sequence are bf16, as they would be raw."""
-    codec_of_bf16, half = KvCodec(SHAPE, None, Form.BF16), SLOT // 2
+    codec_of_bf16, half = KvCodec(SHAPE, BLOCK_TOKENS, None, Form.BF16), SLOT // 2
     opened = open_store(bytes(32), codec_of_bf16, "model", options(tmp_path, 4 * half, form), print)
     names = opened.store.names(row(0, 20))
     computed = ComputedBlocks(names, lambda i: bf16_numbers_of(names[i]), 99, 320)
@@ -232,7 +234,7 @@ def test_bf16_takes_two_bytes_in_memory_and_on_disk_and_comes_back_exactly(tmp_p
 
 
 def test_numbers_that_bf16_cannot_hold_are_kept_raw() -> None:
-    codec_of_bf16 = KvCodec(SHAPE, None, Form.BF16)
+    codec_of_bf16 = KvCodec(SHAPE, BLOCK_TOKENS, None, Form.BF16)
     store = memory_only(8 * SLOT, SLOT // 2, codec_of_bf16)
     assert read(store, save(store, A, row(0, 3), private=True)) == 3
 
@@ -353,6 +355,30 @@ def test_a_disk_that_stays_behind_costs_only_what_it_would_have_kept(
     names = save(opened.store, A, row(0, 3))
     assert [tier.blocks for tier in opened.store.stats()] == [3, 0]
     assert read(opened.store, names) == 3
+
+
+def test_saving_waits_for_a_disk_that_is_behind(opened: OpenedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writers, "PENDING_BYTES", SLOT)
+    monkeypatch.setattr(stores, "WRITE_PATIENCE", 100)
+    names = save(opened.store, A, row(0, 8))
+    assert opened.store.stats()[1].blocks == len(names)
+
+
+def test_a_block_of_another_size_than_its_form_has_ends_what_is_read() -> None:
+    tier, names = MemoryTier(8 * SLOT, SLOT), [bytes([n]) * 16 for n in range(3)]
+    store = Store(bytes(32), CODEC, [Level(tier, CODEC.exact, behind=False, admits=admit_all)])
+    whole = [
+        Block(name, name, A, CODEC.exact, False, CODEC.encode(numbers_of(name), 0, CODEC.exact)) for name in names
+    ]
+    tier.save([whole[0], replace(whole[1], data=whole[1].data[:-1]), whole[2]])
+    assert read(store, names) == 1
+
+
+def test_a_store_without_a_folder_has_nothing_to_tidy() -> None:
+    opened = open_in(None)
+    opened.tidy("model")
+    names = save(opened.store, A, row(0, 3))
+    assert (opened.folder, read(opened.store, names)) == (None, 3)
 
 
 def assert_opened(gate: threading.Event) -> None:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from model_runtime import machine
 from model_runtime.checkpoint.config import EMBEDDED, read_config
+from model_runtime.checkpoint.layer_spec import Dense
 from model_runtime.decoder.gpu.device import (
     GPU_RESERVE,
     MIB,
@@ -42,6 +43,7 @@ from model_runtime.loading.memory_fit import (
     usable_gpu_formats,
 )
 from model_runtime.machine import available_memory, memory_bandwidth, releasable_memory
+from tests.models import reshaped
 
 GIB = 1 << 30
 FREE = 8 * GIB
@@ -247,8 +249,16 @@ def test_what_transformers_computes_fits_on_no_gpu(monkeypatch: pytest.MonkeyPat
     assert usable_gpu_formats(ModelSize(1, 1), 0, config) == []
 
 
+def test_layers_that_differ_run_on_no_gpu_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu(monkeypatch, 80 * GIB)
+    config = read_config(EMBEDDED)
+    mixed = replace(config, layers=(config.alike, replace(config.alike, mlp=Dense(64))))
+    assert choose_device("auto", config, 512).device == "cuda"
+    assert choose_device("auto", mixed, 512).reason == "the model's layers differ"
+
+
 def test_a_refusal_of_the_gpu_tells_what_would_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = replace(read_config(EMBEDDED), layers=64)
+    config = reshaped(read_config(EMBEDDED), layers=64)
     least = needed_gpu_bytes(config, "int8", 512)
     gpu(monkeypatch, least)
     with pytest.raises(ModelError, match=rf"set weights to 'int8', which needs {-(-least // MIB)} MiB, or device to"):

@@ -115,7 +115,7 @@ def test_a_process_computes_in_every_way(tmp_path: Path) -> None:
 
 
 def test_a_compiled_side_computes_what_an_eager_one_does(tmp_path: Path) -> None:
-    models.make(tmp_path, Tiny(context=1024))
+    models.make(tmp_path, Tiny(context=1024, layers=1))  # each layer takes seconds to compile
     model = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
     ids = np.arange(100, dtype=np.int32) % models.VOCABULARY
     sides = (Transformers(model), CompiledTransformers(model, 100 + STEP_ROWS))

@@ -156,5 +156,5 @@ def test_the_end_of_the_first_units(client: Client, units: int | None, encoding,
     """A line end counts one as it is sent, and two where it stands."""
     [number] = client.offer_at(Request("a", "\r\n", 2), ["😀a\nbc"])
     offer = client.offers.find(number)
-    assert offer is not None and offer.suggestion.text == "😀a\r\nbc"
+    assert offer is not None and offer.offered.inserted == "😀a\r\nbc"
     assert offer.end(units, encoding) == end

@@ -19,8 +19,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from efim_ls.settings import Settings
-from efim_ls.usage.counters import Count
-from efim_ls.usage.history import COLUMNS, DAMAGED, STATISTICS, UsageHistory, add_counts, counts_since
+from efim_ls.usage.counters import UsageHistory
+from efim_ls.usage.history import COLUMNS, DAMAGED, STATISTICS, Count, add_counts, counts_since
 
 HANG = 60  # seconds after which a test fails rather than wait on
 LATER = 3600.0  # seconds: nothing is written before the test says so
@@ -149,7 +149,8 @@ import sys
 from datetime import date
 from pathlib import Path
 from efim_ls.settings import Settings
-from efim_ls.usage.history import STATISTICS, UsageHistory, counts_since
+from efim_ls.usage.counters import UsageHistory
+from efim_ls.usage.history import STATISTICS, counts_since
 folder, own = sys.argv[1:]
 statistics = UsageHistory(lambda: Settings(cache_folder=folder), print, 3600.0)
 for _ in range(30):

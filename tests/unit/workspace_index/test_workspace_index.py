@@ -269,6 +269,15 @@ def test_windows_hold_the_same_arrays_whatever_each_has_open(
     assert own_tokens(second, first) <= 100 and own_tokens(first, second) <= 2 * unsaved
 
 
+def test_a_window_of_a_workspace_that_is_published_in_parts_holds_the_same_arrays(
+    window: Callable[[], WorkspaceIndex], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("efim_ls.workspace.index.FIRST_TOKENS", 1)
+    first, second = window(), window()
+    assert second.snapshot["python"].tokens == first.snapshot["python"].tokens > 0
+    assert own_tokens(first, second) == own_tokens(second, first) == 0
+
+
 def test_an_index_of_other_settings_holds_arrays_of_its_own(
     window: Callable[[], WorkspaceIndex], project: Scope
 ) -> None:

@@ -10,14 +10,59 @@ from typing import NamedTuple
 
 from tree_sitter import Language, LogType, Parser, Point, Tree
 
-from efim_ls.completion.filters.place import Place
-from efim_ls.completion.filters.syntax.context import context_of
-from efim_ls.completion.filters.syntax.open_code import OpenCode, read
+from efim_ls.completion.filters.place import Place, indent_of
 from efim_ls.text.grammars import grammar_of
 from model_runtime.engine.rest_of_line import is_closers
 
+REACH = 2000  # characters above the cursor's line, parsed in a fifth of a millisecond
+FARTHEST = 20000  # characters above it where the headers of blocks that begin before these are looked for
+# A line that can begin a statement, unlike a clause, a label, a closer, a comment or an argument.
+_STATEMENT = re.compile(
+    r"^(?P<indent>[ \t]*)"
+    r"(?!(?:else|elif|except|finally|catch|case|where)\b|(?:default|public|private|protected)[ \t]*:)"
+    r"[\w@](?:.*[^,\s])?[ \t]*$",
+    re.MULTILINE,
+)
+_HEADER_LINES = 10  # of which the last opens the block
 _BLANKS = re.compile(rb"[\s\\]*")
 _PARSED_TO = re.compile(r"process version:\d+, version_count:\d+, state:\d+, row:(\d+), col:(\d+)")
+_CLOSERS = {b"(": b")", b"[": b"]", b"{": b"}"}
+# Brackets, line ends, comments and strings; the last group matches in a comment or string that is not closed.
+_PARTS = rb'''[][(){}\n]
+    | """(?:\\.|(?!""").)*(?:"""|(\Z)) | \'''(?:\\.|(?!\''').)*(?:\'''|(\Z)) | `(?:\\.|[^\\`])*(?:`|(\Z))
+    | "(?:\\.|[^\\\n"])*(?:"|(?=\n)|(\Z)) | '(?:\\.|[^\\\n'])*(?:'|(?=\n)|(\Z))'''
+_IN_PYTHON = re.compile(rb"\#[^\n]* | " + _PARTS, re.DOTALL | re.VERBOSE)
+_ELSEWHERE = re.compile(rb"//[^\n]* | /\*.*?(?:\*/|(\Z)) | " + _PARTS, re.DOTALL | re.VERBOSE)
+_OPENING = re.compile(rb"/\*|\"\"\"|'''|.")
+
+
+@dataclass(frozen=True)
+class OpenCode:
+    """The starts of lines outside strings, what would close the code, and where a string or comment begins in it
+    that is not closed (None without one).
+    """
+
+    lines: list[int]
+    closers: bytes
+    open_string: int | None
+
+
+def open_code(code: bytes, python: bool) -> OpenCode:
+    """Return what a piece of code leaves open, in Python or in a language with comments as in C."""
+    lines, brackets, open_string = [0], list[bytes](), None
+    closers = b""
+    for part in (_IN_PYTHON if python else _ELSEWHERE).finditer(code):
+        text = part[0]
+        if text == b"\n":
+            lines.append(part.end())
+        elif text in _CLOSERS:
+            brackets.append(_CLOSERS[text])
+        elif brackets and text == brackets[-1]:
+            brackets.pop()
+        elif part.lastindex and (opening := _OPENING.match(text)):
+            open_string = part.start()
+            closers = b"*/" if opening[0] == b"/*" else opening[0]
+    return OpenCode(lines, closers + b"".join(reversed(brackets)), open_string)
 
 
 class _ParsedLines(NamedTuple):
@@ -88,7 +133,7 @@ class ParsedSuggestion:
 
     @cached_property
     def _open(self) -> OpenCode:
-        return read(self.code, self.python)
+        return open_code(self.code, self.python)
 
     @cached_property
     def _lines_above(self) -> _ParsedLines:
@@ -146,7 +191,7 @@ def parse(text: str, place: Place) -> ParsedSuggestion | None:
 
 @lru_cache(maxsize=4)  # they stay while a line is typed
 def _parsed_lines(language: Language, python: bool, code: bytes) -> _ParsedLines:
-    closers = read(code, python).closers
+    closers = open_code(code, python).closers
     tree = Parser(language).parse(code + closers)
     return _ParsedLines(code, closers, tree, not tree.root_node.has_error)
 
@@ -155,3 +200,50 @@ def _parsed_lines(language: Language, python: bool, code: bytes) -> _ParsedLines
 def _parse(language: Language, python: bool, before: str, text: str, rest: str) -> ParsedSuggestion:
     until, said, after = (part.encode(errors="surrogatepass") for part in (before, text, rest))
     return ParsedSuggestion(language, python, until + said + after, len(until), len(until) + len(said))
+
+
+def context_of(text: str, place: Place) -> str | None:
+    """Return the code to parse before the cursor's line, from a statement of the outermost block in reach.
+
+    The headers of the blocks around it come first. None if one of them is too far away.
+    """
+    near = place.above[-REACH:].replace("\r\n", "\n").replace("\r", "\n")
+    if len(place.above) <= REACH:
+        return near
+    begins = [*_STATEMENT.finditer(near, near.find("\n") + 1)]
+    if not begins:
+        return None
+    outermost = min((begin["indent"] for begin in begins), key=len)
+    first = max(begin.start() for begin in begins if begin["indent"] == outermost)
+    if place.language == "python":
+        headers = _python_headers(indent_of((place.before + text).partition("\n")[0]), outermost)
+    else:
+        headers = _headers(place.above[-FARTHEST:-REACH].splitlines(), outermost)
+    return None if headers is None else headers + near[first:]
+
+
+def _python_headers(own: str, outermost: str) -> str:
+    """Return headers that open a block at the outermost indentation and, if it is deeper, the cursor's."""
+    levels = sorted({"", own} if len(own) < len(outermost) else {""}, key=len) if outermost else []
+    return "".join(f"{level}class _:\n" for level in levels)
+
+
+def _headers(lines: list[str], outermost: str) -> str | None:
+    """Return the last headers of lines that open the blocks around an indentation; None if one is not there."""
+    headers, depth = "", len(outermost)
+    for number in range(len(lines) - 1, -1, -1):
+        if not depth:
+            break
+        indent = len(indent_of(lines[number]))
+        if indent < depth and _STATEMENT.match(lines[number]):
+            header = _header(lines[number : number + _HEADER_LINES])
+            headers, depth = header + headers, indent if header else -1
+    return None if depth else headers
+
+
+def _header(lines: list[str]) -> str:
+    """Return the first lines up to one that opens a block."""
+    for count, line in enumerate(lines, 1):
+        if line.rstrip().endswith("{"):
+            return "".join(f"{each}\n" for each in lines[:count])
+    return ""
