@@ -30,11 +30,6 @@ class KvFormat:
     rotations: npt.NDArray[np.complex64] | None
     bf16: bool = False
 
-    @property
-    def row_bytes(self) -> int:
-        """The bytes of one token in an arena on a CPU."""
-        return 2 * 4 * self.layers * self.kv_heads * self.head_dim
-
 
 def fingerprint(files: Iterable[bytes], config: ModelConfig, code: Sequence[str]) -> bytes:
     """Return a hash of all that keys and values depend on.

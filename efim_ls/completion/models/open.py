@@ -84,7 +84,7 @@ def open_model(settings: Settings, progress: Progress) -> OpenedModel:
 
 def with_store(model: LoadedModel, budget: Budget, settings: Settings) -> OpenedModel:
     """Return a model with its engine, over the configured store; raises ModelError if that needs too much memory."""
-    arena = model.kv.row_bytes * (model.excerpt_rows + model.parts.capacity)
+    arena = model.kv.layout.token_bytes * (model.excerpt_rows + model.parts.capacity)
     opened = open_for(model.kv, settings, model.parts.description.model, _shares(settings, arena).held)
     engine = LocalEngine(model.parts, KvPersistence(opened.store))
     return OpenedModel(model, engine, budget, SavedDocuments(opened, budget, settings))

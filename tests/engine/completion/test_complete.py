@@ -268,7 +268,7 @@ def test_a_confidence_that_is_no_number_is_below_any_limit(
 def test_a_line_of_characters_of_several_tokens_is_answered_between_full_parts(tmp_path: Path) -> None:
     """typed takes more than its budget there, since it begins at one of a few places of the line."""
     folder = make(tmp_path, Tiny(context=2000))
-    wanted = Settings(model=str(folder), max_new_tokens=8, head_tokens=600, tail_tokens=100)
+    wanted = Sized(model=str(folder), max_new_tokens=8, head_tokens=600, tail_tokens=100)
     completer, budget = Completer.load(wanted, lambda *_: None), fit_budget(wanted, read_config(folder))
     text, sizes = "日" * 500 + "\n" + "last_value = 2\n" * 40, list[int]()
     for cursor in range(200, 200 + ANCHOR_STEP):

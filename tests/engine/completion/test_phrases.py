@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from efim_ls.completion.answerers.answerer import Preparation
-from efim_ls.completion.answerers.phrases import LONGEST_LINE, SHORTEST, NoPhrases, PhraseAnswerer
+from efim_ls.completion.answerers.phrases import LONGEST_LINE, SHORTEST, PhraseAnswerer
 from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.suggestions.recent import Asked
 from efim_ls.request import Answer, Costs, Request
@@ -160,7 +160,7 @@ def test_the_model_is_asked_in_its_own_language_and_where_none_is_named(made: Ma
         assert completer.notice(language) is None
 
 
-class Gopher(NoPhrases):
+class Gopher(PhraseAnswerer):
     """Says what it is asked, in Go only."""
 
     languages = ("go",)
@@ -177,7 +177,7 @@ class Gopher(NoPhrases):
 
 def test_who_answers_in_another_language_is_one_more_of_those_who_answer(made: Make) -> None:
     completer, engine = made()
-    completer.answerers.insert(1, Gopher(engine.tokenizer))
+    completer.answerers.insert(1, Gopher(engine.tokenizer, 8, 2))
     for language, is_asked in (("go", True), ("typescript", False), ("", False)):
         request = replace(asked(CODE, 200), language=language)
         assert (completer.complete(request, NEVER).text == "func") is is_asked
@@ -185,7 +185,7 @@ def test_who_answers_in_another_language_is_one_more_of_those_who_answer(made: M
         assert completer.prefetch_opened(URI, CODE, language)(NEVER) is not is_asked
     assert completer.notice("go") is None and "Python and Go only" in (completer.notice("typescript") or "")
     explained = completer.explain(replace(asked(CODE, 200), language="go"))
-    assert (explained["reason"], explained["notice"]) == ("no phrase", None)
+    assert (explained["reason"], explained["notice"]) == (None, None)
 
 
 def test_an_explanation_names_the_languages_and_the_remedy(made: Make) -> None:

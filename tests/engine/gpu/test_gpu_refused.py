@@ -6,7 +6,6 @@ import logging
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +29,7 @@ from model_runtime.decoder.gpu.slab import Slab
 from model_runtime.errors import ModelError
 from model_runtime.machine import cuda_state
 from tests.engine.gpu.loading import load_here
+from tests.models import reshaped
 
 CAPACITY = 100
 CARD = "NVIDIA X (compute capability 12.0)"
@@ -132,9 +132,9 @@ def test_where_none_runs_the_card_is_named(slab: Slab, config: ModelConfig) -> N
 
 
 def test_heads_that_the_split_kernel_cannot_take_are_left_to_flash(config: ModelConfig) -> None:
-    slab = Slab(replace(config, head_dim=80), CAPACITY, 2, torch.float32, torch.device("cpu"))
+    slab = Slab(reshaped(config, head_dim=80), CAPACITY, 2, torch.float32, torch.device("cpu"))
     found = first_that_runs(
-        ways(single_rows_split(attend_materialized), attend_materialized), slab, config.heads, CARD
+        ways(single_rows_split(attend_materialized), attend_materialized), slab, config.alike.attention.heads, CARD
     )
     assert (found.attend, found.backend) == (attend_materialized, "flash")
     assert "no kernel for a head_dim of 80" in found.reason

@@ -307,7 +307,7 @@ def test_another_choice_makes_those_after_it_void() -> None:
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_the_same_choice_for_a_longer_stub_takes_its_place_only_if_chances_were_of_few_tokens(whole: bool) -> None:
-    choices = Choices(ids([2]), ids([2]), None)
+    choices = Choices(ids([2]), ids([2]), SeenCounts())
     first, again = (chosen(5)._replace(whole=whole) for _ in range(2))
     choices.add(1, first, b"a")
     choices.add(2, later := chosen(6), b"")
