@@ -14,7 +14,7 @@ from efim_ls.completion.filters.rest_of_line import before_code, rest_of_line
 from efim_ls.completion.filters.syntax.errors import syntax
 from efim_ls.completion.filters.syntax.names import unknown_names
 from efim_ls.completion.filters.trimming import line_cap, notices, silencers, trailing_blanks
-from model_runtime.engine.rest_of_line import is_closers
+from model_runtime.engine.stops import is_closers
 
 MOST_TIMES = 2  # that a long line may stand in an alternative
 LONG_LINE = 20  # characters without blanks: shorter lines, such as `else:`, may stand more often

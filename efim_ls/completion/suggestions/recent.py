@@ -10,7 +10,7 @@ from efim_ls.completion.suggestions.seen import Seen, version_of
 from efim_ls.request import Request
 from efim_ls.text.suggestion import Suggestion
 from model_runtime.counts.view import MemoryView
-from model_runtime.engine.probability import TextProbability
+from model_runtime.engine.output import TextProbability
 from model_runtime.prompt.excerpts import Excerpts
 
 MOST_SUGGESTIONS = 16  # per document

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from model_runtime.decoder.decoder import Decoder
-from model_runtime.engine.output import stop_rule
+from model_runtime.engine.stops import stop_rule
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Watched, decoder_of
 from tests.engine.prompts import HEAD, TAIL, bytewise, generate, prompt_of, scripted, spelled
