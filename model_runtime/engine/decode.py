@@ -10,8 +10,7 @@ import numpy as np
 
 from model_runtime.cancel import Cancel
 from model_runtime.decoder.any_decoder import AnyDecoder, Span, TopTokens
-from model_runtime.decoder.pass_costs import PassCosts
-from model_runtime.engine.drafts import NO_DRAFT, Drafts, advance
+from model_runtime.engine.drafts import NO_DRAFT, Drafts, PassCosts, advance
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Output
 from model_runtime.engine.sampler import Choice, Sampler, SeenCounts, recall_choices

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.decoder.any_decoder import CHUNK
 from model_runtime.decoder.decoder import Decoder
-from model_runtime.decoder.pass_costs import PassCosts
+from model_runtime.engine.drafts import PassCosts
 from model_runtime.engine.engine import GenerateJob
 from model_runtime.engine.local import LocalEngine
 from model_runtime.kv.pool import FrameId

@@ -11,9 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from model_runtime.decoder.decoder import Decoder
-from model_runtime.decoder.pass_costs import PassCosts
 from model_runtime.engine.decode import STALE_AFTER
-from model_runtime.engine.drafts import LONGEST_DRAFT, LONGEST_MATCH, NO_DRAFT, Drafts, lookup
+from model_runtime.engine.drafts import LONGEST_DRAFT, LONGEST_MATCH, NO_DRAFT, Drafts, PassCosts, lookup
 from model_runtime.prompt.prompt import Prompt, PromptPart
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ONE_LINE, Watched, ids_of
