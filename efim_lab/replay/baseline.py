@@ -71,7 +71,7 @@ def _costs(prompt: PolicyPrompt, made: Generation, plan_ms: float) -> Costs:
     return Costs(
         frame="new" if prompt.new else "kept",
         reused=made.reused,
-        new_tokens=made.new_tokens,
+        new_tokens=len(made.choices),
         ms=ms,
         **asdict(made.stats),
     )

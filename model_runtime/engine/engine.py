@@ -60,11 +60,6 @@ class Generation:
     others: tuple[str, ...] = ()
     alternatives_ms: float = 0.0
 
-    @property
-    def new_tokens(self) -> int:
-        """Number of new tokens."""
-        return len(self.choices)
-
 
 class Reusable(NamedTuple):
     """Tokens of a prompt, with its excerpts, that need no pass; those of them to be fetched; those computed ahead."""

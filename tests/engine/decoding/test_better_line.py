@@ -185,7 +185,7 @@ def test_asking_again_costs_no_pass(decoder: Decoder, tokenizer: Tokenizer, depa
         made = answer(engine, prompt)
         again = answer(engine, prompt)
         assert (again.text, again.confidence, engine.log.passes) == (made.text, made.confidence, [])
-        assert again.stats.known == again.new_tokens
+        assert again.stats.known == len(again.choices)
         greedy = answer(engine, prompt, better=False)
         assert greedy.text == answer(watched(decoder, tokenizer), prompt, better=False).text != made.text
 
