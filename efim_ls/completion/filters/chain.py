@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-from efim_ls.completion.filters.copies import COPIED_LINES, copies
 from efim_ls.completion.filters.indentation import indentation
 from efim_ls.completion.filters.place import Filter, Place, lines_with
 from efim_ls.completion.filters.redefinition import DEFINING_WORDS, redefinition
-from efim_ls.completion.filters.repetition import lines_below, repetition
+from efim_ls.completion.filters.repetition import COPIED_LINES, copies, lines_below, repetition
 from efim_ls.completion.filters.rest_of_line import before_code, rest_of_line
 from efim_ls.completion.filters.syntax.errors import syntax
 from efim_ls.completion.filters.syntax.names import unknown_names
