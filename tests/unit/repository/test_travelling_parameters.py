@@ -17,7 +17,6 @@ UNDONE = {
     Parameter("efim_ls.workspace.excerpts.workspace_excerpts.WorkspaceExcerpts._define", "text"),
     Parameter("efim_ls.workspace.index.WorkspaceIndex.open", "text"),
     Parameter("model_runtime.decoder.hf.load.load_hf_decoder", "form"),
-    Parameter("model_runtime.decoder.native.decoder.NativeDecoder._native_model", "weights"),
 }
 SOURCES = {
     "shop.till": """
