@@ -16,7 +16,6 @@ UNDONE = {
     Parameter("efim_ls.session.session.Session.open", "text"),
     Parameter("efim_ls.workspace.excerpts.workspace_excerpts.WorkspaceExcerpts._define", "text"),
     Parameter("efim_ls.workspace.index.WorkspaceIndex.open", "text"),
-    Parameter("model_runtime.decoder.hf.load.load_hf_decoder", "form"),
 }
 SOURCES = {
     "shop.till": """
