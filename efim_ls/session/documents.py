@@ -14,7 +14,7 @@ from efim_ls.languages import language_of
 from efim_ls.paths import real_path
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
-from efim_ls.text.document import Change, Document, Edit, Encoding
+from efim_ls.text.document import Change, Document, Edit
 from efim_ls.text.history import EditHistory, PastEdit
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.suggestions import RetentionTracker
@@ -89,13 +89,13 @@ class OpenDocument(Document):
         self._judged: tuple[Rules, Verdict] | None = None
         self._answered: tuple[Request, Answer] | None = None
 
-    def edit(self, change: Change, encoding: Encoding) -> Edit | None:
+    def edit(self, change: Change) -> Edit | None:
         """Apply a change and track accepted suggestions through it; out of step, only a whole text is a change."""
         if change.is_whole:
             self.out_of_step = False
         if self.out_of_step:
             return None
-        edit = self.apply(change, encoding)
+        edit = self.apply(change)
         self.retention.follow(edit, self.text)
         return edit
 
@@ -176,9 +176,9 @@ class OpenDocuments:
             document.close()
             self.history.forget(uri)
 
-    def edit(self, document: OpenDocument, change: Change, encoding: Encoding) -> None:
+    def edit(self, document: OpenDocument, change: Change) -> None:
         """Apply a change to a document, and remember it."""
-        if edit := document.edit(change, encoding):
+        if edit := document.edit(change):
             self.history.follow(PastEdit(document.uri, edit.at, edit.removed, edit.added, monotonic()))
 
     def language(self, uri: str) -> str:
