@@ -36,7 +36,7 @@ class Session:
         self.history = UsageHistory(lambda: self.settings, logger.warning)
         self.counters = Counters(self.history.add)
         self.offers = Offers(self.counters)
-        self.documents = OpenDocuments(self.counters)
+        self.documents = OpenDocuments()
         self.workspace = SessionWorkspace(
             self.documents,
             lambda: self.engine.is_typing(STILL_TYPING),
@@ -79,7 +79,8 @@ class Session:
 
     def open(self, uri: str, language: str, text: str, version: int | None = None) -> OpenDocument:
         """Open a document and return it."""
-        document = self.documents.open(uri, language, text, version)
+        document = OpenDocument(self.counters, uri, language, text, version)
+        self.documents.add(document)
         self.background.rested(document)
         self.workspace.index_document(document)
         return document
