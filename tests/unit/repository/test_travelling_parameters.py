@@ -11,7 +11,6 @@ from tests.source.travelling import Parameter, Product, product, shown
 UNDONE = {
     Parameter("efim_lab.paper.runtime.load_runtime", "config"),
     Parameter("efim_ls.workspace.excerpts.workspace_excerpts.WorkspaceExcerpts._define", "text"),
-    Parameter("efim_ls.workspace.index.WorkspaceIndex.open", "text"),
 }
 SOURCES = {
     "shop.till": """
