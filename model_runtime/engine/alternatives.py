@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from model_runtime.cancel import Cancel
 from model_runtime.engine.decode import DecodeContext, DecodedAnswer, at_end, at_line_end, decode
-from model_runtime.engine.output import Rule
 from model_runtime.engine.sampler import Choice, Sampler
+from model_runtime.engine.stops import Rule
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.pool import FrameId, Pool

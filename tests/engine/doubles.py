@@ -23,8 +23,8 @@ from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.engine import GenerateJob, Generation
 from model_runtime.engine.local import EngineParts, LocalEngine
 from model_runtime.engine.ngram_cache import NgramCache
-from model_runtime.engine.output import Rule, StopRule
 from model_runtime.engine.sampler import Choice, Sampler
+from model_runtime.engine.stops import Rule, StopRule
 from model_runtime.ids import Ids
 from model_runtime.isolated import SequenceKey
 from model_runtime.kv.arena import Arena

@@ -17,8 +17,9 @@ from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine.alternatives import Fork, forks
 from model_runtime.engine.engine import Generation
 from model_runtime.engine.ngram_cache import NgramCache
-from model_runtime.engine.output import Output, Rule
+from model_runtime.engine.output import Output
 from model_runtime.engine.sampler import Choice, Sampler
+from model_runtime.engine.stops import Rule
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer, Vocabulary
 from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Watched, ids_of, key_of

@@ -48,19 +48,20 @@ def test_what_an_answer_is_said_to_cost_is_what_it_cost(
         made = generate(engine, prompt, limit=limit, owner=owner)
         spent, passes = made.stats, engine.log.passes
         assert made.reused + spent.recomputed == len(prompt.ids)
-        assert spent.known + len(engine.log.gaps) == made.new_tokens <= limit
+        assert spent.known + len(engine.log.gaps) == len(made.choices) <= limit
         assert 0 <= spent.accepted <= spent.drafted
         lacking = sum(passes) - (spent.recomputed + spent.passes + spent.drafted)
         assert 0 <= lacking <= spent.known, "only known tokens may have been chosen without being computed"
         assert len(passes) == -(-spent.recomputed // CHUNK) + spent.passes
-        assert made.new_tokens <= spent.known + 1 + spent.passes + spent.accepted
+        assert len(made.choices) <= spent.known + 1 + spent.passes + spent.accepted
 
 
 def test_without_drafts_each_new_token_but_the_first_is_a_pass(decoder: Decoder, tokenizer: Tokenizer) -> None:
     engine, prompt = paced(Watched(decoder, tokenizer), Shy()), prompt_of(tokenizer, "def wri")
     made = generate(engine, prompt, limit=9)
-    assert (made.stats.recomputed, made.stats.passes, made.stats.drafted) == (len(prompt.ids), made.new_tokens - 1, 0)
-    assert sum(engine.log.passes) == len(prompt.ids) + made.new_tokens - 1
+    spent, count = made.stats, len(made.choices)
+    assert (spent.recomputed, spent.passes, spent.drafted) == (len(prompt.ids), count - 1, 0)
+    assert sum(engine.log.passes) == len(prompt.ids) + count - 1
 
 
 def test_an_unchanged_prompt_costs_no_forward_pass(decoder: Decoder, tokenizer: Tokenizer) -> None:
@@ -191,7 +192,7 @@ def test_the_history_grows_by_each_token_that_was_picked(decoder: Decoder, token
     engine = Watched(decoder, tokenizer, cache=CACHE)
     assert generate(engine, prompt, limit=7).text == made.text
     tokens = engine.log.tokens
-    assert seen.histories == [[*prompt.history.tolist(), *tokens[:n]] for n in range(made.new_tokens)]
+    assert seen.histories == [[*prompt.history.tolist(), *tokens[:n]] for n in range(len(made.choices))]
 
 
 def test_engines_that_mix_otherwise_share_what_was_computed_and_not_what_was_chosen(
