@@ -99,7 +99,7 @@ def _ms_per_keystroke(lines: int) -> float:
     for n in range(KEYSTROKES):
         started = perf_counter()
         place = (lines // 2, 10 + n)
-        document.apply(Change("x", place, place), "utf-16")
+        document.apply(Change("x", place, place))
         document.offset(lines // 2, 11 + n, "utf-16")
         times.append((perf_counter() - started) * 1e3)
     return median(times)

@@ -35,6 +35,7 @@ from efim_ls.session import one_shot
 from efim_ls.session.engine_thread import EngineClient, EngineThread
 from efim_ls.session.loader import CLOSING, LOADING
 from efim_ls.session.requests import TURN
+from efim_ls.session.session import Session
 from efim_ls.settings import DEFAULTS
 from efim_ls.version import installed_version
 from model_runtime.cancel import Cancel
@@ -183,7 +184,8 @@ class Daemon:
             client.tell(REFUSED, NO_FILES)
             return
         client.tell(ACCEPTED, os.getpid())
-        server = client.server = build_server(self._models.load, fetch_model, client.end, self._engine)
+        session = Session(self._models.load, fetch_model, self._engine)
+        server = client.server = build_server(session, client.end)
         protocol = cast("EfimProtocol", server.protocol)
         protocol.exited = client.close
         protocol.set_writer(client)

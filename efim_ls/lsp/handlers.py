@@ -105,7 +105,7 @@ def did_change(ls: EfimServer, params: object) -> None:
         logger.warning("ignoring a change to a document that is not open")
         return
     was_in_step = not document.out_of_step
-    ls.session.edit(document, changes_of(params), ls.encoding)
+    ls.session.edit(document, changes_of(params, ls.encoding))
     if was_in_step and document.out_of_step:
         ls.report_out_of_step(document.uri)
     document.version = version_of(params)
@@ -117,7 +117,7 @@ def did_save(ls: EfimServer, params: object) -> None:
     match params:
         case {"text": str(text)} if document is not None and (document.out_of_step or text != document.text):
             logger.warning("a document differed from the text that its editor saved; now using the saved text")
-            ls.session.edit(document, [Change(text)], ls.encoding)
+            ls.session.edit(document, [Change(text)])
         case _:
             pass
     if document is not None:

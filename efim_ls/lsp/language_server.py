@@ -16,8 +16,6 @@ from pygls.lsp.server import LanguageServer
 
 from efim_ls.lsp.protocol import DID_CHANGE_STATUS, EfimProtocol, converter
 from efim_ls.lsp.status import StatusReporter
-from efim_ls.session.engine_thread import EngineThread
-from efim_ls.session.loader import Fetch, Load
 from efim_ls.session.session import Session
 from efim_ls.settings import parse
 from efim_ls.text.document import Encoding
@@ -37,21 +35,18 @@ logger = logging.getLogger(__name__)
 class EfimServer(LanguageServer):
     """One client's connection and its session; shows messages only if the user can act on them."""
 
-    def __init__(
-        self, load: Load, fetch: Fetch, end: Callable[[int], None], engine: EngineThread | None = None
-    ) -> None:
-        """Call `end` with an exit code when there is a reason to end; share an engine thread, or own one."""
+    def __init__(self, session: Session, end: Callable[[int], None]) -> None:
+        """Call `end` with an exit code when there is a reason to end."""
         super().__init__(  # pyright: ignore[reportUnknownMemberType]
             "efim-ls",
             installed_version("efim-ls") or "not installed",
             protocol_cls=EfimProtocol,
             converter_factory=converter,
         )
-        self.session = Session(load, fetch, engine)
-        self.documents, self.offers = self.session.documents, self.session.offers
-        self.background = self.session.background
-        self.status_reporter = StatusReporter(self.session, self._send_status)
-        self.session.workspace.on_status = self._on_index_status
+        self.session = session
+        self.documents, self.offers, self.background = session.documents, session.offers, session.background
+        self.status_reporter = StatusReporter(session, self._send_status)
+        session.workspace.on_status = self._on_index_status
         self.initial_settings: object = None
         self.client_name = "a client without a name"
         self.encoding: Encoding = "utf-16"  # the unit of the client's positions, negotiated in `initialize`

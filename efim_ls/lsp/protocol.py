@@ -25,7 +25,7 @@ from pygls.exceptions import (
 )
 from pygls.protocol import LanguageServerProtocol, default_converter
 
-from efim_ls.text.document import Change, Position
+from efim_ls.text.document import Change, Encoding, Position
 
 # pygls' copy of a text breaks at form feeds and some line ends, and costs O(file) for every keystroke.
 NOT_MIRRORED = (
@@ -259,11 +259,11 @@ def language_and_text(params: object) -> tuple[str, str | None]:
             return "", None
 
 
-def changes_of(params: Any) -> Iterator[Change | None]:
-    """Yield the changes of a document, None for one that cannot be understood."""
+def changes_of(params: Any, encoding: Encoding) -> Iterator[Change | None]:
+    """Yield the changes of a document, whose positions are in `encoding`; None for one that cannot be understood."""
     match params:
         case {"contentChanges": [*changes]}:
-            yield from map(_change, changes)
+            yield from (_change(each, encoding) for each in changes)
         case _:
             yield None
 
@@ -285,11 +285,11 @@ def _is_whole(number: float) -> bool:
     return not isinstance(number, bool) and (isinstance(number, int) or number.is_integer())
 
 
-def _change(raw: Any) -> Change | None:
+def _change(raw: Any, encoding: Encoding) -> Change | None:
     match raw:
         case {"text": str(text), "range": {"start": start, "end": end}}:
             first, last = position_of(start), position_of(end)
-            return None if first is None or last is None else Change(text, first, last)
+            return None if first is None or last is None else Change(text, first, last, encoding)
         case {"range": value} if value is not None:
             return None
         case {"text": str(text)}:

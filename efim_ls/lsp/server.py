@@ -19,8 +19,8 @@ from efim_ls.lsp.handlers import COMMANDS, HANDLERS
 from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.protocol import EfimProtocol
 from efim_ls.lsp.transport import serve_stdio, serve_tcp
-from efim_ls.session.engine_thread import EngineThread
 from efim_ls.session.loader import CLOSING, CompletionBackend, Fetch, Load, Progress
+from efim_ls.session.session import Session
 from efim_ls.settings import Settings
 
 # The last is a terminal's that closes; Windows lacks it.
@@ -28,14 +28,9 @@ ENDING = [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getat
 HALTING = 0.5  # seconds that the event loop may take to come to the end of a callback
 
 
-def build_server(
-    load: Load, fetch: Fetch, end: Callable[[int], None], engine: EngineThread | None = None
-) -> EfimServer:
-    """Return a server that downloads its model with `fetch` and loads it with `load`, on the engine thread.
-
-    It calls `end` with an exit code when there is a reason to end.
-    """
-    server = EfimServer(load, fetch, end, engine)
+def build_server(session: Session, end: Callable[[int], None]) -> EfimServer:
+    """Return a server of a client's session; it calls `end` with an exit code when there is a reason to end."""
+    server = EfimServer(session, end)
     for method, (handler, options) in HANDLERS.items():
         server.feature(method, options)(handler)
     for name, handler in COMMANDS.items():
@@ -74,7 +69,7 @@ def serve(
     wire = own_stdout()
     log_to_stderr()
     ends, closing = SimpleQueue[int](), threading.Lock()  # exit codes; reentrant, as a signal may interrupt a put
-    server = build_server(load, fetch, ends.put)
+    server = build_server(Session(load, fetch), ends.put)
     threading.Thread(target=_leave, args=(server, ends, closing), daemon=True).start()
     for number in ENDING:
         signal.signal(number, lambda number, _: ends.put(128 + number))

@@ -14,7 +14,7 @@ from efim_ls.languages import language_of
 from efim_ls.paths import real_path
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
-from efim_ls.text.document import Change, Document, Edit, Encoding
+from efim_ls.text.document import Change, Document, Edit
 from efim_ls.text.history import EditHistory, PastEdit
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.suggestions import RetentionTracker
@@ -80,8 +80,9 @@ class OpenDocument(Document):
     """
 
     def __init__(self, counters: Counters, uri: str, language: str, text: str, version: int | None = None) -> None:
+        """Count retained characters of accepted suggestions in `counters`."""
         super().__init__(uri, language or language_of(uri), text, version)
-        self.path = real_path(uri)
+        self.path = real_path(self.uri)
         self.cursor: int | None = None
         self.retention = RetentionTracker(counters, text)
         self.prefetch_timer, self.save_timer = IdleTimer(), IdleTimer()
@@ -89,13 +90,13 @@ class OpenDocument(Document):
         self._judged: tuple[Rules, Verdict] | None = None
         self._answered: tuple[Request, Answer] | None = None
 
-    def edit(self, change: Change, encoding: Encoding) -> Edit | None:
+    def edit(self, change: Change) -> Edit | None:
         """Apply a change and track accepted suggestions through it; out of step, only a whole text is a change."""
         if change.is_whole:
             self.out_of_step = False
         if self.out_of_step:
             return None
-        edit = self.apply(change, encoding)
+        edit = self.apply(change)
         self.retention.follow(edit, self.text)
         return edit
 
@@ -136,24 +137,20 @@ class OpenDocument(Document):
 class OpenDocuments:
     """The open documents, most recently used last, and the rules in force. Used on the event loop only."""
 
-    def __init__(self, counters: Counters) -> None:
-        """Count retained characters of accepted suggestions in `counters`."""
+    def __init__(self) -> None:
         self.rules = Rules(Settings())
-        self._counters = counters
         self._documents: dict[str, OpenDocument] = {}
         self.history = EditHistory()
 
     def __iter__(self) -> Iterator[OpenDocument]:
         return iter(list(self._documents.values()))
 
-    def open(self, uri: str, language: str, text: str, version: int | None = None) -> OpenDocument:
-        """Open a document, or replace one that is open already, as some clients open documents twice."""
-        document = OpenDocument(self._counters, uri, language, text, version)
-        if (before := self._documents.get(uri)) is not None:  # what was computed for it still has to be saved
+    def add(self, document: OpenDocument) -> None:
+        """Hold a document, in place of one with its URI, as some clients open documents twice."""
+        if (before := self._documents.get(document.uri)) is not None:  # what was computed for it has yet to be saved
             before.save_timer, document.save_timer = document.save_timer, before.save_timer
-            self.close(uri)
-        self._documents[uri] = document
-        return document
+            self.close(document.uri)
+        self._documents[document.uri] = document
 
     def get(self, uri: str) -> OpenDocument | None:
         """Return a document, or None if it is not open."""
@@ -176,9 +173,9 @@ class OpenDocuments:
             document.close()
             self.history.forget(uri)
 
-    def edit(self, document: OpenDocument, change: Change, encoding: Encoding) -> None:
+    def edit(self, document: OpenDocument, change: Change) -> None:
         """Apply a change to a document, and remember it."""
-        if edit := document.edit(change, encoding):
+        if edit := document.edit(change):
             self.history.follow(PastEdit(document.uri, edit.at, edit.removed, edit.added, monotonic()))
 
     def language(self, uri: str) -> str:

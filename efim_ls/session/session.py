@@ -17,7 +17,7 @@ from efim_ls.session.prefetch import BackgroundWork
 from efim_ls.session.requests import Requests
 from efim_ls.session.workspace import SessionWorkspace
 from efim_ls.settings import Settings
-from efim_ls.text.document import Change, Encoding
+from efim_ls.text.document import Change
 from efim_ls.usage.counters import Counters, UsageHistory
 from efim_ls.usage.suggestions import Offers
 
@@ -36,7 +36,7 @@ class Session:
         self.history = UsageHistory(lambda: self.settings, logger.warning)
         self.counters = Counters(self.history.add)
         self.offers = Offers(self.counters)
-        self.documents = OpenDocuments(self.counters)
+        self.documents = OpenDocuments()
         self.workspace = SessionWorkspace(
             self.documents,
             lambda: self.engine.is_typing(STILL_TYPING),
@@ -79,12 +79,13 @@ class Session:
 
     def open(self, uri: str, language: str, text: str, version: int | None = None) -> OpenDocument:
         """Open a document and return it."""
-        document = self.documents.open(uri, language, text, version)
+        document = OpenDocument(self.counters, uri, language, text, version)
+        self.documents.add(document)
         self.background.rested(document)
         self.workspace.index_document(document)
         return document
 
-    def edit(self, document: OpenDocument, changes: Iterable[Change | None], encoding: Encoding) -> None:
+    def edit(self, document: OpenDocument, changes: Iterable[Change | None]) -> None:
         """Apply changes to a document and drop its outdated prefetching.
 
         None is a change that cannot be understood: none after it is applied, and the document is out of step.
@@ -95,14 +96,14 @@ class Session:
             if change is None:
                 document.out_of_step = True
                 return
-            self.documents.edit(document, change, encoding)
+            self.documents.edit(document, change)
 
     def sync(self, uri: str, language: str, text: str) -> OpenDocument:
         """Open a document, or edit what differs in it, so that it has this text: for clients that send no edits."""
         if (document := self.documents.get(uri)) is None or document.language != (language or document.language):
             return self.open(uri, language, text)
         if document.text != text:
-            self.edit(document, [Change(text)], "utf-32")
+            self.edit(document, [Change(text)])
         return document
 
     def watch_files(self) -> None:

@@ -17,11 +17,15 @@ _LF, _CR = ord("\n"), ord("\r")
 
 @dataclass(frozen=True)
 class Change:
-    """One edit as an editor sends it; without a complete range, `text` replaces the whole document."""
+    """One edit as an editor sends it; without a complete range, `text` replaces the whole document.
+
+    The characters of its positions count units of `encoding`.
+    """
 
     text: str
     start: Position | None = None
     end: Position | None = None
+    encoding: Encoding = "utf-16"
 
     @property
     def is_whole(self) -> bool:
@@ -86,9 +90,9 @@ class Document:
         """Return the number of the line that holds an offset, from 0."""
         return int(np.searchsorted(self._starts, max(offset, 0), side="right")) - 1
 
-    def apply(self, change: Change, encoding: Encoding) -> Edit:
+    def apply(self, change: Change) -> Edit:
         """Apply a change; return the edit without the beginning and end that the old and new text share."""
-        start, end = self._span(change, encoding)
+        start, end = self._span(change)
         edit = narrowed(start, self._text[start:end], change.text)
         self.splice(start, end, change.text)
         return edit
@@ -104,10 +108,10 @@ class Document:
         after = self._starts[first_kept:] + (len(new_text) - (end - start))
         self._starts = np.concatenate((before, within, after))
 
-    def _span(self, change: Change, encoding: Encoding) -> tuple[int, int]:
+    def _span(self, change: Change) -> tuple[int, int]:
         if change.start is None or change.end is None:
             return 0, len(self._text)
-        start, end = sorted(self.offset(*place, encoding) for place in (change.start, change.end))
+        start, end = sorted(self.offset(*place, change.encoding) for place in (change.start, change.end))
         return start, end
 
     def _line_span(self, line: int) -> tuple[int, int]:

@@ -105,8 +105,8 @@ class Alternatives:
         answers = list[DecodedAnswer]()
         owners = [FrameId("", -number) for number in range(1, len(starts) + 1)]
         for owner, start in zip(owners, starts, strict=True):
-            ids = np.concatenate((prompt.ids, _tokens(start[:-1])))
-            arena = self._pool.acquire(owner, ids, worth=1, excerpts=prompt.isolated)
+            key = prompt.key._replace(ids=np.concatenate((prompt.ids, _tokens(start[:-1]))))
+            arena = self._pool.acquire(owner, key, worth=1)
             answers.append(DecodedAnswer(self._context, arena, prompt, rule, limit, start))
         self._pool.release(owners)
         return answers

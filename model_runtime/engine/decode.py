@@ -182,7 +182,7 @@ class DecodedAnswer:
     def _begin(self, ids: Ids, expected: Ids) -> Ids:
         """Truncate the arena to what the row shares with it; what lay beyond is expected if nothing better is."""
         arena = self.arena
-        held = arena.common(ids)
+        held = arena.common(self.prompt.key._replace(ids=ids))
         self.stats.ahead = arena.rows.ahead(held)
         arena.rows.mark_needed(held)
         if not len(expected) and len(ids) - held <= STALE_AFTER:

@@ -154,7 +154,7 @@ class Tokenizer:
         With a pre-tokenizer that is its last piece: never part of an earlier line unless pieces cross line ends.
         Without one it begins at the first of the last tokens from which some longer token could spell the text.
         """
-        *_, last = self.fragments(text) or [""]
+        *_, last = "", *fragments(text, self._cut)
         start = len(text) - len(last)
         line = max(text.rfind("\n"), text.rfind("\r")) + 1
         if not self._byte_level:
@@ -163,13 +163,9 @@ class Tokenizer:
             return max(line, start + self.last_piece(last))
         return start + self._with_blank(last)
 
-    def fragments(self, text: str) -> list[str]:
-        """Return the parts of a text that are tokenized apart."""
-        return list(fragments(text, self._cut))
-
     def pieces(self, text: str) -> list[tuple[str, int]]:
-        """Return the fragments of a text, each with its number of tokens."""
-        return [(fragment, len(self._fragment(fragment))) for fragment in self.fragments(text)]
+        """Return the fragments of a text, which are tokenized apart, each with its number of tokens."""
+        return [(fragment, len(self._fragment(fragment))) for fragment in fragments(text, self._cut)]
 
     def decode(self, ids: Ids) -> str:
         """Return the text of the ids, with special tokens by name; invalid UTF-8 is replaced."""
@@ -182,7 +178,7 @@ class Tokenizer:
         The interpreter is free for other threads while each run of about 4,000 characters is encoded.
         """
         if not self._byte_level:
-            parts = [self._encode_fragment(fragment) for fragment in self.fragments(text)]
+            parts = [self._encode_fragment(fragment) for fragment in fragments(text, self._cut)]
         else:
             runs = map(_unicode, self._runs(text))
             batches = (self._bpe.encode_batch_fast([run], add_special_tokens=False) for run in runs)
@@ -230,7 +226,7 @@ class Tokenizer:
 
     def _encode(self, text: str) -> Ids:
         """Return the token ids of a text, each fragment tokenized apart; cached, since heads and tails recur."""
-        parts = [self._fragment(fragment) for fragment in self.fragments(text)]
+        parts = [self._fragment(fragment) for fragment in fragments(text, self._cut)]
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int32)
 
     def _encode_fragment(self, fragment: str) -> Ids:

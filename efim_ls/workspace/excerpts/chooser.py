@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Protocol
 
-from efim_ls.text.outline import Outline, outline
-from efim_ls.workspace.excerpts.definitions import choose_definitions
+from efim_ls.text.outline import Outline
+from efim_ls.workspace.excerpts.definitions import OpenFile, choose_definitions
 from efim_ls.workspace.excerpts.preamble import RankedSource, preamble_steps
 from efim_ls.workspace.excerpts.signatures import ExcerptRules, OpenDefinitions, relative_name
 from efim_ls.workspace.excerpts.volatile import PassageSource, RecentEdit, TextOf, choose_volatile
@@ -51,13 +51,11 @@ class ExcerptChooser:
             return ()
         return (yield from preamble_steps(self._index, self._budget.preamble, self._rules))
 
-    def definitions(self, path: str, text: str, language: str, opened: Mapping[str, Outline]) -> tuple[Excerpt, ...]:
+    def definitions(self, file: OpenFile, opened: Mapping[str, Outline]) -> tuple[Excerpt, ...]:
         """Choose signatures of what a document imports; `opened` are the outlines of all open documents."""
         if not self._budget.definitions:
             return ()
-        source, own = OpenDefinitions(self._index, opened), outline(text, language)
-        budget = self._budget.definitions
-        return choose_definitions(source, path, text, own, budget, self._rules)
+        return choose_definitions(OpenDefinitions(self._index, opened), file, self._budget.definitions, self._rules)
 
     def volatile(
         self, path: str, text: str, cursor: int, edits: Sequence[RecentEdit], text_of: TextOf

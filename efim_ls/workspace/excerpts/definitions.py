@@ -24,6 +24,14 @@ WORD = re.compile(r"\w+")
 MOST_NAMES = 200  # imported ones that are looked up
 
 
+class OpenFile(NamedTuple):
+    """An open document by its real path, with its text and its outline."""
+
+    path: str
+    text: str
+    outline: Outline
+
+
 class ImportedName(NamedTuple):
     """A name, the folders and the file that it comes from as far as the import says, and the folder they are in.
 
@@ -36,16 +44,21 @@ class ImportedName(NamedTuple):
 
 
 def choose_definitions(
-    index: DefinitionSource, path: str, text: str, outline: Outline, tokens: int, rules: ExcerptRules
+    index: DefinitionSource, importing: OpenFile, tokens: int, rules: ExcerptRules
 ) -> tuple[Excerpt, ...]:
-    """Return signatures of what a file with this text and outline imports from other files of the workspace.
+    """Return signatures of what an open document imports from other files of the workspace.
 
     Functions and types come in the order of the imports, then the public members of these types.
     """
     found, members = list[Signature](), list[Signature]()
-    for wanted in dict.fromkeys(_imported(outline, path, text)):
+    for wanted in dict.fromkeys(_imported(importing)):
         for file, definition in index.definitions(wanted.name):
-            if file == path or not rules.is_shown(file) or not _is_from(file, wanted) or not is_whole(definition):
+            if (
+                file == importing.path
+                or not rules.is_shown(file)
+                or not _is_from(file, wanted)
+                or not is_whole(definition)
+            ):
                 continue
             owners = dict(with_owners(index.outline(file) or Outline()))
             if owners.get(definition):
@@ -60,17 +73,17 @@ def choose_definitions(
     return excerpts_of([*found, *members], "definitions", tokens, rules)
 
 
-def _imported(outline: Outline, path: str, text: str) -> Iterator[ImportedName]:
+def _imported(file: OpenFile) -> Iterator[ImportedName]:
     """Yield what a file imports: names that it lists, and names that it takes from modules."""
-    for each in outline.imports:
-        above, parts, names = _read(each, path)
+    for each in file.outline.imports:
+        above, parts, names = _read(each, file.path)
         if names:
             for name in names:
                 yield ImportedName(name, parts, above)
-                for attribute in _attributes(text, name):  # the name may be a module's
+                for attribute in _attributes(file.text, name):  # the name may be a module's
                     yield ImportedName(attribute, (*parts, name), above)
         elif parts:
-            for attribute in _attributes(text, ".".join(parts)):
+            for attribute in _attributes(file.text, ".".join(parts)):
                 yield ImportedName(attribute, parts, above)
 
 

@@ -7,8 +7,9 @@ from time import monotonic
 from types import MappingProxyType
 from typing import NamedTuple
 
-from efim_ls.text.outline import Outline, outline
+from efim_ls.text.outline import outline
 from efim_ls.workspace.excerpts.chooser import ExcerptChooser
+from efim_ls.workspace.excerpts.definitions import OpenFile
 from efim_ls.workspace.excerpts.volatile import RecentEdit, TextOf
 from model_runtime.prompt.excerpts import Excerpt, Excerpts
 
@@ -52,7 +53,7 @@ class WorkspaceExcerpts:
         """Start without any; `on_change` is called after each change, and `clock` tells seconds."""
         self._chooser, self._on_change, self._clock = chooser, on_change, clock
         self._snapshot = ExcerptSnapshot()  # replaced whole
-        self._opened: dict[str, tuple[str, str, Outline]] = {}  # by path: language, text, outline
+        self._opened: dict[str, OpenFile] = {}  # by path
         self._chosen_at: float | None = None
 
     def excerpts(self, path: str, cursor: int) -> Excerpts:
@@ -78,14 +79,14 @@ class WorkspaceExcerpts:
             self._chosen_at = now
             self._publish(self._snapshot._replace(preamble=preamble))
         if rebuilt:
-            for path, (language, text, _) in list(self._opened.items()):
-                self._define(path, language, text)
+            for file in list(self._opened.values()):
+                self._define(file)
                 yield
 
     def open(self, path: str, language: str, text: str) -> None:
         """Choose what an open document imports; its text stands for its file from now on."""
-        self._opened[path] = language, text, outline(text, language)
-        self._define(path, language, text)
+        self._opened[path] = file = OpenFile(path, text, outline(text, language))
+        self._define(file)
 
     def close_document(self, path: str) -> None:
         """Forget a document."""
@@ -97,7 +98,7 @@ class WorkspaceExcerpts:
     def retrieve(self, place: RetrievalPlace, text_of: TextOf) -> None:
         """Choose the volatile excerpts for a place; `text_of` reads a file that is not open."""
         opened = {edit.file: edit.text for edit in place.edits}
-        opened |= {path: text for path, (_, text, _) in self._opened.items() if path not in opened}
+        opened |= {path: file.text for path, file in self._opened.items() if path not in opened}
 
         def current(file: str) -> str | None:
             return opened[file] if file in opened else text_of(file)
@@ -117,11 +118,10 @@ class WorkspaceExcerpts:
         if file in self._snapshot.withdrawn:
             self._publish(self._snapshot._replace(withdrawn=self._snapshot.withdrawn - {file}))
 
-    def _define(self, path: str, language: str, text: str) -> None:
-        outlines = {name: each for name, (_, _, each) in self._opened.items()}
-        found = self._chooser.definitions(path, text, language, outlines)
-        if found != self._snapshot.definitions.get(path):
-            self._publish(self._snapshot._replace(definitions={**self._snapshot.definitions, path: found}))
+    def _define(self, file: OpenFile) -> None:
+        found = self._chooser.definitions(file, {each.path: each.outline for each in self._opened.values()})
+        if found != self._snapshot.definitions.get(file.path):
+            self._publish(self._snapshot._replace(definitions={**self._snapshot.definitions, file.path: found}))
 
     def _publish(self, snapshot: ExcerptSnapshot) -> None:
         """Replace the snapshot by one without what is withdrawn."""

@@ -38,6 +38,25 @@ class DeviceChoice(NamedTuple):
     gpu: int = 0
 
 
+class GpuNeed(NamedTuple):
+    """What must be free on a GPU for a model: bytes of weights in a format, MiB of arenas, and room for computing."""
+
+    form: GpuFormat
+    weights: int
+    kv_memory_mib: int
+
+    @property
+    def bytes(self) -> int:
+        """All of it in bytes."""
+        return self.weights + self.kv_memory_mib * MIB + GPU_RESERVE
+
+    def beyond(self, free: int) -> str:
+        """Return the sizes for a user whose GPU has only `free` bytes."""
+        weights = f"{self.form} weights {_mib(self.weights)}"
+        parts = f"{weights}, keys and values {self.kv_memory_mib}, {_mib(GPU_RESERVE)} for computing"
+        return f"the model needs {_mib(self.bytes)} MiB of GPU memory ({parts}) and {_mib(free)} are free"
+
+
 def gpu_format(weights: str) -> GpuFormat:
     """Return the format of weights on a GPU: bf16 unless the setting asks for int8."""
     return "int8" if weights == "int8" else "bf16"
@@ -48,14 +67,14 @@ def choose_device(wanted: Device, config: ModelConfig, kv_memory_mib: int, form:
     if wanted == "cpu":
         return DeviceChoice("cpu", "asked for by the setting")
     gpu = roomiest_gpu()
-    reason = _why_not(config, kv_memory_mib, form, gpu)
-    if reason is None:
+    error = _unusable(config, kv_memory_mib, form, gpu)
+    if error is None:
         name = gpu_name(gpu)
         told = f"{name}, asked for by the setting" if wanted == "cuda" else f"{name} is faster"
         return DeviceChoice("cuda", told, gpu)
     if wanted == "cuda":
-        raise refused(GpuError(reason, _instead(config, kv_memory_mib, form, gpu)))
-    return DeviceChoice("cpu", reason)
+        raise refused(error)
+    return DeviceChoice("cpu", error.reason)
 
 
 def refused(error: GpuError) -> ModelError:
@@ -63,18 +82,19 @@ def refused(error: GpuError) -> ModelError:
     return ModelError(f"the setting device asks for the GPU, but {error}")
 
 
-def _why_not(config: ModelConfig, kv_memory_mib: int, form: GpuFormat, gpu: int) -> str | None:
-    return (
-        cuda_missing() or gpu_unfit(config) or _too_large(config, kv_memory_mib, form, gpu) or _unconvertible(config)
-    )
-
-
-def _instead(config: ModelConfig, kv_memory_mib: int, form: GpuFormat, gpu: int) -> str:
-    """Return the remedy if the GPU cannot be used with this format."""
-    if form == "int8" or _why_not(config, kv_memory_mib, "int8", gpu):
-        return OTHER_DEVICE
-    needed = _mib(needed_gpu_bytes(config, "int8", kv_memory_mib))
-    return f"set weights to 'int8', which needs {needed} MiB, or device to 'auto' or 'cpu'"
+def _unusable(config: ModelConfig, kv_memory_mib: int, form: GpuFormat, gpu: int) -> GpuError | None:
+    """Return why the GPU cannot compute the model with this format, and what would help; None if it can."""
+    if reason := cuda_missing() or gpu_unfit(config):
+        return GpuError(reason)
+    release_unused()
+    free, unconvertible = free_gpu_memory(gpu), _unconvertible(config)
+    wanted, least = (GpuNeed(each, weight_bytes(config, each), kv_memory_mib) for each in (form, "int8"))
+    if wanted.bytes <= free:
+        return GpuError(unconvertible) if unconvertible else None
+    if least.bytes > free or unconvertible:
+        return GpuError(wanted.beyond(free))
+    remedy = f"set weights to 'int8', which needs {_mib(least.bytes)} MiB, or device to 'auto' or 'cpu'"
+    return GpuError(wanted.beyond(free), remedy)
 
 
 def gpu_unfit(config: ModelConfig) -> str | None:
@@ -110,22 +130,6 @@ def weight_bytes(config: ModelConfig, form: GpuFormat) -> int:
 def most_weight_bytes(parameters: int, matrix: int, form: GpuFormat) -> int:
     """Return an upper bound of these bytes from a model's parameters and those of its largest matrix."""
     return BF16 * (parameters + matrix) if form == "bf16" else INT8 * parameters + 2 * BF16 * matrix
-
-
-def needed_gpu_bytes(config: ModelConfig, form: GpuFormat, kv_memory_mib: int) -> int:
-    """Return the bytes that must be free on a GPU for weights, arenas and computing."""
-    return weight_bytes(config, form) + kv_memory_mib * MIB + GPU_RESERVE
-
-
-def _too_large(config: ModelConfig, kv_memory_mib: int, form: GpuFormat, gpu: int) -> str | None:
-    """Return the sizes if the model does not fit into the memory that is free once this process keeps no spare."""
-    release_unused()
-    free, needed = free_gpu_memory(gpu), needed_gpu_bytes(config, form, kv_memory_mib)
-    if needed <= free:
-        return None
-    weights = f"{form} weights {_mib(weight_bytes(config, form))}"
-    parts = f"{weights}, keys and values {kv_memory_mib}, {_mib(GPU_RESERVE)} for computing"
-    return f"the model needs {_mib(needed)} MiB of GPU memory ({parts}) and {_mib(free)} are free"
 
 
 def release_unused() -> None:

@@ -9,19 +9,18 @@ from torch import nn
 from torch.nn import functional as F
 from transformers.pytorch_utils import Conv1D
 
-from model_runtime.decoder.linear import linear
+from model_runtime.decoder.linear import Linear, linear
 from model_runtime.decoder.quantization import Format
 
 TABLE_TYPES, MATRIX_TYPES = (nn.Embedding,), (nn.Linear, Conv1D)
 
 
 class PackedLinear(nn.Module):
-    """A product with a packed matrix."""
+    """A product with a packed matrix [out, in]."""
 
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, form: Format) -> None:
-        """Pack weight [out, in]."""
+    def __init__(self, product: Linear) -> None:
         super().__init__()
-        self._product = linear(weight, None if bias is None else bias.float(), form)
+        self._product = product
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Multiply rows x [..., in]; returns [..., out]."""
@@ -67,5 +66,5 @@ def _replacement(module: Any, form: Format) -> nn.Module:
     weight = module.weight.detach()
     if type(module) in TABLE_TYPES:
         return EmbeddingTable(weight)
-    bias = None if module.bias is None else module.bias.detach()
-    return PackedLinear(weight.T if type(module) is Conv1D else weight, bias, form)
+    bias = None if module.bias is None else module.bias.detach().float()
+    return PackedLinear(linear(weight.T if type(module) is Conv1D else weight, bias, form))

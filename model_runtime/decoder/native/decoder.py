@@ -14,7 +14,7 @@ from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import rotations
 from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32
 from model_runtime.decoder.any_decoder import CHUNK, Span
-from model_runtime.decoder.layers import Norm, Product, fused, head, norm
+from model_runtime.decoder.layers import LayerWeights, Norm, Product, fused, head, norm
 from model_runtime.decoder.native import library as c
 from model_runtime.decoder.native.memory import WeightMemory
 from model_runtime.decoder.quantization import Format, quantized, rounded_to_fp16
@@ -128,7 +128,7 @@ class NativeDecoder:
     def _native_model(self, weights: Weights, form: Format) -> c.NativeModel:
         config, count = self.config, len(self.config.layers)
         attention, mlp = config.alike.attention, config.alike.mlp
-        layers = (c.NativeLayer * count)(*(self._layer(weights, i, form) for i in range(count)))
+        layers = (c.NativeLayer * count)(*(self._layer(fused(config, weights, i), form) for i in range(count)))
         return c.NativeModel(
             layers, self._norm(norm(config, weights, "model.norm")), self._rope.ctypes.data,
             self._matrix(Product(head(config, weights), None), form), count, config.hidden,
@@ -136,8 +136,7 @@ class NativeDecoder:
             form == "int8", mlp.gated, mlp.activation == "gelu_tanh", config.norm_eps,
         )  # fmt: skip
 
-    def _layer(self, weights: Weights, index: int, form: Format) -> c.NativeLayer:
-        parts = fused(self.config, weights, index)
+    def _layer(self, parts: LayerWeights, form: Format) -> c.NativeLayer:
         return c.NativeLayer(
             self._norm(parts.norm_in), self._norm(parts.norm_mlp),
             0 if parts.head_norms is None else self._keep(parts.head_norms),

@@ -19,7 +19,7 @@ from model_runtime.engine.engine import GenerateJob
 from model_runtime.engine.local import LocalEngine
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.ids import Ids
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.kv.pool import FrameId
 from model_runtime.prompt.prompt import NO_SURROUNDINGS, Surroundings, build
 from model_runtime.prompt.template import find_template
@@ -145,13 +145,13 @@ def test_a_second_document_that_begins_alike_is_copied_not_computed(decoder: Dec
 def test_keys_and_values_are_allocated_once_for_each_arena_however_long_the_session(
     decoder: Decoder, tokenizer: Tokenizer, arenas: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, allocate = list[Arena](), Arena.__init__
+    made, allocate = list[DenseArena](), DenseArena.__init__
 
-    def counted(arena: Arena, *arguments: Any) -> None:
+    def counted(arena: DenseArena, *arguments: Any) -> None:
         allocate(arena, *arguments)
         made.append(arena)
 
-    monkeypatch.setattr(Arena, "__init__", counted)
+    monkeypatch.setattr(DenseArena, "__init__", counted)
     engine, generator, seen = Watched(decoder, tokenizer, arenas=arenas), random.Random(0), set[tuple[int, int]]()
     for _ in range(120):
         owner, at = FrameId(generator.choice("abc"), generator.randrange(3)), generator.randrange(len(LINES))

@@ -9,7 +9,7 @@ import pytest
 
 from efim_ls.lsp.server import DiscreetFormatter
 from efim_ls.request import Answer, Costs, Milliseconds, Request
-from efim_ls.session.documents import MOST_CHARACTERS_OF_OTHERS, MOST_OTHERS
+from efim_ls.session.documents import MOST_CHARACTERS_OF_OTHERS, MOST_OTHERS, OpenDocument
 from efim_ls.session.prefetch import accepted
 from efim_ls.session.session import Session
 from efim_ls.settings import MOST_CHARACTERS
@@ -69,7 +69,7 @@ def session_of(*texts: str, language: str = "python") -> Session:
     """A session in which these texts are open, named by their numbers, the first the longest ago."""
     session = Session(lambda settings, progress: pytest.fail("nothing is loaded"))
     for number, text in enumerate(texts):
-        session.documents.open(str(number), language, text)
+        session.documents.add(OpenDocument(session.counters, str(number), language, text))
     return session
 
 
@@ -89,7 +89,7 @@ def test_other_documents_come_in_the_order_of_their_last_use() -> None:
 
 def test_a_document_of_another_language_is_not_read() -> None:
     session = session_of("a", "b")
-    session.documents.open("x", "rust", "fn")
+    session.documents.add(OpenDocument(session.counters, "x", "rust", "fn"))
     assert others_of(session, "1") == ["a"]
     assert others_of(session, "x") == []
 

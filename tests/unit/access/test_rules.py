@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_ls.access.rules import Rules
-from efim_ls.session.documents import OpenDocuments
+from efim_ls.session.documents import OpenDocument, OpenDocuments
 from efim_ls.settings import MOST_CHARACTERS, PROSE, Settings
 from efim_ls.usage.counters import Counters
 
@@ -206,15 +206,15 @@ def test_links_are_judged_by_where_they_lead_too(tmp_path: Path) -> None:
 
 def test_a_document_is_judged_once_while_it_is_open_and_the_rules_are_the_same(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("x")
-    link, documents = tmp_path / "a.py", OpenDocuments(Counters())
+    link, documents = tmp_path / "a.py", OpenDocuments()
     for _ in range(2):
-        documents.open(link.as_uri(), "python", "x")
+        documents.add(OpenDocument(Counters(), link.as_uri(), "python", "x"))
         assert documents.why_off(link.as_uri()) is None
         link.symlink_to(tmp_path / ".env")
         assert documents.why_off(link.as_uri()) is None, "links are followed once"
         documents.rules = Rules(Settings())
         assert documents.why_off(link.as_uri()) is not None, "other rules"
-        documents.open(link.as_uri(), "python", "x")
+        documents.add(OpenDocument(Counters(), link.as_uri(), "python", "x"))
         assert documents.why_off(link.as_uri()) is not None, "opened again"
         link.unlink()
 

@@ -45,9 +45,9 @@ class Server:
                 item = params["textDocument"]
                 self.texts[uri] = Document(uri, "python", item["text"], item["version"])
             case "textDocument/didChange":
-                for change in changes_of(params):
+                for change in changes_of(params, "utf-16"):
                     assert change is not None
-                    self.texts[uri].apply(change, "utf-16")
+                    self.texts[uri].apply(change)
             case "textDocument/didClose":
                 del self.texts[uri]
             case _:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from efim_ls.text.outline import outline
 from efim_ls.workspace.excerpts.chooser import finished
+from efim_ls.workspace.excerpts.definitions import OpenFile
 from efim_ls.workspace.excerpts.preamble import weight
 from efim_ls.workspace.excerpts.volatile import RecentEdit
 from model_runtime.prompt.excerpts import Excerpt, ExcerptBudget
@@ -41,9 +42,13 @@ def texts(excerpts: tuple[Excerpt, ...]) -> dict[str, str]:
     return {each.path: each.text for each in excerpts}
 
 
+def opened(path: str, text: str, language: str = "python") -> OpenFile:
+    return OpenFile(f"{ROOT}/{path}", text, outline(text, language))
+
+
 def defined(path: str, text: str, files: dict[str, str]) -> dict[str, str]:
     language = {"py": "python", "ts": "typescript", "go": "go", "rs": "rust"}[path.rpartition(".")[2]]
-    return texts(make_chooser(files).definitions(f"{ROOT}/{path}", text, language, {}))
+    return texts(make_chooser(files).definitions(opened(path, text, language), {}))
 
 
 def test_the_preamble_is_what_other_files_name_with_the_class_of_a_method() -> None:
@@ -116,8 +121,8 @@ def test_imports_are_followed_to_the_file_they_name(path: str, text: str, found:
 
 def test_an_open_document_stands_for_its_file() -> None:
     changed = outline("def load(changed): ...\n", "python")
-    path = f"{ROOT}/core/b.py"
-    found = make_chooser(OTHERS).definitions(path, "from .a import load", "python", {f"{ROOT}/core/a.py": changed})
+    file = opened("core/b.py", "from .a import load")
+    found = make_chooser(OTHERS).definitions(file, {f"{ROOT}/core/a.py": changed})
     assert texts(found) == {"core/a.py": "def load(changed): ...\n"}
 
 
@@ -142,7 +147,7 @@ def test_the_most_similar_chunk_and_the_last_edits_are_chosen() -> None:
 def test_nothing_of_an_excluded_file_is_chosen(hidden: str) -> None:
     made = make_chooser(FILES, hidden=(hidden,))
     preamble, path = finished(made.preamble()), f"{ROOT}/new.py"
-    definitions = made.definitions(path, "from core.store import open_store", "python", {})
+    definitions = made.definitions(opened("new.py", "from core.store import open_store"), {})
     edits = [RecentEdit(f"{ROOT}/{name}", text, 0) for name, text in FILES.items()]
     volatile = made.volatile(path, USER, len(USER), edits, lambda file: FILES[file[len(ROOT) + 1 :]])
     assert preamble or definitions or volatile
@@ -164,7 +169,7 @@ def test_each_part_keeps_to_its_budget_and_shows_whole_signatures(names: list[st
     made, path = make_chooser({**files, "a.py": text, "b.py": text + "b\n"}, budget), f"{ROOT}/c.py"
     edits = [RecentEdit(f"{ROOT}/a.py", text, len(names))]
     volatile = made.volatile(path, text, len(text), edits, lambda file: files.get(file[len(ROOT) + 1 :], text))
-    chosen = finished(made.preamble()), made.definitions(path, text, "python", {}), volatile
+    chosen = finished(made.preamble()), made.definitions(opened("c.py", text), {}), volatile
     for part, tokens in zip(chosen, budget, strict=True):
         assert sum(map(made.size, part)) <= tokens
     whole = {part.removesuffix(" ...") for part in parts}

@@ -25,9 +25,9 @@ from model_runtime.decoder.gpu.device import (
     GPU_RESERVE,
     MIB,
     GpuFormat,
+    GpuNeed,
     choose_device,
     most_weight_bytes,
-    needed_gpu_bytes,
     weight_bytes,
 )
 from model_runtime.errors import ModelError
@@ -233,7 +233,7 @@ def test_what_is_told_to_fit_on_a_gpu_is_what_is_loaded_there(
     monkeypatch: pytest.MonkeyPatch, name: str, form: GpuFormat
 ) -> None:
     config = replace(read_config(EMBEDDED), **SHAPES[name])
-    size, needed = model_size(config), needed_gpu_bytes(config, form, 512)
+    size, needed = model_size(config), GpuNeed(form, weight_bytes(config, form), 512).bytes
     for free in (needed - 1, needed):
         gpu(monkeypatch, free)
         fits = choose_device("auto", config, 512, form).device == "cuda"
@@ -259,7 +259,7 @@ def test_layers_that_differ_run_on_no_gpu_yet(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_refusal_of_the_gpu_tells_what_would_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     config = reshaped(read_config(EMBEDDED), layers=64)
-    least = needed_gpu_bytes(config, "int8", 512)
+    least = GpuNeed("int8", weight_bytes(config, "int8"), 512).bytes
     gpu(monkeypatch, least)
     with pytest.raises(ModelError, match=rf"set weights to 'int8', which needs {-(-least // MIB)} MiB, or device to"):
         choose_device("cuda", config, 512, "bf16")

@@ -51,7 +51,7 @@ def test_token_bytes_join_to_the_texts_bytes(kind: str, text: str) -> None:
 @example("def f():\n\n    return  \n        x\n")
 @example(")\x1c\n  x\u2028\n")
 def test_lines_tokenized_apart_are_the_tokens_of_the_whole(kind: str, text: str) -> None:
-    assume(SPACE_SIGN not in text and all(len(each) < LONGEST_FRAGMENT for each in tokenizer(kind).fragments(text)))
+    assume(SPACE_SIGN not in text and all(len(each) < LONGEST_FRAGMENT for each, _ in tokenizer(kind).pieces(text)))
     assert tokenizer(kind).encode(text).tolist() == whole(kind).encode(text, add_special_tokens=False).ids
 
 
@@ -119,9 +119,7 @@ def test_letters_that_were_added_to_a_vocabulary_are_text() -> None:
 def test_a_file_is_not_read_line_by_line_where_that_is_the_same(kind: str) -> None:
     joined = list(tokenizer(kind)._runs(CODE))  # pyright: ignore[reportPrivateUsage]
     assert "".join(joined) == CODE
-    assert (len(joined) < len(tokenizer(kind).fragments(CODE))) == (
-        kind in ("qwen", "llama3", "starcoder", "deepseek")
-    )
+    assert (len(joined) < len(tokenizer(kind).pieces(CODE))) == (kind in ("qwen", "llama3", "starcoder", "deepseek"))
 
 
 @kinds

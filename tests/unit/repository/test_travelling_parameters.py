@@ -10,14 +10,6 @@ from tests.source.travelling import Parameter, Product, product, shown
 # and one that is short by now has to go from here.
 UNDONE = {
     Parameter("efim_lab.paper.runtime.load_runtime", "config"),
-    Parameter("efim_ls.lsp.server.serve", "fetch"),
-    Parameter("efim_ls.lsp.server.serve", "load"),
-    Parameter("efim_ls.session.session.Session.edit", "encoding"),
-    Parameter("efim_ls.session.session.Session.open", "text"),
-    Parameter("efim_ls.workspace.excerpts.workspace_excerpts.WorkspaceExcerpts._define", "text"),
-    Parameter("efim_ls.workspace.index.WorkspaceIndex.open", "text"),
-    Parameter("model_runtime.decoder.hf.load.load_hf_decoder", "form"),
-    Parameter("model_runtime.decoder.native.decoder.NativeDecoder._native_model", "weights"),
 }
 SOURCES = {
     "shop.till": """

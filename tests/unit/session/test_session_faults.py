@@ -157,7 +157,7 @@ async def test_a_timer_whose_call_fails_is_over() -> None:
 
 async def test_a_document_out_of_step_is_off_and_not_read_for_others(session: Session, model: Fake) -> None:
     good, bad = (session.open(uri, "python", uri) for uri in (GOOD, BAD))
-    session.edit(bad, [None], "utf-16")
+    session.edit(bad, [None])
     assert (off := session.documents.why_off(BAD)) is not None and off.reason == "out of step"
     assert (await session.requests.complete(session.request_at(bad, 0, explicit=True))).reason == "out of step"
     assert (await session.requests.complete(session.request_at(good, 0, explicit=True))).text == "more"

@@ -40,10 +40,10 @@ class Page:
 
     def edit(self, start: int, end: int, new: str) -> None:
         ends = [self.document.position(place, UTF_16) for place in (start, end)]
-        self.document.edit(Change(new, *ends), UTF_16)
+        self.document.edit(Change(new, *ends, UTF_16))
 
     def replace(self, new: str) -> None:
-        self.document.edit(Change(new), UTF_16)
+        self.document.edit(Change(new))
 
     def accept(self, number: str, units: int | None = None) -> None:
         self.offers.accept(number, units, UTF_16)
@@ -211,7 +211,7 @@ async def test_documents_are_tracked_separately(page: Page) -> None:
     page.edit(CURSOR, CURSOR, SAID)
     page.accept(number)
     other = OpenDocument(page.counters, "b", "rust", page.document.text)
-    other.edit(Change(""), UTF_16)
+    other.edit(Change(""))
     assert page.close() == (14, 14)
 
 
