@@ -25,8 +25,7 @@ from benchmarks.table import show
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.counts.segment import MemoryDocument
-from model_runtime.counts.snapshot import EMPTY
-from model_runtime.counts.view import MemoryView
+from model_runtime.counts.snapshot import EMPTY, MemoryView
 from model_runtime.decoder.native.decoder import native_missing
 from model_runtime.engine.ngram_cache import NgramCache, read_ngram_cache
 from model_runtime.engine.sampler import Sampler

@@ -15,7 +15,7 @@ from efim_lab.errors import WorkError
 from efim_lab.evaluation.arms import Arm, Chooser
 from efim_lab.evaluation.places.cursors import Context
 from model_runtime.cancel import NEVER
-from model_runtime.counts.view import MemoryView
+from model_runtime.counts.snapshot import MemoryView
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.engine import GenerateJob, Generation
 from model_runtime.engine.local import EngineParts, LocalEngine

@@ -9,7 +9,7 @@ from efim_ls.completion.suggestions.explanation import AnswerOrigin
 from efim_ls.completion.suggestions.recent import Asked, RecentSuggestions
 from efim_ls.request import Request
 from model_runtime.cancel import Cancel
-from model_runtime.counts.view import MemoryView
+from model_runtime.counts.snapshot import MemoryView
 from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from model_runtime.counts.view import MemoryView
+from model_runtime.counts.snapshot import MemoryView
 from model_runtime.decoder.any_decoder import CHUNK
 from model_runtime.engine.native import library as c
 from model_runtime.engine.native.mixer import find_draft

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from model_runtime.counts.lookup import NO_IDS, NOTHING, Followers
-from model_runtime.counts.view import MemoryView
+from model_runtime.counts.snapshot import MemoryView
 from model_runtime.engine.native import library as c
 from model_runtime.engine.native.mixer import NativeMixer
 from model_runtime.errors import ModelError

@@ -11,7 +11,7 @@ import numpy as np
 
 from model_runtime.counts.lookup import NO_IDS
 from model_runtime.counts.segment import MOST
-from model_runtime.counts.view import MemoryPlace, MemoryView
+from model_runtime.counts.snapshot import MemoryPlace, MemoryView
 from model_runtime.engine.sampler import Choice, Sampler, Shares
 from model_runtime.engine.stops import Rule
 from model_runtime.ids import Ids

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from model_runtime.cancel import Cancel
-from model_runtime.counts.view import MemoryView
+from model_runtime.counts.snapshot import MemoryView
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import decoded
 from model_runtime.engine.stops import Rule

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from model_runtime.counts.view import MemoryView
+from model_runtime.counts.snapshot import MemoryView
 from model_runtime.decoder.any_decoder import TopTokens
 from model_runtime.engine.native.mixer import NativeMixer
 from model_runtime.engine.ngram_cache import Chances, Mixture, NgramCache

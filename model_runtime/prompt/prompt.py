@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from model_runtime.counts.view import MemoryView
+from model_runtime.counts.snapshot import MemoryView
 from model_runtime.ids import Ids
 from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts, Mask, SequenceKey, isolated_excerpts
 from model_runtime.prompt.template import Template

@@ -14,8 +14,7 @@ from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.compose.composer import Composer
 from model_runtime.counts.segment import MemoryDocument
-from model_runtime.counts.snapshot import EMPTY, Memory
-from model_runtime.counts.view import MemoryView
+from model_runtime.counts.snapshot import EMPTY, Memory, MemoryView
 from model_runtime.decoder.any_decoder import AnyDecoder, Span, TopTokens
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.quantization import Format

@@ -13,8 +13,7 @@ from model_runtime.counts import lookup
 from model_runtime.counts.lookup import Followers
 from model_runtime.counts.native import library
 from model_runtime.counts.segment import LEAST, MOST, MemoryDocument
-from model_runtime.counts.snapshot import EMPTY, Memory
-from model_runtime.counts.view import MemoryView
+from model_runtime.counts.snapshot import EMPTY, Memory, MemoryView
 from model_runtime.engine.ngram_cache import matches
 from model_runtime.ids import Ids
 from tests.compiled import require

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from efim_lab.evaluation.measured_model import LEAST_PROBABILITY, MEASURED_OWNER, UNTIL_END, Teacher
 from model_runtime.cancel import NEVER
-from model_runtime.counts.view import MemoryView
+from model_runtime.counts.snapshot import MemoryView
 from model_runtime.engine.engine import GenerateJob
 from model_runtime.engine.local import LocalEngine
 from model_runtime.engine.ngram_cache import Mixture, NgramCache

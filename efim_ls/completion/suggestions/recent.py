@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from efim_ls.request import Request
 from efim_ls.text.suggestion import Suggestion
-from model_runtime.counts.view import MemoryView
+from model_runtime.counts.snapshot import MemoryView
 from model_runtime.engine.output import TextProbability
 from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 

@@ -14,8 +14,7 @@ from efim_ls.completion.suggestions.explanation import prompt_parts
 from efim_ls.request import Answer, Costs, Request
 from model_runtime.cancel import NEVER
 from model_runtime.counts.segment import MemoryDocument
-from model_runtime.counts.snapshot import EMPTY
-from model_runtime.counts.view import MemoryView
+from model_runtime.counts.snapshot import EMPTY, MemoryView
 from model_runtime.isolated import Mask
 from model_runtime.prompt.prompt import LaidOut, Prompt, PromptPart, order_parts
 from model_runtime.prompt.template import Template

@@ -16,7 +16,7 @@ from efim_ls.completion.planning.window import SURROUNDING_CHARACTERS
 from efim_ls.request import Request
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
-from model_runtime.counts.view import MemoryView
+from model_runtime.counts.snapshot import MemoryView
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.completion.test_complete import PLACE, SETTINGS, Make, ask, maker

@@ -20,7 +20,7 @@ from efim_ls.session.prefetch import accepted
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
 from model_runtime.checkpoint.config import EMBEDDED
-from model_runtime.counts.view import MemoryView
+from model_runtime.counts.snapshot import MemoryView
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.completion.test_complete import SETTINGS, Make, completer_of, maker
 from tests.engine.doubles import memory_of

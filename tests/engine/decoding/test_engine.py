@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from model_runtime.cancel import NEVER, Cancelled
 from model_runtime.counts.lookup import Followers
-from model_runtime.counts.view import MemoryView
+from model_runtime.counts.snapshot import MemoryView
 from model_runtime.decoder.any_decoder import CHUNK
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine.engine import GenerateJob

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from efim_ls.completion.suggestions.recent import MOST_SUGGESTIONS, NEARBY, Asked, RecentSuggestions
 from efim_ls.request import Request
-from model_runtime.counts.view import MemoryView
+from model_runtime.counts.snapshot import MemoryView
 from model_runtime.prompt.excerpts import Excerpts
 
 BEFORE, AFTER = "def f():\n    ", "\n\nprint(f())\n"

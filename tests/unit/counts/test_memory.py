@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from model_runtime.counts import changes as change
 from model_runtime.counts import lookup
-from model_runtime.counts import snapshot as memory_module
 from model_runtime.counts.native import library
 from model_runtime.counts.segment import LEAST, MOST, build_segment
 from model_runtime.counts.snapshot import EMPTY
@@ -28,10 +28,10 @@ from tests.unit.counted import (
 )
 
 
-@pytest.fixture(autouse=True, params=[(3, 0), (1024, 0), (1024, memory_module.QUICK)], ids=str)
+@pytest.fixture(autouse=True, params=[(3, 0), (1024, 0), (1024, change.QUICK)], ids=str)
 def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lengths with more matches than a few are left out, or hardly any; segments stay, or join a change."""
-    for (module, name), limit in zip(((lookup, "MOST_PLACES"), (memory_module, "QUICK")), request.param, strict=True):
+    for (module, name), limit in zip(((lookup, "MOST_PLACES"), (change, "QUICK")), request.param, strict=True):
         monkeypatch.setattr(module, name, limit)
 
 
@@ -120,7 +120,7 @@ def test_a_change_that_changes_nothing_is_the_same_memory() -> None:
 
 
 def test_segments_stay_few_while_small_changes_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_module, "QUICK", 2_000)
+    monkeypatch.setattr(change, "QUICK", 2_000)
     rng = np.random.default_rng(0)
     by_path = {str(n): rng.integers(0, 9, 200).tolist() for n in range(64)}
     memory = memory_of(by_path)

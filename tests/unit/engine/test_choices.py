@@ -12,8 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from model_runtime.counts.segment import MemoryDocument
-from model_runtime.counts.snapshot import EMPTY
-from model_runtime.counts.view import MemoryView
+from model_runtime.counts.snapshot import EMPTY, MemoryView
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.sampler import Choice, Choices, SeenCounts
 from model_runtime.ids import Ids

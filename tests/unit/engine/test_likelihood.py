@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model_runtime.counts.segment import MemoryDocument
-from model_runtime.counts.snapshot import EMPTY
-from model_runtime.counts.view import MemoryPlace
+from model_runtime.counts.snapshot import EMPTY, MemoryPlace
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Output, TextProbability, byte_offsets, decoded
 from model_runtime.engine.sampler import Choice, Sampler, Shares

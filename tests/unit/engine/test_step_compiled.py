@@ -10,7 +10,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from model_runtime.counts.lookup import NOTHING
-from model_runtime.counts.view import MemoryView
+from model_runtime.counts.snapshot import MemoryView
 from model_runtime.engine.drafts import lookup
 from model_runtime.engine.native import library
 from model_runtime.engine.ngram_cache import Mixture, NgramCache

@@ -10,8 +10,7 @@ import pytest
 from efim_lab.documents import CodeDocument
 from efim_lab.package_memories import PackageMemories
 from model_runtime.checkpoint.config import EMBEDDED, read_config
-from model_runtime.counts.snapshot import Memory, MemoryDocument
-from model_runtime.counts.view import MemoryView
+from model_runtime.counts.snapshot import Memory, MemoryDocument, MemoryView
 from model_runtime.loading.checkpoint_reader import read_tokenizer
 from model_runtime.prompt.tokenizer import Tokenizer
 

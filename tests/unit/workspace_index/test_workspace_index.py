@@ -249,7 +249,7 @@ def window(project: Scope) -> Iterator[Callable[[], WorkspaceIndex]]:
 
 def own_tokens(index: WorkspaceIndex, other: WorkspaceIndex) -> int:
     """How many tokens the arrays of an index have that are not another one's, too."""
-    held, others = (each.memory.snapshot["python"]._segments for each in (index, other))
+    held, others = (each.memory.snapshot["python"]._state.segments for each in (index, other))
     return sum(segment.tokens for segment in held if segment not in others)
 
 
@@ -292,13 +292,14 @@ def test_a_merge_of_one_window_is_taken_up_by_the_other(
     window: Callable[[], WorkspaceIndex], project: Scope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second, new = window(), window(), project.folders[0] / "new.py"
-    before = first.memory.snapshot["python"]._segments
+    before = first.memory.snapshot["python"]._state.segments
     new.write_text("z = 1\n")
     with monkeypatch.context() as patch:
         patch.setattr(Memory, "needs_merge", True)
         take(second.refresh([str(new)]))
     take(first.refresh([str(new)]))
-    assert first.memory.snapshot["python"]._segments == second.memory.snapshot["python"]._segments != before
+    mine, others = (each.memory.snapshot["python"]._state.segments for each in (first, second))
+    assert mine == others != before
 
 
 def test_a_publication_while_a_document_is_opened_loses_nothing(project: Scope) -> None:
