@@ -46,6 +46,7 @@ from model_runtime.engine.ngram_cache import read_ngram_cache
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.codec import Floats, Form, KvCodec
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.kv.layout import KvLayout
 from model_runtime.kv.pool import Pool
 from model_runtime.prompt.prompt import Prompt
@@ -98,8 +99,8 @@ class Subject:
         self.tokenizer = Tokenizer(EMBEDDED / "tokenizer.json")
         self.template = find_template(self.tokenizer)
         self.decoder = Decoder(config, read_weights(EMBEDDED, config), packed_format())
-        self._arena = arena = Arena(config, config.context)
-        pool, cache = Pool(lambda: arena, 1), read_ngram_cache(EMBEDDED)
+        self._arena = arena = DenseArena(config, config.context)
+        pool, cache = Pool[Arena](lambda: arena, 1), read_ngram_cache(EMBEDDED)
         parts = EngineParts(DecodeContext.of(self.decoder, self.tokenizer, cache), pool, config.context)
         self._engines = {"model": LocalEngine(parts.with_ngram_cache(None)), "mixture": LocalEngine(parts)}
 

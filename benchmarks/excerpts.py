@@ -22,7 +22,7 @@ from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.engine.engine import GenerateJob, SavedFrame
 from model_runtime.engine.local import LocalEngine
-from model_runtime.engine.output import StopRule
+from model_runtime.engine.stops import StopRule
 from model_runtime.ids import Ids
 from model_runtime.kv.pool import FrameId
 from model_runtime.loading.checkpoint_reader import read_checkpoint

@@ -28,7 +28,7 @@ from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.native.decoder import NativeDecoder
 from model_runtime.decoder.native.library import instruction_sets
 from model_runtime.decoder.quantization import Format
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 
 ROWS, CONTEXTS = (1, 4, 8, 64), (1100, 256)  # the longest first: a pass leaves what lies before it as it is
 TURNS, REPEATS = 15, 5
@@ -47,7 +47,7 @@ def measure() -> dict[str, Any]:
     }
     sides |= {f"{form}, torch": Decoder(config, weights, form) for form in get_args(Format)}
     ids = np.random.default_rng(0).integers(0, config.vocab, capacity).astype(np.int32)
-    arenas = {name: Arena(config, capacity) for name in sides}
+    arenas = {name: DenseArena(config, capacity) for name in sides}
     for name, decoder in sides.items():
         decoder.forward(ids[: max(CONTEXTS)], arenas[name])
 

@@ -31,7 +31,7 @@ from model_runtime.decoder.native.decoder import native_missing
 from model_runtime.engine.ngram_cache import NgramCache, read_ngram_cache
 from model_runtime.engine.sampler import Sampler
 from model_runtime.ids import Ids
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.loading.formats import CpuMethod
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -110,7 +110,7 @@ def _passes(tokenizer: Tokenizer, ids: Ids, view: MemoryView, other: MemoryView)
     samplers = [Sampler(tokenizer, each) for each in (cache, InNumpy(**asdict(cache)))]
     times, steps = np.zeros((PASSES, 2)), np.zeros((PASSES, 2, 2))
     half = len(ids) // 2
-    arena = Arena(config, WINDOW + PASSES + WARM_UP)
+    arena = DenseArena(config, WINDOW + PASSES + WARM_UP)
     torch.set_num_threads(1)
     for start in range(half - WINDOW, half, decoder.chunk):
         decoder.forward(ids[start : min(half, start + decoder.chunk)], arena)

@@ -27,10 +27,13 @@ class Removed(NamedTuple):
 
 
 def _other_files(name: str) -> Removed:
+    def means(given: Given) -> dict[str, Any]:
+        return {"other_files": "on"} if given[name] is True and "other_files" not in given else {}
+
     return Removed(
         "is part of 'other_files' now: set that and delete this",
         "`true` means `other_files` `on`",
-        lambda given: {"other_files": "on"} if given[name] is True and "other_files" not in given else {},
+        means,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -44,6 +44,13 @@ class IsolatedExcerpts:
 
 
 NONE_ISOLATED = IsolatedExcerpts()
+
+
+class SequenceKey(NamedTuple):
+    """What the keys and values of a window's tokens depend on: their ids, and the excerpts that they see."""
+
+    ids: Ids
+    isolated: IsolatedExcerpts = NONE_ISOLATED
 
 
 def isolated_excerpts(excerpts: Sequence[Ids], before_excerpts: int) -> IsolatedExcerpts:

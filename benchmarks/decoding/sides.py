@@ -19,7 +19,7 @@ from model_runtime.decoder.linear import packed_format
 from model_runtime.decoder.native.decoder import native_missing
 from model_runtime.decoder.quantization import Format
 from model_runtime.ids import Ids
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.loading.formats import CpuMethod
 
 OURS, TRANSFORMERS, LLAMA = "ours", "transformers", "llama.cpp"
@@ -50,7 +50,7 @@ class Own:
     """The own decoder in passes as wide as the engine's."""
 
     def __init__(self, decoder: AnyDecoder, capacity: int) -> None:
-        self._decoder, self._arena = decoder, Arena(decoder.config, capacity)
+        self._decoder, self._arena = decoder, DenseArena(decoder.config, capacity)
 
     def truncate(self, length: int) -> None:
         """Keep the first `length` tokens."""

@@ -16,8 +16,7 @@ from efim_lab.evaluation.places import holes
 from efim_lab.evaluation.places.cursors import Context
 from efim_lab.evaluation.places.holes import Hole
 from efim_lab.evaluation.report import cell, percent
-from model_runtime.engine.output import StopRule, stop_rule
-from model_runtime.engine.rest_of_line import text_before_rest
+from model_runtime.engine.stops import StopRule, stop_rule, text_before_rest
 
 UNCUT = "rest in the prompt, as the model says it"
 WITH_REST = "rest in the prompt, cut where it meets it"

@@ -21,7 +21,7 @@ from model_runtime.engine.engine import GenerateJob, Generation
 from model_runtime.engine.local import EngineParts, LocalEngine
 from model_runtime.engine.native.mixer import NativeMixer
 from model_runtime.engine.ngram_cache import Mixture, NgramCache
-from model_runtime.engine.output import StopRule
+from model_runtime.engine.stops import StopRule
 from model_runtime.ids import Ids
 from model_runtime.kv.pool import FrameId
 from model_runtime.loading.checkpoint_reader import read_checkpoint

@@ -12,6 +12,7 @@ import torch
 
 from model_runtime.decoder.any_decoder import AnyDecoder, Span
 from model_runtime.ids import Ids
+from model_runtime.isolated import SequenceKey
 from model_runtime.kv.arena import Arena
 
 
@@ -74,7 +75,8 @@ class User:
         self._asked, self._chosen = now, list[int]()
         self._prompt = next(self._prompts, None)
         if self._prompt is not None:
-            self._reused = min(self.arena.common(self._prompt), len(self._prompt) - 1) if self._reuses else 0
+            held = self.arena.common(SequenceKey(self._prompt)) if self._reuses else 0
+            self._reused = min(held, len(self._prompt) - 1)
             self.arena.truncate(self._reused)
 
 

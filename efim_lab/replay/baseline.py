@@ -21,7 +21,7 @@ from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER
 from model_runtime.engine.engine import Engine, GenerateJob, Generation
 from model_runtime.engine.local import LocalEngine
-from model_runtime.engine.output import StopRule
+from model_runtime.engine.stops import StopRule
 from model_runtime.ids import Ids
 from model_runtime.kv.pool import FrameId
 from model_runtime.loading.load import Model
@@ -71,7 +71,7 @@ def _costs(prompt: PolicyPrompt, made: Generation, plan_ms: float) -> Costs:
     return Costs(
         frame="new" if prompt.new else "kept",
         reused=made.reused,
-        new_tokens=made.new_tokens,
+        new_tokens=len(made.choices),
         ms=ms,
         **asdict(made.stats),
     )

@@ -19,6 +19,7 @@ from efim_ls.completion.planning.planner import FRAMES, Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget, Window
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.ids import Ids
+from model_runtime.isolated import SequenceKey
 from model_runtime.kv.pool import FrameId, Pool
 from model_runtime.kv.sequence import TokenSequence
 from model_runtime.loading.checkpoint_reader import read_checkpoint
@@ -86,7 +87,7 @@ def count_radix_rows(keystrokes: Iterable[Keystroke], policy: str, budget: Budge
 
 def _recompute(pool: Pool[TokenSequence], prompt: PolicyPrompt, ahead: bool) -> int:
     """Bring the frame's sequence to a prompt; return how many tokens were recomputed."""
-    sequence = pool.acquire(FrameId(DOCUMENT, prompt.frame), prompt.ids)
+    sequence = pool.acquire(FrameId(DOCUMENT, prompt.frame), SequenceKey(prompt.ids))
     recomputed = simulate_prefill(sequence, prompt.ids)
     if ahead:
         sequence.rows.mark_unneeded(len(prompt.ids) - recomputed)

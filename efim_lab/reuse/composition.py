@@ -24,6 +24,7 @@ from model_runtime.compose.composer import Composer
 from model_runtime.compose.first_rows import FirstRows
 from model_runtime.compose.method import CompositionMethod
 from model_runtime.ids import Ids
+from model_runtime.isolated import SequenceKey
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.layout import arena_bytes
 
@@ -85,7 +86,7 @@ class _Exact:
     def __init__(self, subject: ReuseSubject, scenario: Scenario, file: str) -> None:
         self._subject, self._scenario, self._file = subject, scenario, file
         arena, began = _copied(subject, scenario.arena), process_time()
-        held = arena.reusable(scenario.ids)
+        held = arena.reusable(SequenceKey(scenario.ids))
         logits = _finished(subject, arena, scenario.ids)
         ms = (process_time() - began) * 1e3
         self._said = _greedy(subject, arena, logits, scenario.target)
@@ -98,8 +99,8 @@ class _Exact:
         subject, scenario = self._subject, self._scenario
         chosen, arena = method.make(scenario), _copied(subject, scenario.arena)
         composer, began = Composer(subject.decoder, chosen), process_time()
-        composed = composer.compose(arena, scenario.ids, scenario.others, NEVER)
-        left = len(scenario.ids) - arena.reusable(scenario.ids)
+        composed = composer.compose(arena, SequenceKey(scenario.ids), scenario.others, NEVER)
+        left = len(scenario.ids) - arena.reusable(SequenceKey(scenario.ids))
         logits = _finished(subject, arena, scenario.ids)
         ms = (process_time() - began) * 1e3
         checked = method.share * (composed.placed + composed.computed)
@@ -129,7 +130,7 @@ def _copied(subject: ReuseSubject, arena: Arena) -> Arena:
 
 def _finished(subject: ReuseSubject, arena: Arena, ids: Ids) -> Rows:
     """Compute what an arena lacks of a prompt; return the logits [vocab] that follow it."""
-    arena.truncate(min(arena.common(ids), len(ids) - 1))
+    arena.truncate(min(arena.common(SequenceKey(ids)), len(ids) - 1))
     subject.extend(arena, ids[arena.length : -1])
     return np.asarray(subject.decoder.forward(ids[-1:], arena))[0]
 

@@ -18,6 +18,7 @@ from model_runtime.decoder.native.decoder import NativeDecoder, native_missing
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.loading.checkpoint_reader import Checkpoint, read_checkpoint
 from model_runtime.prompt.prompt import build
 
@@ -52,7 +53,7 @@ class ReuseSubject:
 
     def arena(self) -> Arena:
         """Return an empty arena for the model's longest prompt."""
-        return Arena(self.config, self.config.context)
+        return DenseArena(self.config, self.config.context)
 
     def window(self, context: Context, rest: str) -> tuple[Ids, Target]:
         """Return the prompt of a window, and what should follow it."""

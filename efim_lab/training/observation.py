@@ -23,6 +23,7 @@ from model_runtime.engine.local import EngineParts
 from model_runtime.engine.ngram_cache import matches, recency
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.kv.pool import FrameId, Pool
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.prompt import prompt
@@ -83,7 +84,7 @@ class Observer:
         """Load the model in `folder`, without its local cache."""
         _, config, self.tokenizer, self._template = read_checkpoint(folder)
         self._decoder = Decoder(config, read_weights(folder, config), packed_format())
-        self._context, self._pool = config.context, Pool(lambda: Arena(config, config.context), 1)
+        self._context, self._pool = config.context, Pool[Arena](lambda: DenseArena(config, config.context), 1)
         decoding = DecodeContext.of(self._decoder, self.tokenizer, None)
         self.parts = EngineParts(decoding, self._pool, config.context)
 
@@ -164,7 +165,7 @@ class Observer:
     @torch.inference_mode()
     def _distributions(self, place: TargetPlace) -> Iterator[npt.NDArray[np.float32]]:
         """Yield the model's probabilities [vocab] at each token of the target."""
-        arena = self._pool.acquire(OBSERVER_OWNER, place.prompt.ids)
+        arena = self._pool.acquire(OBSERVER_OWNER, place.prompt.key)
         arena.truncate(0)
         new = place.prompt.ids
         for token in place.target:

@@ -40,8 +40,8 @@ class CostMeter:
         """Add the model's counts and times, which the engine measured."""
         self._ms |= {"restore": made.restore_ms, "prefill": made.prefill_ms, "decode": made.decode_ms}
         self._ms |= {"alternatives": made.alternatives_ms}
-        self.add(reused=made.reused, fetched=made.fetched, approximate=made.approximate, new_tokens=made.new_tokens)
-        self.add(**asdict(made.stats))
+        self.add(reused=made.reused, fetched=made.fetched, approximate=made.approximate)
+        self.add(new_tokens=len(made.choices), **asdict(made.stats))
 
     def add(self, **counts: int) -> None:
         """Set counts by their names in `Costs`."""

@@ -147,7 +147,7 @@ def with_repository(
         place = RetrievalPlace(str(path), request.text, request.cursor)
         for _ in chain(index.build(), index.open(str(path), request.language, request.text), index.retrieve(place)):
             pass
-    snapshot = index.snapshot.get(family_of(request.language))
+    snapshot = index.memory.snapshot.get(family_of(request.language))
     memory = snapshot and snapshot.without([str(path)])
     shown = index.excerpts and index.excerpts.excerpts(str(path), request.cursor)
     index.close()

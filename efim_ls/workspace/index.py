@@ -7,7 +7,7 @@ steps of another may be taken.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path, PurePath
@@ -29,7 +29,6 @@ from efim_ls.workspace.discovery import KnownFolders, SourceFile, is_entered, re
 from efim_ls.workspace.excerpts.chooser import ExcerptChooser
 from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace, WorkspaceExcerpts
 from efim_ls.workspace.index_file import IndexFile
-from model_runtime.counts.snapshot import Memory
 from model_runtime.ids import Ids
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -92,7 +91,7 @@ class IndexStatus:
 
 
 class WorkspaceIndex:
-    """The index of one scope. Used on one thread, except `snapshot` and `status`."""
+    """The index of one scope. Used on one thread, except `memory.snapshot` and `status`."""
 
     def __init__(
         self,
@@ -114,17 +113,12 @@ class WorkspaceIndex:
         self._unwritten: dict[str, IndexedFile] = {}  # by path: read, and not yet in the index file
         self._focus = ""
         room = share_out(scope.settings.memory_mib).counts * MIB // BYTES_A_TOKEN if scope.settings.repository else 0
-        self._memory = WorkspaceMemory((scope.folders, scope.settings, scope.digest), room)
+        self.memory = WorkspaceMemory((scope.folders, scope.settings, scope.digest), room)
         self.excerpts: WorkspaceExcerpts | None = None  # while prompts show no text of other files
         if any(scope.excerpts):
             folders = [str(folder) for folder in scope.folders]
             chooser = ExcerptChooser(file, folders, scope.tokenizer, scope.excerpts, self._is_shown)
             self.excerpts = WorkspaceExcerpts(chooser, on_excerpts)
-
-    @property
-    def snapshot(self) -> Mapping[str, Memory]:
-        """The memory of each family; never changed, but replaced."""
-        return self._memory.snapshot
 
     def build(self) -> Steps:
         """Publish what the index file holds, then bring it up to date with the disk."""
@@ -148,7 +142,7 @@ class WorkspaceIndex:
         self._skipped = dict(self._file.skipped())
         gone, unpublished, known = list[str](), 0, KnownFolders()
         # What another window has published is taken over whole: parts would be built again, and shared with nobody.
-        has_twin = self._memory.has_twin({family_of(entry.language) for entry in entries.values()})
+        has_twin = self.memory.has_twin({family_of(entry.language) for entry in entries.values()})
         least: float = inf if has_twin else FIRST_TOKENS
         for count, path in enumerate(nearest(entries, self._focus)):
             file, entry = self._readable(path, known), entries[path]
@@ -346,14 +340,14 @@ class WorkspaceIndex:
 
     def _publish(self) -> Steps:
         """Make the memories hold what is wanted."""
-        while missing := (planned := self._memory.plan(self._files, self._open, self._focus)).missing(self._ids):
+        while missing := (planned := self.memory.plan(self._files, self._open, self._focus)).missing(self._ids):
             for start in range(0, len(missing), FILES_A_STEP):
                 part = missing[start : start + FILES_A_STEP]
                 self._ids.update(self._file.ids(part))
                 if lost := set(part) - self._ids.keys():  # the index file was damaged: the next walk reads them
                     self._files = {path: each for path, each in self._files.items() if each.digest not in lost}
                 yield
-        self._memory.publish(planned, self._ids)  # no step before it: what is planned may not change
+        self.memory.publish(planned, self._ids)  # no step before it: what is planned may not change
         kept = {each.digest for each in (*self._open.values(), *self._unwritten.values())}
         self._ids = {digest: ids for digest, ids in self._ids.items() if digest in kept}
         self._tell()
@@ -364,7 +358,7 @@ class WorkspaceIndex:
         if done and now < self._told_at + TELL:
             return
         self._told_at = now
-        memories = self.snapshot.values()
+        memories = self.memory.snapshot.values()
         files, tokens = sum(len(each.paths) for each in memories), sum(each.tokens for each in memories)
         mib = round(sum(each.bytes for each in memories) / MIB, 1)
         self.status = IndexStatus("ready" if self._is_built else "building", done, total, files, tokens, mib)

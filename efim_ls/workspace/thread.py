@@ -92,7 +92,7 @@ class Repository:
 
     def view(self, language: str, without: Iterable[str]) -> MemoryView | None:
         """Return what is known now in a language, without some files by their real paths; None if that is nothing."""
-        memory = index.snapshot.get(family_of(language)) if (index := self._index) else None
+        memory = index.memory.snapshot.get(family_of(language)) if (index := self._index) else None
         return memory.without(without) if memory and memory.tokens else None
 
     @property

@@ -13,6 +13,7 @@ from model_runtime.compose.pieces import SHORTEST, Piece, find_pieces
 from model_runtime.compose.rotation import moved
 from model_runtime.decoder.any_decoder import AnyDecoder, Span
 from model_runtime.ids import Ids
+from model_runtime.isolated import SequenceKey
 from model_runtime.kv.arena import Arena, KeysValues
 from model_runtime.kv.rows import Quality
 
@@ -40,13 +41,13 @@ class Composer:
         assert decoder.rotations is not None
         self._decoder, self._rotations, self._method = decoder, decoder.rotations, method
 
-    def compose(self, arena: Arena, ids: Ids, others: Sequence[Arena], cancel: Cancel) -> Composed:
+    def compose(self, arena: Arena, key: SequenceKey, others: Sequence[Arena], cancel: Cancel) -> Composed:
         """Fill an arena with all of a prompt but its last token, whose logits are wanted.
 
         The arena is cut off where it differs from the prompt. Once `cancel()` is true, it ends within one pass and
         cuts off what is not computed yet. Nothing happens if too little is at hand.
         """
-        start, wanted = arena.kept(ids), ids[:-1]
+        start, wanted = arena.kept(key), key.ids[:-1]
         if len(wanted) - start < LEAST_SAVED:
             return NOTHING_COMPOSED
         sources = [arena, *(each for each in others if each is not arena)]

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from model_runtime.cancel import Cancel
 from model_runtime.engine.decode import DecodeContext, DecodedAnswer, at_end, at_line_end, decode
-from model_runtime.engine.output import Rule
 from model_runtime.engine.sampler import Choice, Sampler
+from model_runtime.engine.stops import Rule
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.pool import FrameId, Pool
@@ -105,8 +105,8 @@ class Alternatives:
         answers = list[DecodedAnswer]()
         owners = [FrameId("", -number) for number in range(1, len(starts) + 1)]
         for owner, start in zip(owners, starts, strict=True):
-            ids = np.concatenate((prompt.ids, _tokens(start[:-1])))
-            arena = self._pool.acquire(owner, ids, worth=1, excerpts=prompt.isolated)
+            key = prompt.key._replace(ids=np.concatenate((prompt.ids, _tokens(start[:-1]))))
+            arena = self._pool.acquire(owner, key, worth=1)
             answers.append(DecodedAnswer(self._context, arena, prompt, rule, limit, start))
         self._pool.release(owners)
         return answers

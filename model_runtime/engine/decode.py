@@ -10,11 +10,11 @@ import numpy as np
 
 from model_runtime.cancel import Cancel
 from model_runtime.decoder.any_decoder import AnyDecoder, Span, TopTokens
-from model_runtime.decoder.pass_costs import PassCosts
-from model_runtime.engine.drafts import NO_DRAFT, Drafts, advance
+from model_runtime.engine.drafts import NO_DRAFT, Drafts, PassCosts, advance
 from model_runtime.engine.ngram_cache import NgramCache
-from model_runtime.engine.output import Output, Rule
+from model_runtime.engine.output import Output
 from model_runtime.engine.sampler import Choice, Sampler, SeenCounts, recall_choices
+from model_runtime.engine.stops import Rule
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
 from model_runtime.logits import Logits
@@ -182,7 +182,7 @@ class DecodedAnswer:
     def _begin(self, ids: Ids, expected: Ids) -> Ids:
         """Truncate the arena to what the row shares with it; what lay beyond is expected if nothing better is."""
         arena = self.arena
-        held = arena.common(ids)
+        held = arena.common(self.prompt.key._replace(ids=ids))
         self.stats.ahead = arena.rows.ahead(held)
         arena.rows.mark_needed(held)
         if not len(expected) and len(ids) - held <= STALE_AFTER:

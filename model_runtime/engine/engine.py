@@ -9,9 +9,9 @@ from typing import NamedTuple, Protocol
 from model_runtime.cancel import Cancel
 from model_runtime.engine.decode import DecodeStats
 from model_runtime.engine.drafts import NO_DRAFT
-from model_runtime.engine.output import Rule
-from model_runtime.engine.probability import TextProbability
+from model_runtime.engine.output import TextProbability
 from model_runtime.engine.sampler import Choice
+from model_runtime.engine.stops import Rule
 from model_runtime.ids import Ids
 from model_runtime.kv.pool import FrameId
 from model_runtime.prompt.prompt import Prompt
@@ -59,11 +59,6 @@ class Generation:
     complete: bool
     others: tuple[str, ...] = ()
     alternatives_ms: float = 0.0
-
-    @property
-    def new_tokens(self) -> int:
-        """Number of new tokens."""
-        return len(self.choices)
 
 
 class Reusable(NamedTuple):

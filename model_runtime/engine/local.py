@@ -20,7 +20,7 @@ from model_runtime.engine.engine import (
 )
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.ids import Ids
-from model_runtime.isolated import IsolatedExcerpts
+from model_runtime.isolated import IsolatedExcerpts, SequenceKey
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.excerpt_library import ExcerptLibrary, Readied
 from model_runtime.kv.pool import FrameId, Pool
@@ -73,10 +73,10 @@ class LocalEngine:
         prompt, started = job.prompt, perf_counter()
         excerpts = self._ready(prompt.isolated, cancel)
         readied = perf_counter()
-        arena, self._last_owner = self._pool.acquire(job.frame, prompt.ids, excerpts=prompt.isolated), job.frame
-        fetched = excerpts.fetched + self._fill(arena, prompt.ids, cancel)
+        arena, self._last_owner = self._pool.acquire(job.frame, prompt.key), job.frame
+        fetched = excerpts.fetched + self._fill(arena, prompt.key, cancel)
         restored = perf_counter()
-        computed = excerpts.computed + self._compose(arena, prompt.ids, cancel)
+        computed = excerpts.computed + self._compose(arena, prompt.key, cancel)
         first = best = DecodedAnswer(self._context, arena, prompt, job.rule, job.limit, expected=job.expected)
         if job.better_line:
             decode(self._context, [first], at_line_end, cancel, draft=True)
@@ -114,9 +114,9 @@ class LocalEngine:
             self._ready(prompt.isolated, cancel, ahead=True)
         except Cancelled:
             return False
-        ids, arena = prompt.ids, self._pool.acquire(frame, prompt.ids, excerpts=prompt.isolated)
-        self._fill(arena, ids, cancel)
-        held = arena.common(ids)
+        ids, arena = prompt.ids, self._pool.acquire(frame, prompt.key)
+        self._fill(arena, prompt.key, cancel)
+        held = arena.common(prompt.key)
         if held < len(ids):
             held = arena.truncate(held)
         if self._composer is not None:
@@ -127,12 +127,12 @@ class LocalEngine:
 
     def reusable(self, frame: FrameId, prompt: Prompt) -> Reusable:
         """Count the tokens of the frame's prompt that are already computed or stored; changes nothing."""
-        ids, excerpts = prompt.ids, prompt.isolated
-        computed, ahead = self._pool.reusable(frame, ids, excerpts), self._pool.ahead(frame, ids, excerpts)
-        kept, stored = self._library.known(excerpts, self._storage) if self._library else (0, 0)
+        key = prompt.key
+        computed, ahead = self._pool.reusable(frame, key), self._pool.ahead(frame, key)
+        kept, stored = self._library.known(key.isolated, self._storage) if self._library else (0, 0)
         if self._storage is None:
             return Reusable(computed + kept, 0, ahead)
-        reusable = max(computed, min(self._storage.filled(ids, computed, excerpts), len(ids) - 1))
+        reusable = max(computed, min(self._storage.filled(key, computed), len(key.ids) - 1))
         return Reusable(reusable + kept + stored, reusable - computed + stored, ahead)
 
     def approximate(self, frame: FrameId, prompt: Prompt) -> int:
@@ -175,9 +175,9 @@ class LocalEngine:
         return tuple(self._alternatives.generate(job.prompt, best.chosen, job.rule, job.limit, count, cancel))
 
     def _held(self, saved: SavedFrame) -> HeldFrame:
-        prompt, excerpts, library = saved.prompt, saved.prompt.isolated, self._library
-        computed = [library.get(text) if library else None for text in excerpts.texts]
-        return HeldFrame(prompt.ids, excerpts, prompt.origins, saved.private, self._pool.get(saved.frame), computed)
+        prompt, library = saved.prompt, self._library
+        computed = [library.get(text) if library else None for text in prompt.isolated.texts]
+        return HeldFrame(prompt.key, prompt.origins, saved.private, self._pool.get(saved.frame), computed)
 
     def _approximate(self, arena: Arena, length: int, reused: int) -> int:
         """Count the tokens of an arena's prompt that may differ slightly from what an engine without a past computes.
@@ -208,18 +208,18 @@ class LocalEngine:
             raise Cancelled
         return ready
 
-    def _fill(self, arena: Arena, ids: Ids, cancel: Cancel) -> int:
-        """Fill an arena from the storage if it lacks enough of `ids`; return how many tokens were fetched."""
+    def _fill(self, arena: Arena, key: SequenceKey, cancel: Cancel) -> int:
+        """Fill an arena from the storage if it lacks enough of a key's tokens; return how many were fetched."""
         storage = self._storage
-        if storage is None or len(ids) - arena.kept(ids) < storage.least:
+        if storage is None or len(key.ids) - arena.kept(key) < storage.least:
             return 0
-        return storage.fill(arena, ids, cancel)
+        return storage.fill(arena, key, cancel)
 
-    def _compose(self, arena: Arena, ids: Ids, cancel: Cancel) -> int:
-        """Fill an arena with what others hold of `ids` elsewhere, if a setting allows it; return rows computed."""
+    def _compose(self, arena: Arena, key: SequenceKey, cancel: Cancel) -> int:
+        """Fill an arena with what others hold of a key's tokens elsewhere, if allowed; return rows computed."""
         if self._composer is None:
             return 0
-        return self._composer.compose(arena, ids, self._pool.arenas, cancel).computed
+        return self._composer.compose(arena, key, self._pool.arenas, cancel).computed
 
     def _compute_ahead(self, arena: Arena, ids: Ids) -> None:
         began, start = perf_counter(), arena.length

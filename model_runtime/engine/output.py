@@ -1,26 +1,36 @@
-"""The text of an answer as it is decoded: what its tokens spell, where it ends, and how sure the model is."""
+"""The text of an answer as it is decoded: what its tokens spell, and how likely each beginning of it is."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+import codecs
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from model_runtime.counts.lookup import NO_IDS
 from model_runtime.counts.segment import MOST
-from model_runtime.engine.probability import Step, TextProbability, byte_offsets
-from model_runtime.engine.rest_of_line import evidence, find_rest, is_closers
-from model_runtime.engine.sampler import Choice, Sampler
+from model_runtime.counts.view import MemoryPlace, MemoryView
+from model_runtime.engine.sampler import Choice, Sampler, Shares
+from model_runtime.engine.stops import Rule
 from model_runtime.ids import Ids
+from model_runtime.prompt.spelling import WORD_BYTES
 
-OPENERS = (":", "(", "[", "{")
+MOST_COMPARED = 64  # places of one token that are looked at to name those that weighed most
 
 
-class Rule(Protocol):
-    """Where a suggestion ends."""
+class Step(NamedTuple):
+    """One chosen token: the stub that it had to spell, its share of the chances of all tokens that fit that stub.
 
-    def cut(self, text: str, /) -> int | None:
-        """Return the length of the finished suggestion at the start of `text`, or None while it may go on."""
-        ...
+    The bytes that it adds to the text end at `end`; a token that only spells the stub adds none, nor does one that
+    ends the text.
+    """
+
+    choice: Choice
+    stub: bytes
+    share: float
+    end: int
 
 
 class Output:
@@ -68,70 +78,163 @@ class Output:
         return text[: self._rule.cut(text)] if self.complete or "\n" not in text else text.rpartition("\n")[0]
 
 
-@dataclass(frozen=True)
-class StopRule:
-    """Where a suggestion ends: at the end of its line or of its indented block, or at code that follows it.
+class WordEnd(NamedTuple):
+    """A place where a word or a sign ends, in characters of a text, and the probability that all before it is right.
 
-    `rest` is that code, right of the cursor on its line, or empty; before code, a suggestion has one line. `indent`
-    is the least indentation, in columns, of the block's lines; a line that begins with a closing bracket may be
-    indented less, and is the last of the block.
+    Before a place that ends a word, that includes that the word ends there.
     """
 
-    multiline: bool
-    indent: int
-    max_lines: int
-    rest: str = ""
+    at: int
+    probability: float
 
-    def cut(self, text: str) -> int | None:
-        r"""Return the length of the finished suggestion at the start of `text` (lines end in \n), or None.
 
-        None means that it may go on. The length includes what the text repeats of the rest, the evidence for the end.
+class TextProbability:
+    """A text with the chances of its tokens. Immutable."""
+
+    def __init__(
+        self,
+        sampler: Sampler,
+        spelled: bytes,
+        steps: Sequence[Step],
+        text: str,
+        offsets: Sequence[int],
+        history: Ids = NO_IDS,
+    ) -> None:
+        """Take the steps, the bytes that they spell, and a text made of these.
+
+        `offsets` [characters + 1] are the bytes before each of the text's characters, and before its end. `history`
+        are the last tokens before the steps, as many as a memory can match.
         """
-        lines = text.split("\n")
-        if self.rest and (met := find_rest(lines[0], self.rest)) is not None:
-            return met + len(evidence(self.rest))
-        if not self.multiline:
-            return len(lines[0]) if len(lines) > 1 else None
-        for i in range(1, len(lines)):
-            if self._is_outside(lines, i):
-                return len("\n".join(lines[:i]))
-            if self._closes(lines[i]) and i + 1 < len(lines):
-                return len("\n".join(lines[: i + 1]))
-        return None
+        self.text, self._history = text, history
+        self._sampler, self._spelled, self._steps, self._offsets = sampler, spelled, steps, offsets
+        self._ends = [step.end for step in steps]
 
-    def _is_outside(self, lines: list[str], i: int) -> bool:
-        line, ended = lines[i].strip(), i + 1 < len(lines)
-        if i >= self.max_lines or (i > 1 and ended and not line and not lines[i - 1].strip()):
-            return True
-        return bool(line) and indent_width(lines[i]) < self.indent and not self._closes(lines[i])
+    def along(self, text: str) -> TextProbability:
+        """Return the likelihood of a text that is made from this one by leaving out parts and changing blanks."""
+        kept = range(len(text) + 1) if self.text.startswith(text) else _kept(text, self.text)
+        offsets = [self._offsets[place] for place in kept]
+        return TextProbability(self._sampler, self._spelled, self._steps, text, offsets, self._history)
 
-    def _closes(self, line: str) -> bool:
-        return line.strip()[:1] in tuple(")]}") and indent_width(line) < self.indent
+    def word_ends(self, start: int = 0) -> list[WordEnd]:
+        """Return where words and signs end after `start`, each with its probability given the text before `start`."""
+        found = list[WordEnd]()
+        index, joint = self._reach(self._offsets[start])
+        for at in range(start + 1, len(self.text) + 1):
+            before, after = self.text[at - 1], self.text[at : at + 1]
+            if before.isspace() or (_in_word(before) and _in_word(after)):
+                continue
+            offset = self._offsets[at]
+            while index < len(self._steps) and self._start(index) < offset >= self._ends[index]:
+                joint *= self._steps[index].share
+                index += 1
+            found.append(WordEnd(at, joint * self._stop(index, offset)))
+        return found
 
+    def shares(self, start: int, end: int) -> Shares:
+        """Return where the chances of the text's characters from `start` to `end` come from, averaged over bytes."""
+        parts = [(weight, self._steps[index].choice.shares) for index, weight in self._between(start, end)]
+        total = sum(weight for weight, _ in parts)
+        if not total:
+            return Shares()
+        return Shares(*(sum(weight * each[n] for weight, each in parts) / total for n in range(len(Shares._fields))))
 
-def stop_rule(before: str, rest: str, explicit: bool, max_lines: int) -> StopRule:
-    """Return the rule for a cursor's line: several lines if it is blank, if it opens a block, or on demand.
+    def places(self, memory: MemoryView, start: int, end: int, most: int) -> list[MemoryPlace]:
+        """Return the places of a memory that weighed most in the characters from `start` to `end`, at most `most`.
 
-    `before` and `rest` are the text of the line on either side of the cursor. If the rest is code and not
-    only closers, a suggestion is one line and ends where it repeats the rest.
-    """
-    ending, code = before.rstrip(), "" if is_closers(rest) else rest
-    several = not code and (explicit or not ending or _opens_block(ending))
-    return StopRule(several, indent_width(before) + ending.endswith(OPENERS), max_lines, code)
+        `memory` is the view that the text was chosen with. A place that says several tokens in a row is named once,
+        by the first of them and its longest match.
+        """
+        tokens = np.array([step.choice.token for step in self._steps], dtype=np.int32)
+        weights, named = dict[tuple[str, int], float](), dict[tuple[str, int], MemoryPlace]()
+        for index, size in self._between(start, end):
+            history = np.concatenate((self._history, tokens[:index]))
+            share = self._steps[index].choice.shares.memory
+            for place in memory.places(history, int(tokens[index]), MOST_COMPARED) if share else ():
+                aligned = place.path, place.offset - index
+                weights[aligned] = weights.get(aligned, 0.0) + size * share * place.length
+                first = named.setdefault(aligned, place)
+                named[aligned] = first._replace(length=max(first.length, place.length))
+        best = sorted(weights, key=lambda aligned: (-weights[aligned], aligned))
+        return [named[aligned] for aligned in best[:most]]
 
+    def _between(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield the steps that add to the text between two characters, each with the number of its bytes there."""
+        first, last = self._offsets[start], self._offsets[end]
+        for index in range(bisect_right(self._ends, first), len(self._steps)):
+            if (size := min(last, self._ends[index]) - max(first, self._start(index))) <= 0:
+                return
+            yield index, size
 
-def _opens_block(line: str) -> bool:
-    """Return whether a line ends with a block's opener, outside of a signature, a call or a literal."""
-    opened, closed = (sum(map(line[:-1].count, brackets)) for brackets in ("([{", ")]}"))
-    return line.endswith((":", "{")) and opened == closed
+    def _reach(self, offset: int) -> tuple[int, float]:
+        """Return the step at an offset, and by what to multiply its share if it has been spelled in part."""
+        index = bisect_right(self._ends, offset) if offset else 0
+        start = self._spelled_before(index, offset) if index < len(self._steps) else b""
+        if not start:
+            return index, 1.0
+        fits = self._mass(index, lambda spelled: spelled.startswith(start) or start.startswith(spelled))
+        return index, 1.0 / fits if fits else 0.0
 
+    def _stop(self, index: int, offset: int) -> float:
+        """Return the probability that the text goes on to an offset in a step and that no word goes on there."""
+        in_word = self._spelled[offset - 1 : offset] in WORD_BYTES
+        if index == len(self._steps):
+            return float(not in_word)  # a limit ended the text: the word may go on
+        if in_word and self._spelled[offset : offset + 1] in WORD_BYTES:
+            return 1.0  # the text was cut there on purpose
+        if not (start := self._spelled_before(index, offset)):
+            return self._sampler.share_without_word(self._steps[index].choice) if in_word else 1.0
+        size = len(start)
+        return self._mass(
+            index, lambda each: each.startswith(start) and not (in_word and each[size : size + 1] in WORD_BYTES)
+        )
 
-def indent_width(line: str) -> int:
-    """Return the indentation of a line in columns; a tab reaches to the next multiple of four."""
-    expanded = line.expandtabs(4)
-    return len(expanded) - len(expanded.lstrip())
+    def _spelled_before(self, index: int, offset: int) -> bytes:
+        """Return what a step's token spells of its stub and of the text before an offset; nothing at its start."""
+        step = self._steps[index]
+        spelled = self._sampler.token_bytes[step.choice.token]
+        return spelled[: len(spelled) - (step.end - offset)] if offset > self._start(index) else b""
+
+    def _start(self, index: int) -> int:
+        return self._ends[index - 1] if index else 0
+
+    def _mass(self, index: int, counts: Callable[[bytes], bool]) -> float:
+        """Return the share of the tokens that count among those that fit a step's stub; at least the chosen one's."""
+        step, spelled = self._steps[index], self._sampler.token_bytes
+        total = step.choice.chance / step.share if step.share else 1.0
+        mass = sum(chance for token, chance in self._sampler.likely(step.choice, step.stub) if counts(spelled[token]))
+        return max(mass / total, step.share)
 
 
 def decoded(spelled: bytes) -> str:
     r"""Return the text that bytes spell, without an unfinished character at its end; lines end in \n."""
     return spelled.decode("utf-8", "ignore").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def byte_offsets(spelled: bytes) -> list[int]:
+    r"""Return the bytes before each character of a decoded text, and before its end; a line end is one character."""
+    if spelled.isascii() and b"\r" not in spelled:
+        return list(range(len(spelled) + 1))
+    decoder, offsets, last = codecs.getincrementaldecoder("utf-8")("ignore"), [0], ""
+    for at in range(len(spelled)):
+        for character in decoder.decode(spelled[at : at + 1]):
+            if (last, character) == ("\r", "\n"):
+                offsets.pop()
+            offsets.append(at + 1)
+            last = character
+    return offsets
+
+
+def _kept(text: str, whole: str) -> list[int]:
+    """Return the place in the whole of each character of a text made from it, and of the text's end."""
+    places, place = [0], 0
+    for character in text:
+        if whole[place : place + 1] == character:
+            place += 1
+        elif character == "\n" or not character.isspace():
+            place = whole.find(character, place) + 1 or place
+        places.append(place)
+    return places
+
+
+def _in_word(character: str) -> bool:
+    return character.encode("utf-8", "surrogatepass")[:1] in WORD_BYTES

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from model_runtime.cancel import Cancel
 from model_runtime.counts.view import MemoryView
 from model_runtime.engine.ngram_cache import NgramCache
-from model_runtime.engine.output import Rule, decoded
+from model_runtime.engine.output import decoded
+from model_runtime.engine.stops import Rule
 from model_runtime.ids import Ids
 from model_runtime.prompt.spelling import WORD_BYTES
 from model_runtime.prompt.tokenizer import Tokenizer

@@ -1,44 +1,62 @@
-"""Arenas: preallocated, contiguous keys and values of one token sequence each."""
+"""Arenas: preallocated keys and values of one token sequence each, wherever these lie."""
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.isolated import IsolatedExcerpts
-from model_runtime.kv.layout import KvLayout, arena_bytes
 from model_runtime.kv.rows import Quality
 from model_runtime.kv.sequence import TokenSequence
 from model_runtime.logits import Logits
-from model_runtime.mapped_memory import map_zeros
 
 KeysValues = npt.NDArray[np.float32]  # of the shape that a layout has for so many tokens
 
 
-class Arena(TokenSequence):
+class Arena(TokenSequence, ABC):
     """Keys and values of one token sequence, and of the excerpts before it.
 
     Invariant: `k[:, :, room + i]` and `v[:, :, room + i]` hold what the model computed for `ids[i]` after `ids[:i]`
-    and the excerpts, if it sees them, for every i < length; what lies beyond is junk. `logits`, where `logits_at` is
-    not -1, follow `ids[:logits_at]`. `memo` is what the engine remembers about the last answer made here: kept on
-    truncation; dropped by `copy_prefix`, `change_owner` and `enter`.
+    and the excerpts, if it sees them, for every i < length; what lies beyond is junk. They are arrays of the kind
+    that the decoder which computes here works with. `logits`, where `logits_at` is not -1, follow `ids[:logits_at]`.
+    `memo` is what the engine remembers about the last answer made here: kept on truncation; dropped by `copy_prefix`,
+    `change_owner` and `enter`.
     """
 
-    def __init__(self, config: ModelConfig, capacity: int) -> None:
-        """Allocate the planes of a model's layout, fp32; a page takes memory once written.
+    k: Any
+    v: Any
 
-        Small pages: the tokens of a short document lie in each head's rows, one huge page apart. Raises MemoryError.
-        """
-        super().__init__(capacity, config.room)
-        layout = KvLayout.of(config)
-        memory = map_zeros(arena_bytes(config, capacity), in_huge_pages=False)
-        self.k: KeysValues
-        self.v: KeysValues
-        self.k, self.v = memory.view(np.float32).reshape(layout.shape(config.room + capacity))
+    def __init__(self, capacity: int, room: int) -> None:
+        """Start empty; what derives from this sets `k` and `v`."""
+        super().__init__(capacity, room)
         self.logits: Logits | None = None
         self.memo: object | None = None
+
+    @abstractmethod
+    def write(self, row: int, computed: KeysValues) -> None:
+        """Write keys and values to the rows from `row` on."""
+
+    @abstractmethod
+    def copy_out(self, start: int, end: int) -> KeysValues:
+        """Return a copy of the keys and values of the tokens from `start` to `end`."""
+
+    def copy_in(self, ids: Ids, computed: KeysValues, quality: Quality) -> None:
+        """Append tokens with a copy of keys and values that were computed after the same preceding tokens."""
+        self.write(self.room + self.length, computed)
+        self.append(ids, quality)
+
+    def copy_prefix(self, other: TokenSequence, length: int) -> None:
+        """Become the first `length` tokens of `other`, with its keys and values; those that are equal stay."""
+        assert isinstance(other, Arena)
+        start = min(common_prefix(self.ids, other.ids[:length]), self.rows.first_below(Quality.EXACT))
+        rows = slice(self.room + start, self.room + length)
+        self.k[:, :, rows], self.v[:, :, rows] = other.k[:, :, rows], other.v[:, :, rows]
+        self.memo = None
+        super().copy_prefix(other, length)
 
     def keep_logits(self, logits: Logits, at: int) -> None:
         """Copy the logits [vocab] that follow the first `at` tokens, so that the same prompt costs no pass.
@@ -57,28 +75,3 @@ class Arena(TokenSequence):
         if entered:
             self.memo = None
         return entered
-
-    def write(self, row: int, computed: KeysValues) -> None:
-        """Write keys and values to the rows from `row` on."""
-        rows = slice(row, row + computed.shape[3])
-        self.k[:, :, rows], self.v[:, :, rows] = computed
-
-    def copy_prefix(self, other: TokenSequence, length: int) -> None:
-        """Become the first `length` tokens of `other`, with its keys and values; those that are equal stay."""
-        assert isinstance(other, Arena)
-        start = min(common_prefix(self.ids, other.ids[:length]), self.rows.first_below(Quality.EXACT))
-        rows = slice(self.room + start, self.room + length)
-        self.k[:, :, rows], self.v[:, :, rows] = other.k[:, :, rows], other.v[:, :, rows]
-        self.memo = None
-        super().copy_prefix(other, length)
-
-    def copy_out(self, start: int, end: int) -> KeysValues:
-        """Return a copy of the keys and values of the tokens from `start` to `end`."""
-        assert 0 <= start <= end <= self.length
-        rows = slice(self.room + start, self.room + end)
-        return np.stack([each[:, :, rows] for each in (self.k, self.v)])
-
-    def copy_in(self, ids: Ids, computed: KeysValues, quality: Quality) -> None:
-        """Append tokens with a copy of keys and values that were computed after the same preceding tokens."""
-        self.write(self.room + self.length, computed)
-        self.append(ids, quality)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from model_runtime.cancel import Cancel
 from model_runtime.ids import Ids, common_prefix
-from model_runtime.isolated import IsolatedExcerpts, ids_of
+from model_runtime.isolated import IsolatedExcerpts, SequenceKey, ids_of
 from model_runtime.kv.arena import Arena, KeysValues
 from model_runtime.kv.rows import Quality
 
@@ -77,7 +77,7 @@ class ExcerptLibrary:
         for text in excerpts.texts:
             if text not in self._kept:
                 ids, scratch = ids_of(text), self._scratch
-                scratch.truncate(scratch.common(ids))
+                scratch.truncate(scratch.common(SequenceKey(ids)))
                 if source is not None:
                     fetched += source.fill_excerpt(scratch, ids)
                 while (start := scratch.length) < len(ids):

@@ -7,8 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
-from model_runtime.ids import Ids
-from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts
+from model_runtime.isolated import SequenceKey
 from model_runtime.kv.sequence import TokenSequence
 
 S = TypeVar("S", bound=TokenSequence)
@@ -44,10 +43,8 @@ class Pool(Generic[S]):
         """Tokens computed ahead of need and dropped before they were needed; may be read on any thread."""
         return sum(arena.rows.wasted for arena in self._all)
 
-    def acquire(
-        self, owner: FrameId, ids: Ids, worth: int = WORTH_COPYING, excerpts: IsolatedExcerpts = NONE_ISOLATED
-    ) -> S:
-        """Return the owner's arena with these excerpts, holding the longest prefix of `ids` that any arena holds.
+    def acquire(self, owner: FrameId, key: SequenceKey, worth: int = WORTH_COPYING) -> S:
+        """Return the owner's arena with the key's excerpts and the longest prefix of its tokens that any arena holds.
 
         A prefix is copied from another arena if that saves `worth` tokens. Raises MemoryError if there is no memory
         for the first arena; where there is none for a later one, those that are there serve all owners.
@@ -59,29 +56,29 @@ class Pool(Generic[S]):
         arena = self._free.pop() if previous is None else self._owned.pop(previous)
         if previous != owner:
             arena.change_owner()
-        if arena.enter(excerpts) and self._place:
+        if arena.enter(key.isolated) and self._place:
             self._place(arena)
-        if source := self._source(ids, excerpts, arena, worth):
+        if source := self._source(key, arena, worth):
             arena.copy_prefix(*source)
         self._owned[owner] = arena
         return arena
 
-    def reusable(self, owner: FrameId, ids: Ids, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> int:
+    def reusable(self, owner: FrameId, key: SequenceKey) -> int:
         """Count the tokens of a prompt that will need no pass once its owner acquires an arena; changes nothing."""
         previous = self.current_owner(owner)
         arena = None if previous is None else self._owned[previous]
-        if source := self._source(ids, excerpts, arena):
+        if source := self._source(key, arena):
             arena, held = source
-            return min(held, arena.resumes_at(len(ids) - 1))
-        return arena.reusable(ids, excerpts) if arena else 0
+            return min(held, arena.resumes_at(len(key.ids) - 1))
+        return arena.reusable(key) if arena else 0
 
-    def ahead(self, owner: FrameId, ids: Ids, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> int:
+    def ahead(self, owner: FrameId, key: SequenceKey) -> int:
         """Count those of the reusable tokens that were computed ahead of need for this owner; changes nothing."""
         previous = self.current_owner(owner)
         arena = None if previous is None else self._owned[previous]
-        if arena is None or self._source(ids, excerpts, arena):
+        if arena is None or self._source(key, arena):
             return 0
-        return arena.rows.ahead(arena.kept(ids, excerpts))
+        return arena.rows.ahead(arena.kept(key))
 
     def get(self, owner: FrameId) -> S | None:
         """Return the owner's arena, if it has one; changes nothing."""
@@ -133,13 +130,11 @@ class Pool(Generic[S]):
             return next(iter(self._released))
         return None if len(self._owned) < self.size else next(iter(self._owned))
 
-    def _source(
-        self, ids: Ids, excerpts: IsolatedExcerpts, arena: S | None, worth: int = WORTH_COPYING
-    ) -> tuple[S, int] | None:
-        """Return the arena whose prefix of `ids` is worth copying, and its length, or None."""
-        held = arena.kept(ids, excerpts) if arena else 0
-        if held + worth > len(ids):
+    def _source(self, key: SequenceKey, arena: S | None, worth: int = WORTH_COPYING) -> tuple[S, int] | None:
+        """Return the arena whose prefix of the key's tokens is worth copying, and its length, or None."""
+        held = arena.kept(key) if arena else 0
+        if held + worth > len(key.ids):
             return None
-        others = [(other, other.kept(ids, excerpts)) for other in self._owned.values() if other is not arena]
+        others = [(other, other.kept(key)) for other in self._owned.values() if other is not arena]
         best = max(others, key=lambda pair: pair[1], default=None)
         return best if best and best[1] >= held + worth else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from model_runtime.ids import Ids, common_prefix
-from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts
+from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts, SequenceKey
 from model_runtime.kv.rows import Quality, Rows, resumes_at
 
 
@@ -37,28 +37,26 @@ class TokenSequence:
         """The tokens held, as a view that the next append or truncation invalidates."""
         return self._ids[: self.length]
 
-    def common(self, ids: Ids, excerpts: IsolatedExcerpts | None = None) -> int:
-        """Return the length of the longest common prefix of `ids` and the tokens held.
+    def common(self, key: SequenceKey) -> int:
+        """Return the length of the longest common prefix of the key's tokens and those held.
 
-        With other `excerpts` than those that are here, tokens that see either are not held.
+        With other excerpts than those that are here, tokens that see either are not held.
         """
-        length = common_prefix(self.ids, ids)
-        if excerpts is None or excerpts is self.excerpts:
-            return length
-        return self.excerpts.common(excerpts, length)
+        length = common_prefix(self.ids, key.ids)
+        return length if key.isolated is self.excerpts else self.excerpts.common(key.isolated, length)
 
     def resumes_at(self, length: int) -> int:
         """Return where computing can go on, at or before `length`, once this is truncated there."""
         return resumes_at(length)
 
-    def kept(self, ids: Ids, excerpts: IsolatedExcerpts | None = None) -> int:
-        """Count the tokens of `ids` that stay once this is truncated to what it has in common with them."""
-        return self.resumes_at(self.common(ids, excerpts))
+    def kept(self, key: SequenceKey) -> int:
+        """Count the key's tokens that stay once this is truncated to what it has in common with them."""
+        return self.resumes_at(self.common(key))
 
-    def reusable(self, ids: Ids, excerpts: IsolatedExcerpts | None = None) -> int:
+    def reusable(self, key: SequenceKey) -> int:
         """Count the tokens of a prompt that need no pass; without known logits the last one needs one again."""
-        n = self.common(ids, excerpts)
-        return self.resumes_at(n if n < len(ids) or self.logits_at == n else n - 1)
+        n = self.common(key)
+        return self.resumes_at(n if n < len(key.ids) or self.logits_at == n else n - 1)
 
     def begins(self, places: Ids) -> Ids | int:
         """Return the first rows that the tokens at these places of the window attend to, all up to their own."""

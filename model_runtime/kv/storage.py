@@ -6,21 +6,19 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from model_runtime.cancel import Cancel
-from model_runtime.ids import Ids
-from model_runtime.isolated import IsolatedExcerpts
+from model_runtime.isolated import SequenceKey
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.excerpt_library import ComputedExcerpt, ExcerptSource
 
 
 class HeldFrame(NamedTuple):
-    """A frame to be saved: its tokens, and what is computed of them and of its excerpts, which may be nothing.
+    """A frame to be saved: its key, and what is computed of its tokens and its excerpts, which may be nothing.
 
     `origins` name the documents that the excerpts are from, in their order. `private` are those of them, and perhaps
     the frame's own document, that may not reach a disk. The arena may hold other tokens by now.
     """
 
-    ids: Ids
-    excerpts: IsolatedExcerpts
+    key: SequenceKey
     origins: Sequence[str]
     private: frozenset[str]
     arena: Arena | None
@@ -35,16 +33,16 @@ class KvStorage(ExcerptSource, Protocol):
 
     least: int
 
-    def fill(self, arena: Arena, ids: Ids, cancel: Cancel, /) -> int:
-        """Append what is stored of `ids` to an arena that holds a prefix of them, and return how many tokens.
+    def fill(self, arena: Arena, key: SequenceKey, cancel: Cancel, /) -> int:
+        """Append what is stored of a key's tokens to an arena that holds a prefix of them; return how many tokens.
 
-        They are stored with the excerpts that the arena has. What it holds beyond that prefix is dropped. Once
-        `cancel()` is true, it ends within one read.
+        The arena has the key's excerpts. What it holds beyond that prefix is dropped. Once `cancel()` is true, it
+        ends within one read.
         """
         ...
 
-    def filled(self, ids: Ids, computed: int, excerpts: IsolatedExcerpts, /) -> int:
-        """Count the tokens of `ids` that an arena with `computed` of them, and excerpts, would hold once filled."""
+    def filled(self, key: SequenceKey, computed: int, /) -> int:
+        """Count the key's tokens that an arena with its excerpts and `computed` of them would hold once filled."""
         ...
 
     def save(self, document: str, frames: Sequence[HeldFrame], cancel: Cancel, /) -> bool:

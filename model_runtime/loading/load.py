@@ -35,7 +35,7 @@ from model_runtime.engine.local import EngineParts
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
 from model_runtime.errors import Fp16Overflow
 from model_runtime.isolated import Mask
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.kv.excerpt_library import ROOMS_KEPT, ExcerptLibrary
 from model_runtime.kv.format import KvFormat, fingerprint
 from model_runtime.kv.layout import FP32, KvLayout, arena_bytes
@@ -299,8 +299,8 @@ def load_on_cpu(
     return Runtime(
         parameters=count_parameters(tensors),
         decoder=decoder,
-        arena=lambda: Arena(config, capacity),
-        scratch=lambda: Arena(replace(config, room=0), config.room),
+        arena=lambda: DenseArena(config, capacity),
+        scratch=lambda: DenseArena(replace(config, room=0), config.room),
         arenas=arenas,
         weights=way.form,
         kv=str(way),

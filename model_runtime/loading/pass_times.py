@@ -14,7 +14,7 @@ import numpy as np
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.weights import Weights, expected_shapes
 from model_runtime.decoder.any_decoder import AnyDecoder
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.loading.formats import CpuMethod
 
 TIMED_CONTEXT = 256  # tokens before the timed ones
@@ -55,7 +55,7 @@ def measure_passes(config: ModelConfig, ways: Sequence[CpuMethod], threads: int)
 
 
 def _timer(decoder: AnyDecoder, config: ModelConfig) -> Callable[[], list[float]]:
-    arena = Arena(config, config.context)
+    arena = DenseArena(config, config.context)
     ids = np.arange(config.context, dtype=np.int32) % config.vocab
     decoder.forward(ids[:TIMED_CONTEXT], arena)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from model_runtime.counts.view import MemoryView
 from model_runtime.ids import Ids
-from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts, Mask, isolated_excerpts
+from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts, Mask, SequenceKey, isolated_excerpts
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -108,6 +108,11 @@ class Prompt:
         """The isolated excerpts and what does not see them, to compare with others."""
         excerpts = [part.ids for part in self.parts if part.origin is not None]
         return isolated_excerpts(excerpts, self.before_excerpts) if excerpts else NONE_ISOLATED
+
+    @cached_property
+    def key(self) -> SequenceKey:
+        """What the keys and values of `ids` depend on."""
+        return SequenceKey(self.ids, self.isolated)
 
     @property
     def tokens(self) -> int:

@@ -23,11 +23,12 @@ from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.engine import GenerateJob, Generation
 from model_runtime.engine.local import EngineParts, LocalEngine
 from model_runtime.engine.ngram_cache import NgramCache
-from model_runtime.engine.output import Rule, StopRule
 from model_runtime.engine.sampler import Choice, Sampler
+from model_runtime.engine.stops import Rule, StopRule
 from model_runtime.ids import Ids
-from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts
+from model_runtime.isolated import SequenceKey
 from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.kv.pool import WORTH_COPYING, FrameId, Pool
 from model_runtime.kv.storage import KvStorage
 from model_runtime.logits import Logits
@@ -181,16 +182,14 @@ class WatchedPool(Pool[Arena]):
 
     def scratch(self) -> Arena:
         """An arena as the pool makes them, which it does not lend."""
-        return Arena(self._config, self._capacity)
+        return DenseArena(self._config, self._capacity)
 
     def _watched_arena(self) -> Arena:
         self.made.append(self.scratch())
         return self.made[-1]
 
-    def acquire(
-        self, owner: FrameId, ids: Ids, worth: int = WORTH_COPYING, excerpts: IsolatedExcerpts = NONE_ISOLATED
-    ) -> Arena:
-        arena = super().acquire(owner, ids, worth, excerpts)
+    def acquire(self, owner: FrameId, key: SequenceKey, worth: int = WORTH_COPYING) -> Arena:
+        arena = super().acquire(owner, key, worth)
         if owner.frame >= 0:
             self._engine.log.arena = arena
         return arena
@@ -246,3 +245,8 @@ def memory_of(tokenizer: Tokenizer, *texts: str) -> Memory:
 def ids_of(tokens: Sequence[int]) -> Ids:
     """Token ids as an array."""
     return np.array(tokens, dtype=np.int32)
+
+
+def key_of(tokens: Sequence[int]) -> SequenceKey:
+    """The key of tokens that see no excerpts."""
+    return SequenceKey(ids_of(tokens))

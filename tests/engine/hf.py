@@ -16,6 +16,7 @@ from model_runtime.decoder.hf.load import load_hf_decoder
 from model_runtime.decoder.quantization import Format
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from tests.models import VOCABULARY
 
 transformers_logging.disable_progress_bar()
@@ -63,7 +64,7 @@ class Model:
         )
 
     def arena(self) -> Arena:
-        return Arena(self.decoder.config, CONTEXT)
+        return DenseArena(self.decoder.config, CONTEXT)
 
     @torch.inference_mode()
     def alone(self, ids: Ids) -> torch.Tensor:

@@ -8,10 +8,9 @@ from pathlib import Path
 from model_runtime.cancel import NEVER, Cancel
 from model_runtime.checkpoint.config import read_config
 from model_runtime.decoder.any_decoder import CHUNK
-from model_runtime.decoder.pass_costs import PassCosts
-from model_runtime.engine.drafts import NO_DRAFT
+from model_runtime.engine.drafts import NO_DRAFT, PassCosts
 from model_runtime.engine.engine import GenerateJob, Generation
-from model_runtime.engine.output import Rule
+from model_runtime.engine.stops import Rule
 from model_runtime.ids import Ids
 from model_runtime.kv.pool import FrameId
 from model_runtime.prompt.prompt import Prompt, build, heal

@@ -30,8 +30,9 @@ from model_runtime.decoder.gpu.top_tokens import LISTED_ROWS  # noqa: E402
 from model_runtime.decoder.layers import Norm  # noqa: E402
 from model_runtime.engine.engine import GenerateJob  # noqa: E402
 from model_runtime.engine.local import LocalEngine  # noqa: E402
-from model_runtime.engine.output import StopRule  # noqa: E402
+from model_runtime.engine.stops import StopRule  # noqa: E402
 from model_runtime.kv.arena import Arena  # noqa: E402
+from model_runtime.kv.dense_arena import DenseArena  # noqa: E402
 from model_runtime.kv.pool import FrameId  # noqa: E402
 from model_runtime.kv.rows import Quality  # noqa: E402
 from model_runtime.loading.checkpoint_reader import read_checkpoint  # noqa: E402
@@ -205,7 +206,7 @@ def test_every_family_is_close_to_the_cpus(
     slab = Slab(config, CAPACITY, 1, torch.bfloat16, torch.device("cuda", torch.cuda.current_device()))
     how = attention.choose_attention(slab, config.alike.attention.heads)
     decoder, arena = GpuDecoder(config, weights, slab, how.attend, compiled, graph_recorder(), form), slab.arena()
-    expected = Decoder(config, weights, "fp32").forward(TOKENS, Arena(config, CAPACITY), CAPACITY)
+    expected = Decoder(config, weights, "fp32").forward(TOKENS, DenseArena(config, CAPACITY), CAPACITY)
     cuts = np.cumsum([1, 2, 1, 5, 16, 40, 64, 100])
     logits = torch.cat([decoder.forward(ids, arena, len(ids)) for ids in np.split(TOKENS, cuts)]).cpu()
     assert close(logits, expected)
@@ -216,7 +217,7 @@ def test_every_family_is_close_to_the_cpus(
 def test_logits_are_close_to_the_cpus_in_chunks_of_any_size(
     cpu: Decoder, decoder: GpuDecoder, arenas: list[Arena], chunk: int
 ) -> None:
-    arena, other = arenas[1], Arena(cpu.config, CAPACITY)
+    arena, other = arenas[1], DenseArena(cpu.config, CAPACITY)
     arena.truncate(0)
     expected = cpu.forward(TOKENS, other, CAPACITY)
     found = [decoder.forward(ids, arena, len(ids)) for ids in np.split(TOKENS, range(chunk, CAPACITY, chunk))]
@@ -228,7 +229,7 @@ def test_logits_are_close_to_the_cpus_in_chunks_of_any_size(
 def test_several_arenas_in_one_pass_truncated_and_copied(
     cpu: Decoder, decoder: GpuDecoder, arenas: list[Arena]
 ) -> None:
-    others = [Arena(cpu.config, CAPACITY) for _ in arenas]
+    others = [DenseArena(cpu.config, CAPACITY) for _ in arenas]
     for arena in arenas:
         arena.truncate(0)
     for given, model in ((arenas, decoder), (others, cpu)):

@@ -16,6 +16,7 @@ from efim_ls.completion.planning.planner import FRAMES, Plan, Planner, PromptOf
 from efim_ls.completion.planning.window import Budget, Pieces, Window
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.ids import Ids
+from model_runtime.isolated import SequenceKey
 from model_runtime.kv.pool import FrameId, Pool
 from model_runtime.kv.sequence import TokenSequence
 from model_runtime.prompt.prompt import Prompt, build, order_parts, window_ids
@@ -124,8 +125,8 @@ class Played:
     def compute(self, plan: Plan) -> int:
         """Compute a prompt: the number of tokens that this takes."""
         ids = self._ids(plan)
-        sequence = self._pool.acquire(FrameId("", plan.number), ids)
-        reused = sequence.reusable(ids)
+        sequence = self._pool.acquire(FrameId("", plan.number), SequenceKey(ids))
+        reused = sequence.reusable(SequenceKey(ids))
         sequence.truncate(reused)
         sequence.append(ids[reused:])
         sequence.logits_at = len(ids)

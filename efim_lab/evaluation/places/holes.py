@@ -9,7 +9,7 @@ from itertools import islice
 
 from efim_lab.documents import CodeDocument
 from efim_lab.evaluation.places.cursors import Context, draw_increment, is_word, line_at, shuffled_lines, window_at
-from model_runtime.engine.rest_of_line import is_closers
+from model_runtime.engine.stops import is_closers
 
 SHORTEST_HOLE, LONGEST_HOLE = 2, 20  # characters of a span
 

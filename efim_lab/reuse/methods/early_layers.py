@@ -11,6 +11,7 @@ from efim_lab.reuse.subject import ReuseSubject, decoder_of
 from model_runtime.compose.method import Composition
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 
 CHECKED = 1  # the layer whose keys and values are compared: those of layer 0 follow from the tokens alone
 
@@ -30,7 +31,7 @@ class EarlyLayers:
 
     def computed(self, composition: Composition) -> Arena:
         """Return the first layers' keys and values of the prompt, exact."""
-        arena = Arena(self._config, self._config.context)
+        arena = DenseArena(self._config, self._config.context)
         start, layers = composition.start, len(self._config.layers)
         for mine, theirs in ((arena.k, composition.arena.k), (arena.v, composition.arena.v)):
             mine[:, :, :start] = theirs[:layers, :, :start]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from model_runtime.engine.rest_of_line import is_closers
+from model_runtime.engine.stops import is_closers
 
 WEIGHTS, REST_OF_LINE = (0.55, 0.2, 0.1, 0.15), (1, 0, 0, 0)
 _LONGEST_BLOCK = 25

@@ -24,8 +24,7 @@ from efim_ls.text.lines import enclosing_line
 from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import GenerateJob, Generation
-from model_runtime.engine.output import stop_rule
-from model_runtime.engine.rest_of_line import is_closers
+from model_runtime.engine.stops import is_closers, stop_rule
 from model_runtime.ids import Ids
 from model_runtime.kv.pool import FrameId
 from model_runtime.loading.load import Model

@@ -19,8 +19,8 @@ from efim_ls.languages import ANY
 from efim_ls.request import Answer, Reason, Request
 from efim_ls.text.lines import enclosing_line
 from model_runtime.cancel import Cancel, Cancelled
-from model_runtime.engine.output import stop_rule
 from model_runtime.engine.phrases import Phrases
+from model_runtime.engine.stops import stop_rule
 from model_runtime.prompt.prompt import history_of
 from model_runtime.prompt.tokenizer import Tokenizer
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-from efim_ls.completion.filters.copies import COPIED_LINES, copies
 from efim_ls.completion.filters.indentation import indentation
 from efim_ls.completion.filters.place import Filter, Place, lines_with
 from efim_ls.completion.filters.redefinition import DEFINING_WORDS, redefinition
-from efim_ls.completion.filters.repetition import lines_below, repetition
+from efim_ls.completion.filters.repetition import COPIED_LINES, copies, lines_below, repetition
 from efim_ls.completion.filters.rest_of_line import before_code, rest_of_line
 from efim_ls.completion.filters.syntax.errors import syntax
 from efim_ls.completion.filters.syntax.names import unknown_names
 from efim_ls.completion.filters.trimming import line_cap, notices, silencers, trailing_blanks
-from model_runtime.engine.rest_of_line import is_closers
+from model_runtime.engine.stops import is_closers
 
 MOST_TIMES = 2  # that a long line may stand in an alternative
 LONG_LINE = 20  # characters without blanks: shorter lines, such as `else:`, may stand more often

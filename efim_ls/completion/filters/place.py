@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Protocol
 
 from efim_ls.text.lines import enclosing_line
-from model_runtime.engine.rest_of_line import is_closers
+from model_runtime.engine.stops import is_closers
 
 NEIGHBOURHOOD = 4000  # characters of the cursor's line, above it and below it that most filters look at
 

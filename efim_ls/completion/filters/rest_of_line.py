@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from efim_ls.completion.filters.balance import Balance, BalancedCode
 from efim_ls.completion.filters.place import Place
-from model_runtime.engine.rest_of_line import CLOSING, is_closers, text_before_rest
+from model_runtime.engine.stops import CLOSING, is_closers, text_before_rest
 
 _ANGLE = re.compile(rf"[\s{re.escape(CLOSING)}]*>")
 

@@ -20,7 +20,7 @@ from model_runtime.checkpoint.hub.names import cached_folder, hub_name, local_fo
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.local import LocalEngine
 from model_runtime.errors import ModelError
-from model_runtime.kv.arena import arena_bytes
+from model_runtime.kv.layout import arena_bytes
 from model_runtime.loading.checkpoint_reader import Checkpoint, read_checkpoint
 from model_runtime.loading.load import LoadedModel, LoadOptions, Model, load, plan_load
 from model_runtime.loading.memory_fit import model_size, usable_formats

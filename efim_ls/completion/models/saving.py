@@ -21,7 +21,7 @@ from kv_store.store import ComputedBlocks, Store
 from model_runtime.cancel import Cancel
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
-from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts, ids_of
+from model_runtime.isolated import SequenceKey, ids_of
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.codec import Form, KvCodec
 from model_runtime.kv.excerpt_library import ComputedExcerpt
@@ -55,29 +55,29 @@ class KvPersistence:
         self._store = store
         self._withdrawn = set[int]()  # private documents of which no block is on disk
 
-    def fill(self, arena: Arena, ids: Ids, cancel: Cancel) -> int:
-        """Fill an arena with stored keys and values of `ids`, replacing what differs; return the tokens added.
+    def fill(self, arena: Arena, key: SequenceKey, cancel: Cancel) -> int:
+        """Fill an arena with what is stored of a key's tokens, replacing what differs; return how many were added.
 
         Once `cancel()` is true, it ends within one read.
         """
-        held = arena.kept(ids)
-        names, block = self._names(ids, arena.excerpts), held // BLOCK_TOKENS
-        for numbers, exact in self._store.read(names, block, arena.room):
+        held = arena.kept(key)
+        block = held // BLOCK_TOKENS
+        for numbers, exact in self._store.read(self._names(key), block, arena.room):
             start, end = max(held, block * BLOCK_TOKENS), (block + 1) * BLOCK_TOKENS
             if arena.length != start:
                 arena.truncate(start)
-            arena.copy_in(ids[start:end], numbers[:, :, :, start - end :], _quality(exact))
+            arena.copy_in(key.ids[start:end], numbers[:, :, :, start - end :], _quality(exact))
             block += 1
             if cancel():
                 break
         return max(0, block * BLOCK_TOKENS - held)
 
-    def filled(self, ids: Ids, computed: int, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> int:
-        """Return how many tokens of `ids` an arena that has `computed` of them would hold after `fill`."""
-        if len(ids) - computed < self.least:
+    def filled(self, key: SequenceKey, computed: int) -> int:
+        """Return how many of the key's tokens an arena that has `computed` of them would hold after `fill`."""
+        if len(key.ids) - computed < self.least:
             return computed
         first = computed // BLOCK_TOKENS
-        return max(computed, (first + self._store.lookup(self._names(ids, excerpts)[first:])) * BLOCK_TOKENS)
+        return max(computed, (first + self._store.lookup(self._names(key)[first:])) * BLOCK_TOKENS)
 
     def fill_excerpt(self, arena: Arena, ids: Ids) -> int:
         """Append what is stored of an excerpt to an arena that holds a prefix of it; return the tokens added."""
@@ -105,7 +105,7 @@ class KvPersistence:
             self._withdrawn.discard(tag)
         chains: dict[bytes, None] = {}
         for frame in reversed(frames):
-            names = self._names(frame.ids, frame.excerpts)
+            names = self._names(frame.key)
             chains |= dict.fromkeys(names)
             if not self._save_excerpts(frame, chains, cancel):
                 return False
@@ -129,12 +129,12 @@ class KvPersistence:
         """Write what is left for up to `seconds`, and close all files."""
         self._store.close(seconds)
 
-    def _names(self, ids: Ids, excerpts: IsolatedExcerpts) -> list[bytes]:
-        return self._store.names(ids, excerpts.salt, excerpts.before_excerpts)
+    def _names(self, key: SequenceKey) -> list[bytes]:
+        return self._store.names(key.ids, key.isolated.salt, key.isolated.before_excerpts)
 
     def _save_excerpts(self, frame: HeldFrame, chains: dict[bytes, None], cancel: Cancel) -> bool:
         """Save a frame's excerpts, each as a part of the document that it is from; note the names in `chains`."""
-        for text, uri, made in zip(frame.excerpts.texts, frame.origins, frame.computed, strict=True):
+        for text, uri, made in zip(frame.key.isolated.texts, frame.origins, frame.computed, strict=True):
             names = self._store.names_alone(ids_of(text))
             chains |= dict.fromkeys(names)
             origin = Origin(document_tag(uri), uri in frame.private)
@@ -149,7 +149,7 @@ class KvPersistence:
         computed = _computed(frame, names, frame.arena)
         seen = not frame.private.isdisjoint(frame.origins)
         if seen and not origin.private:
-            unseen = replace(computed, names=computed.names[: frame.excerpts.before_excerpts // BLOCK_TOKENS])
+            unseen = replace(computed, names=computed.names[: frame.key.isolated.before_excerpts // BLOCK_TOKENS])
             if not self._store.save(origin, unseen, cancel):
                 return False
         return self._store.save(origin._replace(private=origin.private or seen), computed, cancel)
@@ -163,10 +163,10 @@ def _computed(frame: HeldFrame, names: Sequence[bytes], arena: Arena) -> Compute
     def rows(block: int) -> Any:
         return arena.copy_out(block * BLOCK_TOKENS, (block + 1) * BLOCK_TOKENS)
 
-    held = arena.common(frame.ids, frame.excerpts)
+    held = arena.common(frame.key)
     whole = arena.rows.first_below(Quality.LOSSY, held) // BLOCK_TOKENS  # what was composed is never stored
     exact = arena.rows.first_below(Quality.EXACT) // BLOCK_TOKENS
-    return ComputedBlocks(names[:whole], rows, exact, len(frame.ids), arena.room)
+    return ComputedBlocks(names[:whole], rows, exact, len(frame.key.ids), arena.room)
 
 
 def _alone(made: ComputedExcerpt, names: Sequence[bytes]) -> ComputedBlocks:

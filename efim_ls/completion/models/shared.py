@@ -21,9 +21,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ModelKey:
-    """What makes two clients share a model: settings, and the model's files as they were when it was loaded."""
+    """What makes two clients share a model: settings, and the model's files as they were when it was loaded.
+
+    `new_tokens` follow from a client's lines, and an arena has room for them.
+    """
 
     settings: Settings
+    new_tokens: int
     files: tuple[tuple[str, int, int], ...]
 
     @classmethod
@@ -33,7 +37,7 @@ class ModelKey:
         stats = [(path.name, path.stat()) for path in sorted(folder.iterdir())] if folder else []
         files = tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
         of_client = {name: getattr(DEFAULTS, name) for name in OF_CLIENT}
-        return cls(replace(settings.of_model, **of_client), files)
+        return cls(replace(settings.of_model, **of_client), settings.max_new_tokens, files)
 
 
 @dataclass

@@ -16,7 +16,7 @@ import numpy as np
 from efim_ls.completion.planning.planner import Frame
 from efim_ls.request import Answer, Costs
 from model_runtime.counts.view import MemoryView
-from model_runtime.engine.probability import TextProbability
+from model_runtime.engine.output import TextProbability
 from model_runtime.ids import Ids
 from model_runtime.prompt.excerpt_layout import excerpt_ids
 from model_runtime.prompt.excerpts import ExcerptPlace

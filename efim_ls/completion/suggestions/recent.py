@@ -1,20 +1,37 @@
-"""The last suggestions of a document: what is left of them while the user types through."""
+"""The last suggestions of a document: what they depend on, and what is left of them while the user types through."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from efim_ls.completion.suggestions.seen import Seen, version_of
 from efim_ls.request import Request
 from efim_ls.text.suggestion import Suggestion
 from model_runtime.counts.view import MemoryView
-from model_runtime.engine.probability import TextProbability
-from model_runtime.prompt.excerpts import Excerpts
+from model_runtime.engine.output import TextProbability
+from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 
 MOST_SUGGESTIONS = 16  # per document
 NEARBY = 500  # characters on each side that, with both lengths, identify a place
+
+
+class Seen(NamedTuple):
+    """What an answer was made with: a suggestion holds only for a request that sees the same.
+
+    `others` is the hash of the other open texts, and `counts` the version of the repository's; the view itself would
+    stay in memory with each suggestion. `excerpts` of other files stand in the prompt.
+    """
+
+    others: int
+    counts: int | None
+    excerpts: Excerpts = NO_EXCERPTS
+
+    @classmethod
+    def by(cls, request: Request) -> Seen:
+        """Return what a request sees before its prompt is planned."""
+        return cls(hash(request.others), _version(request.memory))
 
 
 @dataclass(frozen=True)
@@ -76,7 +93,7 @@ class Asked:
 
     def counting(self, counts: MemoryView | None) -> Asked:
         """Return the same request with another view of the repository."""
-        seen = self.seen._replace(counts=version_of(counts))
+        seen = self.seen._replace(counts=_version(counts))
         return replace(self, request=replace(self.request, memory=counts), seen=seen)
 
     @property
@@ -118,6 +135,11 @@ class RecentSuggestions:
             typed = made.typed(text, cursor)
             if typed is not None and typed < len(made.text):
                 yield Remainder(made, typed)
+
+
+def _version(counts: MemoryView | None) -> int | None:
+    """Return the version of a view of the repository, None if there is none."""
+    return counts and counts.version
 
 
 def _made(asked: Asked, suggested: str, likelihood: TextProbability | None) -> PastSuggestion:

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from efim_ls.completion.filters.balance import BalancedCode
-from model_runtime.engine.output import OPENERS
-from model_runtime.engine.probability import TextProbability, WordEnd
-from model_runtime.engine.rest_of_line import is_closers
+from model_runtime.engine.output import TextProbability, WordEnd
+from model_runtime.engine.stops import OPENERS, is_closers
 
 # A further line must be as likely as this power of the least probability: of 0.2, 0.67.
 FURTHER_LINES = 0.25

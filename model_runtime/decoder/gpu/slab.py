@@ -8,7 +8,6 @@ import torch
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.kv.arena import Arena, KeysValues
 from model_runtime.kv.layout import KvLayout
-from model_runtime.kv.sequence import TokenSequence
 
 SPARE_ROWS = 64  # rows behind the slots, for rows of a pass that belong to no arena
 WIDTHS = (1, 2, 4, 8, 16, 32, SPARE_ROWS)  # rows of a recorded pass; a narrower one is padded with spare rows
@@ -62,16 +61,10 @@ class SlabArena(Arena):
 
     def __init__(self, slab: Slab, first: int, room: int) -> None:
         """Make views of a slot; nothing is allocated."""
-        TokenSequence.__init__(self, slab.slot - room, room)  # not Arena's, which would allocate
+        super().__init__(slab.slot - room, room)
         self.first = first
-        self.k: torch.Tensor = (  # pyright: ignore[reportIncompatibleVariableOverride]
-            slab.k[:, first : first + slab.slot].transpose(1, 2)
-        )
-        self.v: torch.Tensor = (  # pyright: ignore[reportIncompatibleVariableOverride]
-            slab.v[:, first : first + slab.slot].transpose(1, 2)
-        )
-        self.logits = None
-        self.memo = None
+        self.k: torch.Tensor = slab.k[:, first : first + slab.slot].transpose(1, 2)
+        self.v: torch.Tensor = slab.v[:, first : first + slab.slot].transpose(1, 2)
 
     def copy_out(self, start: int, end: int) -> KeysValues:
         """Return keys and values in fp32, which holds every bf16 number exactly; waits for the device."""

@@ -11,7 +11,7 @@ from model_runtime.decoder.hf.attention import ATTENTION_NAME
 from model_runtime.decoder.hf.decoder import HfDecoder
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 
 CHECKED_TOKENS = 8
 FIRST_PASS_TOKENS = 5  # tokens in the first pass
@@ -42,7 +42,7 @@ def _alone(model: Any, ids: Ids) -> torch.Tensor:
 
 
 def _cached(decoder: HfDecoder, ids: Ids) -> torch.Tensor:
-    arena = Arena(decoder.config, CHECKED_TOKENS)
+    arena = DenseArena(decoder.config, CHECKED_TOKENS)
     first = decoder.forward(ids[:FIRST_PASS_TOKENS], arena, FIRST_PASS_TOKENS)
     decoder.forward(ids[: CHECKED_TOKENS - FIRST_PASS_TOKENS], arena)
     arena.truncate(FIRST_PASS_TOKENS)

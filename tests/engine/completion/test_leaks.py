@@ -17,7 +17,7 @@ from efim_ls.completion.planning.planner import FRAMES
 from efim_ls.completion.suggestions.recent import MOST_SUGGESTIONS
 from efim_ls.request import Answer, Request
 from efim_ls.session.session import Session
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.prompt.prompt import Prompt
 from tests.models import CODE
 from tests.sized import ONE_PLACE, Sized
@@ -60,7 +60,7 @@ async def storm(session: Session) -> list[str]:
 def _earlier() -> Iterator[None]:
     """Keep apart what other files' tests hold on to in this process."""
     gc.collect()
-    EARLIER[:] = [each for each in gc.get_objects() if type(each) in (Completer, Arena, Prompt)]
+    EARLIER[:] = [each for each in gc.get_objects() if type(each) in (Completer, DenseArena, Prompt)]
     yield
     EARLIER.clear()
 
@@ -77,11 +77,11 @@ def alive(kind: type) -> int:
 
 async def test_a_model_that_is_replaced_leaves_nothing(session: Session) -> None:
     await storm(session)
-    assert alive(Arena)
+    assert alive(DenseArena)
     session.configure(replace(session.settings, max_lines=3))
     loading = asyncio.create_task(session.load(lambda *_: None))
     await loading
-    assert living(Completer, Arena) == [Completer]
+    assert living(Completer, DenseArena) == [Completer]
     await session.background.settled()
 
 
@@ -89,12 +89,12 @@ async def test_a_thousand_superseded_requests_leave_nothing_that_grows(session: 
     completer = cast("Completer", session._model.completer)
     await storm(session)
     kinds = (Answer, asyncio.Task)
-    before, arenas, threads = [alive(kind) for kind in kinds], alive(Arena), threading.active_count()
+    before, arenas, threads = [alive(kind) for kind in kinds], alive(DenseArena), threading.active_count()
     assert len(await storm(session)) == STORM
     assert session.counters.answered["superseded"] > STORM / 2
     assert [alive(kind) for kind in kinds] == before
     assert threading.active_count() == threads
-    assert arenas <= alive(Arena) <= completer.describe()["arenas"]  # type: ignore[operator]
+    assert arenas <= alive(DenseArena) <= completer.describe()["arenas"]  # type: ignore[operator]
     assert alive(Prompt) <= 2 * FRAMES * len(completer._documents), "of frames, planned and asked for"
     assert all(len(document.planner.frames) <= FRAMES for document in completer._documents.values())
     assert all(

@@ -23,7 +23,7 @@ from model_runtime.checkpoint.weights import read_weights
 from model_runtime.counts.snapshot import EMPTY
 from model_runtime.decoder.quantization import Format
 from model_runtime.engine.ngram_cache import NgramCache
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.formats import CpuMethod
 from model_runtime.loading.load import load
@@ -367,7 +367,7 @@ def assert_same_numbers(bench: Bench, log: Log) -> None:
     assert log.arena is not None
     ids, arena = log.prompt.ids, log.arena
     assert arena.ids[: len(ids)].tolist() == ids[: arena.length].tolist()
-    scratch = Arena(bench.decoder.config, CAPACITY)
+    scratch = DenseArena(bench.decoder.config, CAPACITY)
     if arena.logits_at > 0:
         logits = bench.decoder.forward(arena.ids[: arena.logits_at].copy(), scratch)[0]
         assert distance(logits, arena.logits) <= bench.tolerance

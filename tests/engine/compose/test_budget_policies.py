@@ -21,7 +21,7 @@ from efim_lab.reuse.policies.uncomp import uncomp
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.decoder import Decoder
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from tests.engine.doubles import decoder_of
 
 TOKENS = np.random.default_rng(1).integers(5, 400, 200).astype(np.int32)
@@ -121,7 +121,7 @@ def test_all_rows_are_full_attention_and_the_decoders(network: Network, context:
     whole, _ = network.run(TOKENS)
     assert (hidden - whole[CONTEXT:]).abs().max() < CLOSE
     decoder: Decoder = decoder_of(folder)
-    logits = decoder.forward(TOKENS, Arena(decoder.config, 512), 3)
+    logits = decoder.forward(TOKENS, DenseArena(decoder.config, 512), 3)
     assert (network.logits(whole[-3:]) - logits).abs().max() < CLOSE
 
 

@@ -12,6 +12,7 @@ import pytest
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Answer, Request
 from model_runtime.cancel import NEVER
+from model_runtime.isolated import SequenceKey
 from model_runtime.kv.pool import FrameId
 from tests.engine.persistence import arena_of
 from tests.models import CODE, Tiny, make
@@ -50,7 +51,7 @@ def ask(completer: Completer, text: str) -> Answer:
 def assert_same_numbers(completer: Completer, frame: int, other: Completer, its: int) -> None:
     """Compare what two completers hold for a frame; a compiled decoder gives the same bits."""
     mine, theirs = arena_of(completer, FrameId(A, frame)), arena_of(other, FrameId(A, its))
-    length = min(mine.common(theirs.ids), theirs.length)
+    length = min(mine.common(SequenceKey(theirs.ids)), theirs.length)
     close = 0 if completer.describe()["decoder"] == "compiled" else 1e-4  # torch sums in another order
     assert length > 300
     assert np.abs(mine.k - theirs.k)[:, :, :length].max() <= close

@@ -18,7 +18,9 @@ from model_runtime.compose.first_rows import FirstRows
 from model_runtime.compose.method import Composition
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.ids import Ids
+from model_runtime.isolated import SequenceKey
 from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.kv.rows import Quality
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import Watched
@@ -36,7 +38,7 @@ class EveryRow:
 
 
 def arena_of(decoder: Decoder, ids: Ids) -> Arena:
-    arena = Arena(decoder.config, decoder.config.context)
+    arena = DenseArena(decoder.config, decoder.config.context)
     if len(ids):
         decoder.forward(ids, arena)
     return arena
@@ -63,7 +65,7 @@ def test_a_prompt_of_which_every_row_is_computed_again_is_exact(
     ids = np.concatenate((TOKENS[:start], TOKENS[300 : 300 + new % 90], moved, TOKENS[:5]))
     arena = arena_of(decoder, np.concatenate((TOKENS[:start], TOKENS[100 : 100 + old % 90], moved)))
     cold = arena_of(decoder, ids[:-1])
-    composed = Composer(decoder, EveryRow()).compose(arena, ids, [], NEVER)
+    composed = Composer(decoder, EveryRow()).compose(arena, SequenceKey(ids), [], NEVER)
     assume(old % 90 != new % 90)  # else the arena holds the prompt
     assert arena.ids.tolist() == ids[:-1].tolist() and composed.placed == 0
     assert distance(arena, cold, len(ids) - 1) < CLOSE
@@ -73,7 +75,7 @@ def test_a_prompt_of_which_every_row_is_computed_again_is_exact(
 def test_keys_of_a_first_layer_are_exact_wherever_they_are_moved(decoder: Decoder) -> None:
     source, ids = arena_of(decoder, TOKENS[:200]), np.concatenate((TOKENS[300:333], TOKENS[90:200], TOKENS[:1]))
     arena, cold = arena_of(decoder, TOKENS[:0]), arena_of(decoder, ids[:-1])
-    composed = Composer(decoder, FirstRows(0)).compose(arena, ids, [source], NEVER)
+    composed = Composer(decoder, FirstRows(0)).compose(arena, SequenceKey(ids), [source], NEVER)
     assert (composed.placed, composed.computed) == (110, 33)
     assert np.abs(arena.k[0] - cold.k[0])[:, :143].max() < CLOSE
     assert np.abs(arena.v[0] - cold.v[0])[:, :143].max() < CLOSE
@@ -87,7 +89,7 @@ def test_rows_behind_a_room_are_composed_and_computed_again_as_without_one(decod
     found = list[Arena]()
     for each in (decoder, behind):
         arena, composer = arena_of(each, TOKENS[:0]), Composer(each, FirstRows(8))
-        assert composer.compose(arena, ids, [arena_of(each, TOKENS[:200])], NEVER).computed == 33 + 8
+        assert composer.compose(arena, SequenceKey(ids), [arena_of(each, TOKENS[:200])], NEVER).computed == 33 + 8
         found.append(arena)
     assert np.abs(found[0].v - found[1].v[:, :, 64:][:, :, : found[0].capacity])[:, :, :143].max() < CLOSE
     cold, composer = arena_of(behind, ids[:-1]), Composer(behind, FirstRows(8))
@@ -97,24 +99,26 @@ def test_rows_behind_a_room_are_composed_and_computed_again_as_without_one(decod
 
 def test_the_first_rows_of_each_piece_are_computed_again(decoder: Decoder) -> None:
     source = arena_of(decoder, TOKENS[:200])
-    ids = np.concatenate((TOKENS[100:200], TOKENS[390:395], TOKENS[20:90], TOKENS[:1]))
-    composed = Composer(decoder, FirstRows(8)).compose(arena_of(decoder, TOKENS[:0]), ids, [source], NEVER)
+    key = SequenceKey(np.concatenate((TOKENS[100:200], TOKENS[390:395], TOKENS[20:90], TOKENS[:1])))
+    composed = Composer(decoder, FirstRows(8)).compose(arena_of(decoder, TOKENS[:0]), key, [source], NEVER)
     assert (composed.placed, composed.computed) == (92 + 62, 8 + 5 + 8)
 
 
 def test_nothing_is_composed_of_what_was_composed(decoder: Decoder) -> None:
     source, composer = arena_of(decoder, TOKENS[:200]), Composer(decoder, FirstRows(4))
     first, second = arena_of(decoder, TOKENS[:0]), arena_of(decoder, TOKENS[:0])
-    composer.compose(first, np.concatenate((TOKENS[300:305], TOKENS[50:200], TOKENS[:1])), [source], NEVER)
+    key = SequenceKey(np.concatenate((TOKENS[300:305], TOKENS[50:200], TOKENS[:1])))
+    composer.compose(first, key, [source], NEVER)
     assert (first_composed(first), first_inexact(first)) == (9, 9)  # five were missing, four are computed again
-    assert composer.compose(second, np.concatenate((TOKENS[310:318], TOKENS[50:201])), [first], NEVER).computed == 0
+    key = SequenceKey(np.concatenate((TOKENS[310:318], TOKENS[50:201])))
+    assert composer.compose(second, key, [first], NEVER).computed == 0
 
 
 def test_a_stopped_composition_leaves_no_row_that_was_not_computed(decoder: Decoder) -> None:
     source = arena_of(decoder, TOKENS[:200])
     ids = np.concatenate((TOKENS[100:200], TOKENS[300:390], TOKENS[:1]))
     arena = arena_of(decoder, TOKENS[:0])
-    Composer(decoder, FirstRows(2)).compose(arena, ids, [source], after(1))
+    Composer(decoder, FirstRows(2)).compose(arena, SequenceKey(ids), [source], after(1))
     assert 0 < arena.length < len(ids) - 1
     assert arena.ids.tolist() == ids[: arena.length].tolist()
     assert np.isfinite(arena.k[:, :, : arena.length]).all()

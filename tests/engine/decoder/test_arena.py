@@ -16,9 +16,10 @@ from model_runtime.checkpoint.layer_spec import Dense, Full, LayerSpec
 from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.engine.sampler import Choices, SeenCounts
 from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.kv.layout import FP32, arena_bytes
 from model_runtime.kv.pool import FrameId, Pool
-from tests.engine.doubles import fetched, ids_of
+from tests.engine.doubles import fetched, ids_of, key_of
 
 CAPACITY = 48
 CONFIG = ModelConfig(
@@ -84,7 +85,7 @@ class OneArena(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.arena, self.other = Arena(CONFIG, CAPACITY), Arena(CONFIG, CAPACITY)
+        self.arena, self.other = DenseArena(CONFIG, CAPACITY), DenseArena(CONFIG, CAPACITY)
         self.tokens: list[int] = []
         self.places = addresses(self.arena), addresses(self.other)
 
@@ -143,17 +144,17 @@ class ArenaPool(RuleBasedStateMachine):
         self.made: list[tuple[Arena, tuple[int, int]]] = []
 
     def make(self) -> Arena:
-        arena = Arena(CONFIG, CAPACITY)
+        arena = DenseArena(CONFIG, CAPACITY)
         self.made.append((arena, addresses(arena)))
         return arena
 
     @rule(owner=OWNERS, tokens=token_lists(), computed=st.floats(0, 1), ahead=st.booleans())
     def request(self, owner: FrameId, tokens: list[int], computed: float, ahead: bool) -> None:
-        told = self.pool.reusable(owner, ids_of(tokens))
-        arena = self.pool.acquire(owner, ids_of(tokens))
-        assert told == arena.reusable(ids_of(tokens))
+        told = self.pool.reusable(owner, key_of(tokens))
+        arena = self.pool.acquire(owner, key_of(tokens))
+        assert told == arena.reusable(key_of(tokens))
         assert_sound(arena)
-        common = arena.common(ids_of(tokens))
+        common = arena.common(key_of(tokens))
         arena.truncate(common)
         compute(arena, tokens[common : common + round(computed * (len(tokens) - common))])
         if ahead:
@@ -180,10 +181,10 @@ TestArenaPool = ArenaPool.TestCase
 
 
 def test_a_long_common_prefix_is_copied_and_the_arena_it_comes_from_keeps_it() -> None:
-    pool = Pool(lambda: Arena(CONFIG, CAPACITY), 2)
-    first = pool.acquire(FrameId("a"), ids_of(TEXTS[0]))
+    pool = Pool(lambda: DenseArena(CONFIG, CAPACITY), 2)
+    first = pool.acquire(FrameId("a"), key_of(TEXTS[0]))
     compute(first, TEXTS[0])
-    second = pool.acquire(FrameId("b"), ids_of(TEXTS[3]))
+    second = pool.acquire(FrameId("b"), key_of(TEXTS[3]))
     assert second.ids.tolist() == [1] * 24
     assert first.ids.tolist() == TEXTS[0]
     assert_sound(second)
@@ -191,7 +192,7 @@ def test_a_long_common_prefix_is_copied_and_the_arena_it_comes_from_keeps_it() -
 
 @pytest.mark.parametrize("length", [0, 1, 5])
 def test_a_copy_knows_neither_what_follows_nor_what_was_chosen(length: int) -> None:
-    source, target = Arena(CONFIG, CAPACITY), Arena(CONFIG, CAPACITY)
+    source, target = DenseArena(CONFIG, CAPACITY), DenseArena(CONFIG, CAPACITY)
     for arena in (source, target):
         compute(arena, [1, 2, 3, 4, 5])
         keep_logits(arena, max(1, length))
@@ -202,7 +203,7 @@ def test_a_copy_knows_neither_what_follows_nor_what_was_chosen(length: int) -> N
 
 
 def test_truncating_leaves_what_was_chosen() -> None:
-    arena = Arena(CONFIG, CAPACITY)
+    arena = DenseArena(CONFIG, CAPACITY)
     compute(arena, [1, 2, 3])
     arena.memo = chosen = Choices(ids_of([1, 2]), ids_of([1, 2]), SeenCounts())
     arena.truncate(1)
@@ -210,6 +211,6 @@ def test_truncating_leaves_what_was_chosen() -> None:
 
 
 def test_the_bytes_of_an_arena_are_those_of_its_keys_and_values() -> None:
-    arena = Arena(CONFIG, CAPACITY)
+    arena = DenseArena(CONFIG, CAPACITY)
     assert arena.k.itemsize == FP32
     assert arena_bytes(CONFIG, CAPACITY) == sum(each.nbytes for each in (arena.k, arena.v))

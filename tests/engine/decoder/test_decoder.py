@@ -24,6 +24,7 @@ from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from tests.engine.doubles import decoder_of
 from tests.models import VOCABULARY, Tiny, config, make, shard
 
@@ -65,7 +66,7 @@ class Model:
         return decoder_of(self.folder, form)
 
     def arena(self) -> Arena:
-        return Arena(self.config, self.config.context)
+        return DenseArena(self.config, self.config.context)
 
     @torch.inference_mode()
     def reference(self, ids: Ids) -> torch.Tensor:
@@ -307,7 +308,7 @@ def test_biases_that_a_llama_config_asks_for_are_computed_or_refused(tmp_path: P
     theirs.save_pretrained(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(raw), encoding="utf-8")
     try:
-        found = last(decoder_of(tmp_path), Arena(read_config(tmp_path), CONTEXT), TOKENS)
+        found = last(decoder_of(tmp_path), DenseArena(read_config(tmp_path), CONTEXT), TOKENS)
     except ModelError:
         return
     assert distance(found, Model(tmp_path).reference(TOKENS)[-1]) <= CLOSE
@@ -327,7 +328,7 @@ def test_layers_may_differ_in_their_feed_forward_part(tmp_path: Path) -> None:
     cut[at] = np.ascontiguousarray(weights[at][:, :narrow])
     assert {name: each.shape for name, each in cut.items()} == expected_shapes(mixed)
     found, expected = (
-        Decoder(each, of, "fp32").forward(TOKENS[:40], Arena(each, CONTEXT), 40)
+        Decoder(each, of, "fp32").forward(TOKENS[:40], DenseArena(each, CONTEXT), 40)
         for each, of in ((mixed, cut), (shape, weights))
     )
     assert distance(found, expected) <= CLOSE

@@ -22,7 +22,7 @@ from model_runtime.decoder.hf.pack import pack
 from model_runtime.decoder.linear import packed_format
 from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import ENDLESS, Watched, decoder_of
 from tests.engine.hf import CLOSE, CONTEXT, FAMILIES, TOKENS, Model, assert_close, in_passes, load, make
@@ -142,6 +142,6 @@ def test_keys_and_values_of_another_configuration_have_another_name(model: Model
 
 def test_a_model_that_our_decoder_knows_gets_the_same_from_both(folder: Path) -> None:
     own, foreign = decoder_of(folder), load(folder)
-    expected = own.forward(TOKENS[:50], Arena(own.config, 64), 50)
-    assert_close(foreign.forward(TOKENS[:50], Arena(foreign.config, 64), 50), expected)
+    expected = own.forward(TOKENS[:50], DenseArena(own.config, 64), 50)
+    assert_close(foreign.forward(TOKENS[:50], DenseArena(foreign.config, 64), 50), expected)
     assert foreign.parameters == sum(weight.numel() for weight in load_file(folder / "model.safetensors").values())

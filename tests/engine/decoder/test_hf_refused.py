@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from model_runtime.decoder.hf.config import hf_size
 from model_runtime.errors import ModelError
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from tests.damage import cut_short, lacking
 from tests.engine.hf import GROUPED, TOKENS, Model, assert_close, in_passes, load, make
 from tests.models import shard
@@ -162,7 +162,7 @@ def test_a_checkpoint_chooses_neither_kernels_nor_other_files(tmp_path: Path, as
     changed(folder, **asked)
     assert min(hf_size(folder)) > 0
     decoder = load(folder)
-    assert_close(decoder.forward(TOKENS[:9], Arena(decoder.config, 9), 9), expected)
+    assert_close(decoder.forward(TOKENS[:9], DenseArena(decoder.config, 9), 9), expected)
 
 
 @pytest.mark.parametrize("family", ["stablelm", "nothing"])

@@ -33,6 +33,7 @@ from model_runtime.decoder.quantization import FP16_MAX, quantized
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.logits import Logits
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.compiled import require_compiled
@@ -98,7 +99,7 @@ class Model:
 
     def arena(self) -> Arena:
         """An arena full of junk."""
-        arena = Arena(self.config, CONTEXT)
+        arena = DenseArena(self.config, CONTEXT)
         arena.k.fill(np.nan)
         arena.v.fill(np.inf)
         return arena
@@ -166,7 +167,7 @@ def test_fp16_equals_transformers_up_to_the_last_token_of_the_context(model: Mod
 
 @pytest.mark.parametrize("longest", [1, 20, CONTEXT])
 def test_int8_equals_torch_on_weights_rounded_alike(model: Model, longest: int) -> None:
-    mine, theirs = model.arena(), Arena(model.config, CONTEXT)
+    mine, theirs = model.arena(), DenseArena(model.config, CONTEXT)
     reference = Decoder(*stored(model.config, model.weights, "int8"), "fp32").forward(TOKENS, theirs, CONTEXT)
     found = in_passes(model.decoder("int8"), mine, TOKENS, longest, seed=longest)
     assert distance(found, reference) <= CLOSE_INT8
@@ -175,7 +176,9 @@ def test_int8_equals_torch_on_weights_rounded_alike(model: Model, longest: int) 
 
 
 def test_int8_rounds_the_weights(model: Model) -> None:
-    reference = Decoder(model.config, model.weights, "fp32").forward(TOKENS, Arena(model.config, CONTEXT), CONTEXT)
+    reference = Decoder(model.config, model.weights, "fp32").forward(
+        TOKENS, DenseArena(model.config, CONTEXT), CONTEXT
+    )
     found = model.decoder("int8").forward(TOKENS, model.arena(), CONTEXT)
     assert 2 * CLOSE_INT8 < distance(found, reference) < 0.2
 
@@ -184,7 +187,7 @@ def assert_computes(model: Model, weights: Weights, form: Form) -> None:
     """Other weights of a model's shape give the logits that torch computes with them."""
     config = replace(model.config, tied=False)
     weights = {"lm_head.weight": as_fp32(model.weights["model.embed_tokens.weight"])} | weights
-    reference = Decoder(*stored(config, weights, form), "fp32").forward(TOKENS, Arena(config, CONTEXT), CONTEXT)
+    reference = Decoder(*stored(config, weights, form), "fp32").forward(TOKENS, DenseArena(config, CONTEXT), CONTEXT)
     found = NativeDecoder(config, weights, form, 1, model.instructions).forward(TOKENS, model.arena(), CONTEXT)
     assert distance(found, reference) <= (CLOSE_INT8 if form == "int8" else CLOSE)
 
@@ -263,7 +266,7 @@ def test_the_embedded_model_hardly_says_anything_else_of_real_text() -> None:
 
     def said(decoder: AnyDecoder) -> npt.NDArray[np.int64]:
         """The likeliest next tokens [4 * size]."""
-        return np.concatenate([fetched(decoder.forward(ids, Arena(c, size), size)).argmax(1) for ids in windows])
+        return np.concatenate([fetched(decoder.forward(ids, DenseArena(c, size), size)).argmax(1) for ids in windows])
 
     exact = said(Decoder(c, weights, "fp32"))
     for form, each in product(FORMS, instruction_sets()):
@@ -273,12 +276,12 @@ def test_the_embedded_model_hardly_says_anything_else_of_real_text() -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_what_does_not_fit_is_refused_before_anything_is_written(model: Model, form: Form) -> None:
-    roomy, small = model.arena(), Arena(model.config, 20)
+    roomy, small = model.arena(), DenseArena(model.config, 20)
     small.k, small.v = roomy.k, roomy.v  # so that a write beyond the small one's room does no harm
     fits = Span(TOKENS[:3], model.arena())
     with pytest.raises(IndexError):
         model.decoder(form).forward_spans([fits, Span(TOKENS[:21], small)])
-    wide = Arena(replace(model.config, context=2 * CONTEXT), 2 * CONTEXT)
+    wide = DenseArena(replace(model.config, context=2 * CONTEXT), 2 * CONTEXT)
     with pytest.raises(IndexError):
         model.decoder(form).forward(np.resize(TOKENS, CONTEXT + 1), wide)
     assert np.isnan(roomy.k).all() and not wide.k.any()

@@ -22,7 +22,7 @@ from model_runtime.checkpoint.config import parse_config
 from model_runtime.checkpoint.weights import expected_shapes
 from model_runtime.decoder.native.memory import ALIGNMENT, REGION, WeightMemory
 from model_runtime.errors import ModelError
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.kv.layout import arena_bytes
 from model_runtime.loading import memory_fit
 from model_runtime.loading.memory_fit import memory_need, model_size, usable_formats
@@ -84,7 +84,7 @@ def resident(tensor: npt.NDArray[Any]) -> int:
 def test_an_arena_takes_memory_for_the_tokens_that_it_holds() -> None:
     """Huge pages would make it 10 MiB for a few lines, as each head's rows begin in another one."""
     shape = parse_config(json.loads((ROOT / "model_runtime/embedded/config.json").read_text()))
-    arena, attention = Arena(shape, shape.context), shape.alike.attention
+    arena, attention = DenseArena(shape, shape.context), shape.alike.attention
     if SETTING.exists():  # else the kernel knows no such pages
         flags = re.search("VmFlags:(.*)", mapping_of(arena.k))
         assert flags and "nh" in flags[1].split()

@@ -29,6 +29,7 @@ from model_runtime.decoder.native.library import instruction_sets
 from model_runtime.ids import Ids
 from model_runtime.isolated import IsolatedExcerpts, isolated_excerpts
 from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.kv.excerpt_library import ExcerptLibrary, turned
 from tests.compiled import require_compiled
 from tests.engine.doubles import fetched
@@ -63,12 +64,12 @@ def made(folder: Path, form: str, instructions: str | None = None) -> Made:
     else:
         require_compiled()
         decoder = NativeDecoder(config, weights, "fp16" if form == "fp16" else "int8", 2, instructions)
-    return decoder, lambda: junk(config), Arena(ModelConfig(**{**vars(config), "room": 0}), ROOM)
+    return decoder, lambda: junk(config), DenseArena(ModelConfig(**{**vars(config), "room": 0}), ROOM)
 
 
 def junk(config: ModelConfig) -> Arena:
     """An arena full of what must not be read."""
-    arena = Arena(config, WINDOW)
+    arena = DenseArena(config, WINDOW)
     arena.k.fill(np.nan)
     arena.v.fill(np.inf)
     return arena

@@ -17,11 +17,12 @@ from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine.alternatives import Fork, forks
 from model_runtime.engine.engine import Generation
 from model_runtime.engine.ngram_cache import NgramCache
-from model_runtime.engine.output import Output, Rule
+from model_runtime.engine.output import Output
 from model_runtime.engine.sampler import Choice, Sampler
+from model_runtime.engine.stops import Rule
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer, Vocabulary
-from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Watched, ids_of
+from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Watched, ids_of, key_of
 from tests.engine.prompts import A, B, C, after, generate, prompt_of
 from tests.models import CODE
 
@@ -136,7 +137,7 @@ def test_a_prompt_that_is_known_but_gone_is_computed_in_chunks(decoder: Decoder,
     engine, prompt = Watched(decoder, tokenizer, arenas=3), prompt_of(tokenizer, "x = ")
     made = generate(engine, prompt, ENDLESS, LIMIT)
     for owner in (A, B, C):
-        engine.pool.acquire(owner, ids_of([1])).truncate(0)
+        engine.pool.acquire(owner, key_of([1])).truncate(0)
     places = forks(engine.sampler, made.choices, prompt.stub, 2)
     found = alternatives(engine, prompt, made, 2)
     assert found == [decoded_alone(engine, prompt, made.choices, fork, ENDLESS) for fork in places]

@@ -19,8 +19,9 @@ from model_runtime.engine.alternatives import MOST_LINES, forks
 from model_runtime.engine.engine import GenerateJob, Generation
 from model_runtime.engine.local import LocalEngine
 from model_runtime.engine.ngram_cache import NgramCache
-from model_runtime.engine.output import Output, Rule, stop_rule
+from model_runtime.engine.output import Output
 from model_runtime.engine.sampler import LEAST_CHANCE, Choice
+from model_runtime.engine.stops import Rule, stop_rule
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import load
 from model_runtime.prompt.prompt import Prompt, PromptPart, build
@@ -184,7 +185,7 @@ def test_asking_again_costs_no_pass(decoder: Decoder, tokenizer: Tokenizer, depa
         made = answer(engine, prompt)
         again = answer(engine, prompt)
         assert (again.text, again.confidence, engine.log.passes) == (made.text, made.confidence, [])
-        assert again.stats.known == again.new_tokens
+        assert again.stats.known == len(again.choices)
         greedy = answer(engine, prompt, better=False)
         assert greedy.text == answer(watched(decoder, tokenizer), prompt, better=False).text != made.text
 

@@ -19,7 +19,7 @@ from model_runtime.engine.engine import GenerateJob
 from model_runtime.engine.local import LocalEngine
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.ids import Ids
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.kv.pool import FrameId
 from model_runtime.prompt.prompt import NO_SURROUNDINGS, Surroundings, build
 from model_runtime.prompt.template import find_template
@@ -48,19 +48,20 @@ def test_what_an_answer_is_said_to_cost_is_what_it_cost(
         made = generate(engine, prompt, limit=limit, owner=owner)
         spent, passes = made.stats, engine.log.passes
         assert made.reused + spent.recomputed == len(prompt.ids)
-        assert spent.known + len(engine.log.gaps) == made.new_tokens <= limit
+        assert spent.known + len(engine.log.gaps) == len(made.choices) <= limit
         assert 0 <= spent.accepted <= spent.drafted
         lacking = sum(passes) - (spent.recomputed + spent.passes + spent.drafted)
         assert 0 <= lacking <= spent.known, "only known tokens may have been chosen without being computed"
         assert len(passes) == -(-spent.recomputed // CHUNK) + spent.passes
-        assert made.new_tokens <= spent.known + 1 + spent.passes + spent.accepted
+        assert len(made.choices) <= spent.known + 1 + spent.passes + spent.accepted
 
 
 def test_without_drafts_each_new_token_but_the_first_is_a_pass(decoder: Decoder, tokenizer: Tokenizer) -> None:
     engine, prompt = paced(Watched(decoder, tokenizer), Shy()), prompt_of(tokenizer, "def wri")
     made = generate(engine, prompt, limit=9)
-    assert (made.stats.recomputed, made.stats.passes, made.stats.drafted) == (len(prompt.ids), made.new_tokens - 1, 0)
-    assert sum(engine.log.passes) == len(prompt.ids) + made.new_tokens - 1
+    spent, count = made.stats, len(made.choices)
+    assert (spent.recomputed, spent.passes, spent.drafted) == (len(prompt.ids), count - 1, 0)
+    assert sum(engine.log.passes) == len(prompt.ids) + count - 1
 
 
 def test_an_unchanged_prompt_costs_no_forward_pass(decoder: Decoder, tokenizer: Tokenizer) -> None:
@@ -144,13 +145,13 @@ def test_a_second_document_that_begins_alike_is_copied_not_computed(decoder: Dec
 def test_keys_and_values_are_allocated_once_for_each_arena_however_long_the_session(
     decoder: Decoder, tokenizer: Tokenizer, arenas: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, allocate = list[Arena](), Arena.__init__
+    made, allocate = list[DenseArena](), DenseArena.__init__
 
-    def counted(arena: Arena, *arguments: Any) -> None:
+    def counted(arena: DenseArena, *arguments: Any) -> None:
         allocate(arena, *arguments)
         made.append(arena)
 
-    monkeypatch.setattr(Arena, "__init__", counted)
+    monkeypatch.setattr(DenseArena, "__init__", counted)
     engine, generator, seen = Watched(decoder, tokenizer, arenas=arenas), random.Random(0), set[tuple[int, int]]()
     for _ in range(120):
         owner, at = FrameId(generator.choice("abc"), generator.randrange(3)), generator.randrange(len(LINES))
@@ -191,7 +192,7 @@ def test_the_history_grows_by_each_token_that_was_picked(decoder: Decoder, token
     engine = Watched(decoder, tokenizer, cache=CACHE)
     assert generate(engine, prompt, limit=7).text == made.text
     tokens = engine.log.tokens
-    assert seen.histories == [[*prompt.history.tolist(), *tokens[:n]] for n in range(made.new_tokens)]
+    assert seen.histories == [[*prompt.history.tolist(), *tokens[:n]] for n in range(len(made.choices))]
 
 
 def test_engines_that_mix_otherwise_share_what_was_computed_and_not_what_was_chosen(

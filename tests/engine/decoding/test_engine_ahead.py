@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.decoder.any_decoder import CHUNK
 from model_runtime.decoder.decoder import Decoder
-from model_runtime.decoder.pass_costs import PassCosts
+from model_runtime.engine.drafts import PassCosts
 from model_runtime.engine.engine import GenerateJob
 from model_runtime.engine.local import LocalEngine
 from model_runtime.kv.pool import FrameId
@@ -123,7 +123,7 @@ def test_preparing_another_prompt_costs_the_suggestion_its_keys_but_not_its_text
     assert engine.prepare(A, other, NEVER)
     assert engine.reusable(A, prompt).reused < len(prompt.ids)
     made = generate(engine, prompt, ONE_LINE)
-    assert (made.text, made.stats.known, engine.log.passes) == (" record.value", made.new_tokens, [])
+    assert (made.text, made.stats.known, engine.log.passes) == (" record.value", len(made.choices), [])
 
 
 def test_a_suggestion_that_goes_on_after_its_keys_were_lost_is_the_same(

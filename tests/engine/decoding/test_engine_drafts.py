@@ -11,9 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from model_runtime.decoder.decoder import Decoder
-from model_runtime.decoder.pass_costs import PassCosts
 from model_runtime.engine.decode import STALE_AFTER
-from model_runtime.engine.drafts import LONGEST_DRAFT, LONGEST_MATCH, NO_DRAFT, Drafts, lookup
+from model_runtime.engine.drafts import LONGEST_DRAFT, LONGEST_MATCH, NO_DRAFT, Drafts, PassCosts, lookup
 from model_runtime.prompt.prompt import Prompt, PromptPart
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ONE_LINE, Watched, ids_of
@@ -68,7 +67,7 @@ def test_whatever_is_expected_and_drafted_the_same_is_said(
     assert_same_tokens(engine.log, cold.log)
     assert made.stats.accepted <= made.stats.drafted
     assert engine.log.arena is not None
-    assert engine.log.arena.length <= len(prompt.ids) + made.new_tokens + LONGEST_DRAFT
+    assert engine.log.arena.length <= len(prompt.ids) + len(made.choices) + LONGEST_DRAFT
 
 
 def test_nothing_is_drafted_where_it_does_not_pay(decoder: Decoder, tokenizer: Tokenizer) -> None:
@@ -186,7 +185,7 @@ def test_no_more_is_drafted_than_the_limit_leaves(folder: Path, tokenizer: Token
     prompt, script = prompt_of(tokenizer, "x ="), canonical(tokenizer, "x =", " record.value for record in records")
     engine = paced(scripted(folder, prompt, script, tokenizer), Eager())
     made = generate(engine, prompt, ONE_LINE, limit=limit, expected=ids_of(script))
-    assert (made.new_tokens, made.stats.drafted, made.stats.passes) == (limit, limit - 1, 0)
+    assert (len(made.choices), made.stats.drafted, made.stats.passes) == (limit, limit - 1, 0)
 
 
 @pytest.mark.parametrize("spare", [0, 1, 5])
@@ -195,7 +194,7 @@ def test_no_more_is_drafted_than_the_arena_has_room_for(decoder: Decoder, tokeni
     engine = paced(Watched(decoder, tokenizer, capacity=len(prompt.ids) + spare), Eager())
     made = generate(engine, prompt, limit=30, expected=ids_of([fitting(engine, prompt), *[9] * 29]))
     assert made.stats.drafted >= spare
-    assert made.new_tokens == spare + 1
+    assert len(made.choices) == spare + 1
 
 
 def test_a_draft_that_was_computed_and_not_said_is_no_part_of_the_arena(

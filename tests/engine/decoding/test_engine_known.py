@@ -103,7 +103,7 @@ def test_backspace_needs_a_pass_for_all_but_the_first_token_of_a_word(
         made = generate(engine, shorter, ONE_LINE, limit=60)
         assert (made.text, made.complete) == (typed[-n:] + suggestion, True)
         spelling = spelling_tokens(tokenizer, engine.log.tokens, before.stub)
-        assert (made.stats.recomputed, made.stats.known) == (0, made.new_tokens - spelling)
+        assert (made.stats.recomputed, made.stats.known) == (0, len(made.choices) - spelling)
         assert made.stats.passes <= spelling - 1
         before = shorter
 
@@ -200,7 +200,7 @@ def test_what_the_old_suggestion_said_after_what_diverged_is_verified_in_the_fir
     now = prompt_of(tokenizer, typed + keystrokes, "", "")
     made = generate(engine, now, ONE_LINE, limit=60)
     assert now.stub.decode() + made.text == left
-    assert (made.stats.passes, made.stats.accepted) == (0, made.new_tokens - 1)
+    assert (made.stats.passes, made.stats.accepted) == (0, len(made.choices) - 1)
 
 
 @pytest.mark.parametrize("expected", [0, 1])

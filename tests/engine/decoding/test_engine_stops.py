@@ -103,7 +103,7 @@ def test_no_more_tokens_than_the_limit_are_made(
 ) -> None:
     engine = paced(Watched(decoder, tokenizer), pace())
     made = generate(engine, prompt_of(tokenizer, "def "), limit=limit)
-    assert (made.new_tokens, made.complete) == (limit, False)
+    assert (len(made.choices), made.complete) == (limit, False)
     assert len(engine.log.gaps) == limit
 
 
@@ -122,5 +122,5 @@ def test_a_full_arena_ends_the_text(
     prompt = prompt_of(tokenizer, "def ")
     engine = paced(Watched(decoder, tokenizer, capacity=len(prompt.ids) + spare), pace())
     made = generate(engine, prompt)
-    assert (made.new_tokens, made.complete) == (spare + 1, False)
+    assert (len(made.choices), made.complete) == (spare + 1, False)
     assert made.text == generate(Watched(decoder, tokenizer), prompt, limit=spare + 1).text

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from model_runtime.decoder.decoder import Decoder
-from model_runtime.engine.output import stop_rule
+from model_runtime.engine.stops import stop_rule
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Watched, decoder_of
 from tests.engine.prompts import HEAD, TAIL, bytewise, generate, prompt_of, scripted, spelled
@@ -23,7 +23,7 @@ def test_special_tokens_end_the_text_and_are_not_part_of_it(folder: Path, tokeni
     prompt = prompt_of(tokenizer, "x = ")
     script = [*bytewise(tokenizer, " ab"), tokenizer.special[special], *bytewise(tokenizer, "cd")]
     made = generate(scripted(folder, prompt, script, tokenizer), prompt)
-    assert (made.text, made.new_tokens, made.complete) == ("ab", 4, True)
+    assert (made.text, len(made.choices), made.complete) == ("ab", 4, True)
 
 
 def test_a_text_that_ends_at_once_is_empty(folder: Path, tokenizer: Tokenizer) -> None:
@@ -161,4 +161,4 @@ def test_entries_of_the_vocabulary_that_the_tokenizer_lacks_are_never_picked(
     decoder = decoder_of(make(tmp_path, Tiny(vocabulary=4000)))
     for typed in ("", "x", "def f(", "return "):
         made = generate(Watched(decoder, tokenizer), prompt_of(tokenizer, typed))
-        assert made.new_tokens > 0
+        assert len(made.choices) > 0

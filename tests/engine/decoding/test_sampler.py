@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from model_runtime.engine.native import library
 from model_runtime.engine.ngram_cache import NgramCache
-from model_runtime.engine.output import Output, StopRule
+from model_runtime.engine.output import Output
 from model_runtime.engine.sampler import LEAST_CHANCE, Choices, Sampler, SeenCounts
+from model_runtime.engine.stops import StopRule
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, ids_of
 from tests.unit.counted import memory_of

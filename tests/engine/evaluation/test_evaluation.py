@@ -22,7 +22,7 @@ from efim_lab.evaluation.places.cursors import Context, choose_places
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.decoder.linear import packed_format
 from model_runtime.ids import Ids
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.prompt.prompt import HISTORY_BREAK, Prompt, build, heal
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -110,7 +110,7 @@ def test_bits_are_those_of_the_models_own_distribution(caching: Path, tokenizer:
     decoder = decoder_of(caching, packed_format())
     for arm in (FIM, EFIM, BY_NAME["EFIM line"]):
         prompt, middle = prompt_of(arm, tokenizer), subject.encode("th.join(a)")
-        arena, bits = Arena(decoder.config, 512), 0.0
+        arena, bits = DenseArena(decoder.config, 512), 0.0
         logits = decoder.forward(prompt.ids, arena)[0]
         for token in middle:
             bits -= log2(float(torch.softmax(logits, -1)[token]))

@@ -15,7 +15,7 @@ from efim_lab.evaluation.measured_model import LINE
 from efim_lab.evaluation.places import holes
 from efim_lab.evaluation.places.cursors import Context
 from model_runtime.checkpoint.config import EMBEDDED
-from model_runtime.engine.output import StopRule, stop_rule
+from model_runtime.engine.stops import StopRule, stop_rule
 from tests.models import CODE
 
 DOCUMENTS = [CodeDocument("a.py", CODE)]

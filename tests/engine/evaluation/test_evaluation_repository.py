@@ -28,7 +28,7 @@ from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.loading.load import LoadedModel
 from model_runtime.prompt.excerpts import ExcerptBudget
 from model_runtime.prompt.prompt import Prompt, build
@@ -100,7 +100,7 @@ def test_bits_are_those_of_the_mixture_among_tokens_that_fit(model: LoadedModel,
     prompt, text = prompt_of(model, typed), "th.join(x)"
     decoder, cache, stub = decoder_of(folder, packed_format()), model.ngram_cache, prompt.stub
     assert cache and stub
-    arena, ids, bits = Arena(decoder.config, 512), prompt.ids, 0.0
+    arena, ids, bits = DenseArena(decoder.config, 512), prompt.ids, 0.0
     history = prompt.history
     for token in model.tokenizer.encode(stub.decode() + text):
         logits = decoder.forward(ids, arena)[0]

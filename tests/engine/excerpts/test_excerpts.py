@@ -76,7 +76,7 @@ class Served:
     def held(self, frame: int, prompt: Prompt) -> np.ndarray:
         """Keys and values of a prompt and its excerpts."""
         arena = self.model.parts.pool.get(FrameId(URI, frame))
-        assert arena and arena.excerpts == prompt.isolated and arena.common(prompt.ids) == len(prompt.ids)
+        assert arena and arena.excerpts == prompt.isolated and arena.common(prompt.key) == len(prompt.ids)
         rows = slice(ROOM - prompt.isolated.tokens, ROOM + len(prompt.ids))
         return np.stack([arena.k[:, :, rows], arena.v[:, :, rows]])
 

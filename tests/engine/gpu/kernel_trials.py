@@ -29,7 +29,7 @@ from model_runtime.decoder.gpu.decoder import GpuDecoder
 from model_runtime.decoder.gpu.graphs import unrecorded
 from model_runtime.decoder.gpu.kernels import Kernels
 from model_runtime.decoder.gpu.slab import Slab
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from tests.models import VOCABULARY, Tiny, make
 
 TOTAL, LONGEST = 640, 256
@@ -81,7 +81,7 @@ def decoder_error(folder: Path, config: ModelConfig) -> float:
     assert why_not(attend, slab, config.alike.attention.heads, (1, 4)) is None, "it is found to run, as on a GPU"
     decoder = GpuDecoder(config, weights, slab, attend, Kernels(), unrecorded)
     cpu, arenas = Decoder(config, weights, "fp32"), [slab.arena(), slab.arena()]
-    others, worst = [Arena(config, CONTEXT) for _ in arenas], 0.0
+    others, worst = [DenseArena(config, CONTEXT) for _ in arenas], 0.0
     tokens = np.random.default_rng(0).integers(0, VOCABULARY, CONTEXT).astype(np.int32)
     for spans in [[(0, 70, 1), (1, 66, 1)], [(0, 1, 1)], [(1, 3, 3)], [(0, 1, 1), (1, 1, 1)], [(1, 30, 1)]]:
         found, expected = (

@@ -28,6 +28,7 @@ from model_runtime.decoder.quantization import quantized
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.codec import Form, KvCodec
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.kv.layout import KvLayout
 from model_runtime.kv.rows import Quality
 from tests.models import VOCABULARY, Tiny, make
@@ -81,7 +82,7 @@ class Model:
         return GpuDecoder(self.config, self.weights, slab, attend, Kernels(), at_one_place, form)
 
     def arena(self) -> Arena:
-        return Arena(self.config, CONTEXT)
+        return DenseArena(self.config, CONTEXT)
 
     @torch.inference_mode()
     def reference(self, ids: Ids) -> torch.Tensor:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Request
-from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancelled
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import Weights, read_weights
@@ -40,6 +39,7 @@ from tests.engine.doubles import CACHE, ENDLESS, Watched
 from tests.engine.gpu.loading import load_here
 from tests.engine.prompts import A, B, after, prompt_of
 from tests.models import CODE, reshaped
+from tests.sized import Sized
 
 CAPACITY, ARENAS = 400, 2
 MIB = 1 << 20
@@ -202,7 +202,7 @@ def test_what_a_user_is_told_of_an_answer_on_a_gpu_counts_reused_tokens_as_appro
     """Typed through as well: its text rests on what was reused."""
     pretend(monkeypatch, 80_000)
     monkeypatch.setattr(gpu_loading, "load_on_gpu", lambda *given: gpu_runtime(*given[:4]))
-    settings = Settings(str(folder), device="cuda", persist=False, min_confidence=0.0)
+    settings = Sized(str(folder), device="cuda", persist=False, min_confidence=0.0)
     completer = Completer.load(replace(settings, head_tokens=120, tail_tokens=40), lambda stage, percent: None)
     text = CODE[:300]
     cold, warm = (completer.complete(Request("a", text, len(text), explicit=True), NEVER) for _ in range(2))

@@ -21,7 +21,7 @@ from efim_lab.training.finetune.tuner import Method, Tuner, TunerSettings
 from efim_lab.training.report import Reporter, read_log
 from efim_lab.training.samples.stream import ShardSource
 from model_runtime.checkpoint.config import read_config
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import load
 from tests.engine.doubles import decoder_of
@@ -65,7 +65,7 @@ def logits(model: torch.nn.Module) -> torch.Tensor:
 
 def ours(folder: Path) -> torch.Tensor:
     config = read_config(folder)
-    return decoder_of(folder).forward(IDS, Arena(config, config.context), rows=len(IDS))
+    return decoder_of(folder).forward(IDS, DenseArena(config, config.context), rows=len(IDS))
 
 
 @pytest.mark.parametrize(("method", "family"), [("lora", "qwen2"), ("lora", "starcoder2"), ("full", "starcoder2")])

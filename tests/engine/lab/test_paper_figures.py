@@ -16,7 +16,7 @@ from efim_lab.paper.experiment import REPEATS, SchemeFigures, SchemeRun, measure
 from efim_lab.paper.prompts import EFIM_REUSE, FIM_REUSE, NO_REUSE, SCHEMES
 from efim_lab.paper.report import ExperimentSetup, as_json, table
 from model_runtime.decoder.decoder import Decoder
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 
 SETUP = ExperimentSetup(
     "embedded", "CPU", "fp16 torch", "code", 16, 5, 128, longest=1885, prompt_tokens=1131.4, context=2048
@@ -57,7 +57,7 @@ def test_schemes_take_turns_pass_by_pass(decoder: Decoder, monkeypatch: pytest.M
     ids = np.arange(60, dtype=np.int32)
     prompts = {scheme: [[ids[:20], ids[:40]], [ids[9:50], ids[9:60]]] for scheme in SCHEMES}
     answers = list[int]()
-    found = measure(decoder, lambda: Arena(decoder.config, 70), prompts, 7, answers.append)
+    found = measure(decoder, lambda: DenseArena(decoder.config, 70), prompts, 7, answers.append)
     assert max(gaps) == 2  # users: no scheme is more than a pass ahead
     assert len(begun) == 1 + 3 * REPEATS
     assert sum(answers) == 3 * REPEATS * 4

@@ -14,7 +14,7 @@ from efim_lab.paper.prompts import EFIM_REUSE, FIM_REUSE, NO_REUSE, SCHEMES, Sch
 from model_runtime.decoder.any_decoder import Span
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.ids import Ids, common_prefix
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.models import CODE
@@ -51,7 +51,7 @@ def prompts(scheme: Scheme, tokenizer: Tokenizer) -> list[list[Ids]]:
 
 
 def served(decoder: Counting, scheme: Scheme, asked: Sequence[Sequence[Ids]], tokens: int = TOKENS) -> list[Answer]:
-    arenas = [Arena(decoder.config, decoder.config.context) for _ in asked]
+    arenas = [DenseArena(decoder.config, decoder.config.context) for _ in asked]
     server = BatchServer(decoder, arenas, asked, tokens, scheme.reuses)
     while not server.done:
         before = len(server.answers)
@@ -67,7 +67,7 @@ def of_user(answers: Sequence[Answer], user: int) -> list[Answer]:
 
 def alone(decoder: Decoder, prompt: Ids, tokens: int) -> tuple[int, ...]:
     """The likeliest tokens, computed one by one in an arena of their own."""
-    arena, said = Arena(decoder.config, decoder.config.context), list[int]()
+    arena, said = DenseArena(decoder.config, decoder.config.context), list[int]()
     new = prompt
     while len(said) < tokens:
         said.append(int(decoder.forward(new, arena)[0].argmax()))
@@ -145,7 +145,7 @@ def test_answers_of_one_token_take_no_pass_of_their_own(counting: Counting, toke
 
 
 def test_a_run_begins_with_nothing_kept(counting: Counting, tokenizer: Tokenizer) -> None:
-    arena, [asked, *_] = Arena(counting.config, counting.config.context), prompts(EFIM_REUSE, tokenizer)
+    arena, [asked, *_] = DenseArena(counting.config, counting.config.context), prompts(EFIM_REUSE, tokenizer)
     for _ in range(2):
         server = BatchServer(counting, [arena], [asked], TOKENS, reuses=True)
         while not server.done:
@@ -161,7 +161,7 @@ def test_the_clock_runs_in_passes_only(
     counting.chunk = 1000
     asked = [each[:2] for each in prompts(FIM_REUSE, tokenizer)[:2]]
     made = BatchServer(
-        counting, [Arena(counting.config, 512) for _ in asked], [asked[0], asked[1][:1]], 1, reuses=True
+        counting, [DenseArena(counting.config, 512) for _ in asked], [asked[0], asked[1][:1]], 1, reuses=True
     )
     assert [made.step(), made.step(), made.done] == [2, 1, True]
     assert [(answer.user, answer.seconds) for answer in made.answers] == [(0, 1.0), (1, 1.0), (0, 2.0)]

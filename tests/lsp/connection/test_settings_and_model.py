@@ -48,7 +48,7 @@ async def test_the_embedded_model_replaces_one_that_is_not_there():
 
 
 async def test_without_any_model_the_error_is_told_once_and_the_server_stays():
-    async with started(REAL, settings={"model": "/no/such/folder", "head_tokens": 1 << 20}) as editor:
+    async with started(REAL, settings={"model": "/no/such/folder", "max_lines": 1 << 20}) as editor:
         [message] = editor.messages
         assert "/no/such/folder" in message
         status = await editor.ask("efim/status")
@@ -57,7 +57,7 @@ async def test_without_any_model_the_error_is_told_once_and_the_server_stays():
         assert await page.item() is None
         assert (await editor.stats())["last_reason"] == "no model"
         assert (await page.explain())["reason"] == "no model"
-        change(editor, {"alternatives": 5, "head_tokens": 1 << 20})
+        change(editor, {"alternatives": 5, "max_lines": 1 << 20})
         assert await page.item() is None
         assert len(editor.messages) == 1
 

@@ -52,7 +52,7 @@ async def test_answers_are_those_of_a_server_alone(tmp_path: Path):
 
 
 async def test_clients_of_other_settings_have_models_of_their_own(tmp_path: Path):
-    async with clients(tmp_path, 1) as (first,), clients(tmp_path, 1, {"max_lines": 2}) as (second,):
+    async with clients(tmp_path, 1) as (first,), clients(tmp_path, 1, {"max_lines": 40}) as (second,):
         for editor in (first, second):
             assert await editor.open(HEAD + "‸").item(1) is not None
         [daemon] = running(tmp_path)

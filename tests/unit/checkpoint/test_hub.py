@@ -24,7 +24,7 @@ from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.hub import download, names
 from model_runtime.checkpoint.hub.fetch import fetch_folder
 from model_runtime.checkpoint.hub.names import REPOSITORY_NAME as NAMES
-from model_runtime.checkpoint.hub.names import cached_folder, cached_models, hub_origin, local_folder
+from model_runtime.checkpoint.hub.names import cached_folder, cached_models, hub_name, hub_origin, local_folder
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.errors import ModelError
 from model_runtime.machine import install_command
@@ -398,3 +398,15 @@ def test_without_the_hubs_client_its_models_are_refused_with_the_remedy(monkeypa
     remedy = re.escape(install_command("huggingface_hub"))
     with pytest.raises(ModelError, match=f"owner/tiny is a model of the hub.*: run {remedy}$"):
         names.cached_folder("owner/tiny", "")
+
+
+def test_a_model_of_the_hub_may_name_its_revision() -> None:
+    assert hub_name("owner/name@refs/pr/1") == ("owner/name", "refs/pr/1")
+    assert hub_name("owner/name") == ("owner/name", "")
+    assert local_folder("owner/name@main") is None
+
+
+def test_a_folder_may_have_an_at_sign_in_its_name(tmp_path: Path) -> None:
+    folder = tmp_path / "model@work"
+    folder.mkdir()
+    assert local_folder(str(folder)) == folder

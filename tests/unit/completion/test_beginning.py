@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_ls.completion.suggestions.shown import FURTHER_LINES, ends_statement, shown_part
-from model_runtime.engine.probability import TextProbability, WordEnd
+from model_runtime.engine.output import TextProbability, WordEnd
 
 
 class Rated:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from efim_ls.completion.filters.chain import FILTERS, clean
 from efim_ls.completion.filters.place import Place
 from efim_ls.completion.filters.rest_of_line import before_code
-from model_runtime.engine.rest_of_line import PUNCTUATION, evidence, is_closers
+from model_runtime.engine.stops import PUNCTUATION, evidence, is_closers
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "filters"
 

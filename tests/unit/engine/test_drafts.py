@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from model_runtime.counts.segment import MemoryDocument
 from model_runtime.counts.snapshot import EMPTY
-from model_runtime.decoder.pass_costs import PassCosts
 from model_runtime.engine.drafts import (
     EXPECTED,
     FROM_MEMORY,
@@ -19,6 +18,7 @@ from model_runtime.engine.drafts import (
     LONGEST_MATCH,
     NO_DRAFT,
     Drafts,
+    PassCosts,
     advance,
     lookup,
 )

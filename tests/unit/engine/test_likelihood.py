@@ -16,9 +16,9 @@ from model_runtime.counts.segment import MemoryDocument
 from model_runtime.counts.snapshot import EMPTY
 from model_runtime.counts.view import MemoryPlace
 from model_runtime.engine.ngram_cache import NgramCache
-from model_runtime.engine.output import Output, StopRule, decoded
-from model_runtime.engine.probability import TextProbability, byte_offsets
+from model_runtime.engine.output import Output, TextProbability, byte_offsets, decoded
 from model_runtime.engine.sampler import Choice, Sampler, Shares
+from model_runtime.engine.stops import StopRule
 from model_runtime.ids import Ids
 from model_runtime.prompt.tokenizer import Tokenizer, Vocabulary
 

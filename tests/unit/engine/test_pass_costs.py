@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from model_runtime.decoder.any_decoder import CHUNK
-from model_runtime.decoder.pass_costs import (
+from model_runtime.engine.drafts import (
     DEFAULT_EXTRA_ROW_COST,
     LEAST_BACKGROUND_CHUNK,
     LEAST_CHUNK,

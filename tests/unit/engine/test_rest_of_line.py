@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_runtime.engine.rest_of_line import EVIDENCE_LENGTH, evidence, find_rest, text_before_rest
+from model_runtime.engine.stops import EVIDENCE_LENGTH, evidence, find_rest, text_before_rest
 
 texts = st.text("ab_ =(\n", max_size=12)
 rests = st.text("ab_ =(", min_size=1, max_size=8).filter(str.strip)

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from model_runtime.engine.output import StopRule, indent_width, stop_rule
-from model_runtime.engine.rest_of_line import evidence, find_rest, text_before_rest
+from model_runtime.engine.stops import StopRule, evidence, find_rest, indent_width, stop_rule, text_before_rest
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "stops"
 

@@ -11,8 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_runtime.kv.arena import Arena
 from model_runtime.kv.codec import RECENT_TOKENS, SINK_TOKENS, Floats, Form, KvCodec, Rotations
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.kv.layout import KvLayout
 from tests.engine.doubles import decoder_of, ids_of
 from tests.models import Tiny, make
@@ -146,7 +146,7 @@ def test_loss_of_keys_does_not_depend_on_their_position(first: int, seed: int) -
 def test_keys_in_an_arena_are_rotated_back_as_the_model_rotated_them(tmp_path: Path) -> None:
     """A token's first keys are alike at all positions but for rotation: all of a channel is its largest number."""
     decoder = decoder_of(make(tmp_path, Tiny(layers=1)))
-    arena = Arena(decoder.config, 64)
+    arena = DenseArena(decoder.config, 64)
     decoder.forward(ids_of([7] * 64), arena)
     shape = KvLayout.of(decoder.config)
     for first in (0, 48):

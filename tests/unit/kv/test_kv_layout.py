@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from model_runtime.checkpoint.config import parse_config
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.kv.layout import KvLayout, Plane, arena_bytes
 from tests.models import Tiny, config
 
@@ -20,7 +20,7 @@ def test_a_model_has_a_plane_of_rotated_keys_and_one_of_values() -> None:
 
 
 def test_an_arena_takes_what_its_layout_says() -> None:
-    arena = Arena(MODEL, 100)
+    arena = DenseArena(MODEL, 100)
     assert np.stack((arena.k, arena.v)).shape == KvLayout.of(MODEL).shape(64 + 100)
     assert arena.k.nbytes + arena.v.nbytes == arena_bytes(MODEL, 100) == 2 * arena_bytes(MODEL, 100, element=2)
 

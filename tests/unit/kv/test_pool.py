@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from model_runtime.ids import Ids
+from model_runtime.isolated import SequenceKey
 from model_runtime.kv.pool import WORTH_COPYING, FrameId, Pool
 from model_runtime.kv.sequence import TokenSequence
 
@@ -23,6 +24,10 @@ A, B, C = FrameId("a"), FrameId("b"), FrameId("c")
 
 def ids(tokens: list[int]) -> Ids:
     return np.array(tokens, dtype=np.int32)
+
+
+def key(tokens: list[int]) -> SequenceKey:
+    return SequenceKey(ids(tokens))
 
 
 @st.composite
@@ -54,14 +59,14 @@ class Lending(RuleBasedStateMachine):
     def request(self, owner: FrameId, prompt: list[int], computed: float, ahead: bool) -> None:
         """Take an arena and bring it to the prompt, or only part of the way, as a stopped request does."""
         before, size = self.contents(), self.pool.size
-        told = self.pool.reusable(owner, ids(prompt))
+        told = self.pool.reusable(owner, key(prompt))
         assert self.contents() == before, "asking changes nothing"
 
-        arena = self.pool.acquire(owner, ids(prompt))
+        arena = self.pool.acquire(owner, key(prompt))
         self.check_whose(owner, arena)
         found = max((longest_common(prompt, held) for held in before.values()), default=0)
-        assert found - WORTH_COPYING < arena.common(ids(prompt)) <= found
-        assert told == arena.reusable(ids(prompt)) or self.pool.size < size, "nobody knew that memory was at its end"
+        assert found - WORTH_COPYING < arena.common(key(prompt)) <= found
+        assert told == arena.reusable(key(prompt)) or self.pool.size < size, "nobody knew that memory was at its end"
         assert all(each is arena or each.ids.tolist() == before[id(each)] for each in self.made)
         self.bring_to(arena, prompt, computed, ahead)
 
@@ -81,7 +86,7 @@ class Lending(RuleBasedStateMachine):
         self.owned[owner] = arena
 
     def bring_to(self, arena: TokenSequence, prompt: list[int], computed: float, ahead: bool) -> None:
-        common = arena.common(ids(prompt))
+        common = arena.common(key(prompt))
         if not ahead:
             arena.rows.mark_needed(common)
         arena.truncate(common)
@@ -127,8 +132,8 @@ def pool_of(size: int) -> Pool[TokenSequence]:
 
 
 def fill(pool: Pool[TokenSequence], owner: FrameId, tokens: list[int]) -> TokenSequence:
-    arena = pool.acquire(owner, ids(tokens))
-    arena.truncate(arena.common(ids(tokens)))
+    arena = pool.acquire(owner, key(tokens))
+    arena.truncate(arena.common(key(tokens)))
     arena.append(ids(tokens[arena.length :]))
     return arena
 
@@ -137,7 +142,7 @@ def test_an_owner_gets_its_own_arena_again_with_what_it_computed() -> None:
     pool = pool_of(2)
     arena = fill(pool, A, [1, 2])
     fill(pool, B, [3])
-    assert pool.acquire(A, ids([1, 2, 3])) is arena
+    assert pool.acquire(A, key([1, 2, 3])) is arena
     assert arena.ids.tolist() == [1, 2]
 
 
@@ -146,7 +151,7 @@ def test_each_frame_of_a_document_has_an_arena_of_its_own() -> None:
     frames = [fill(pool, FrameId("a", n), [n]) for n in range(3)]
     assert len(set(map(id, frames))) == 3
     for n, arena in enumerate(frames):
-        assert pool.acquire(FrameId("a", n), ids([n])) is arena
+        assert pool.acquire(FrameId("a", n), key([n])) is arena
 
 
 @pytest.mark.parametrize("copied", [WORTH_COPYING - 1, WORTH_COPYING])
@@ -154,7 +159,7 @@ def test_a_common_prefix_is_copied_where_that_saves_enough(copied: int) -> None:
     pool = pool_of(2)
     first = fill(pool, A, [1] * 40)
     prompt = [1] * copied + [2] * 9
-    second = pool.acquire(B, ids(prompt))
+    second = pool.acquire(B, key(prompt))
     assert second.ids.tolist() == ([1] * copied if copied == WORTH_COPYING else [])
     assert first.ids.tolist() == [1] * 40
 
@@ -163,32 +168,32 @@ def test_an_arena_that_holds_most_of_a_prompt_itself_keeps_what_it_has() -> None
     pool = pool_of(2)
     fill(pool, A, [1] * 40)
     mine = fill(pool, B, [1] * 30 + [2])
-    assert pool.acquire(B, ids([1] * 40)) is mine
+    assert pool.acquire(B, key([1] * 40)) is mine
     assert mine.ids.tolist() == [1] * 30 + [2]
 
 
 def test_a_copy_has_all_but_what_follows_its_last_token() -> None:
     pool = pool_of(2)
     fill(pool, A, [1] * 40).logits_at = 40
-    assert pool.reusable(B, ids([1] * 40)) == 39
-    assert pool.acquire(B, ids([1] * 40)).reusable(ids([1] * 40)) == 39
+    assert pool.reusable(B, key([1] * 40)) == 39
+    assert pool.acquire(B, key([1] * 40)).reusable(key([1] * 40)) == 39
 
 
 def test_an_arena_that_changes_hands_keeps_what_its_new_owner_can_use() -> None:
     pool = pool_of(1)
     arena = fill(pool, A, [1] * 5)
-    assert pool.reusable(B, ids([1, 1, 2])) == 2
-    assert pool.acquire(B, ids([1, 1, 2])) is arena
-    assert arena.common(ids([1, 1, 2])) == 2
+    assert pool.reusable(B, key([1, 1, 2])) == 2
+    assert pool.acquire(B, key([1, 1, 2])) is arena
+    assert arena.common(key([1, 1, 2])) == 2
 
 
 def test_what_was_computed_ahead_counts_for_its_owner_until_a_copy_takes_its_place() -> None:
     pool = pool_of(2)
     fill(pool, A, [1] * 40)
     fill(pool, B, [1] * 10).rows.mark_unneeded(4)
-    assert pool.ahead(B, ids([1] * 8 + [2])) == 4
-    assert pool.ahead(B, ids([1] * 40)) == 0, "A's is copied"
-    assert pool.ahead(A, ids([1] * 40)) == 0
+    assert pool.ahead(B, key([1] * 8 + [2])) == 4
+    assert pool.ahead(B, key([1] * 40)) == 0, "A's is copied"
+    assert pool.ahead(A, key([1] * 40)) == 0
 
 
 class Snapshots(TokenSequence):
@@ -215,50 +220,50 @@ def test_a_truncation_ends_where_computing_can_go_on(length: int, resumed: int) 
 )
 def test_what_is_reusable_ends_where_computing_can_go_on(prompt: list[int], reused: int) -> None:
     pool = Pool(lambda: Snapshots(CAPACITY), 2)
-    arena = pool.acquire(A, ids(prompt))
+    arena = pool.acquire(A, key(prompt))
     arena.append(ids([1] * 40))
     arena.rows.mark_unneeded(0)
-    kept = arena.kept(ids(prompt))
-    assert pool.reusable(A, ids(prompt)) == arena.reusable(ids(prompt)) == reused <= kept
-    assert pool.ahead(A, ids(prompt)) == kept
-    assert pool.reusable(B, ids(prompt)) == reused
-    assert pool.acquire(B, ids(prompt)).length == kept
+    kept = arena.kept(key(prompt))
+    assert pool.reusable(A, key(prompt)) == arena.reusable(key(prompt)) == reused <= kept
+    assert pool.ahead(A, key(prompt)) == kept
+    assert pool.reusable(B, key(prompt)) == reused
+    assert pool.acquire(B, key(prompt)).length == kept
 
 
 def test_a_copy_must_save_enough_of_where_computing_can_go_on() -> None:
     pool = Pool(lambda: Snapshots(CAPACITY), 2)
-    pool.acquire(A, ids([1])).append(ids([1] * 40))
-    mine = pool.acquire(B, ids([1]))
+    pool.acquire(A, key([1])).append(ids([1] * 40))
+    mine = pool.acquire(B, key([1]))
     mine.truncate(0)
     mine.append(ids([1] * 17))
-    assert pool.acquire(B, ids([1] * 35 + [2])) is mine
+    assert pool.acquire(B, key([1] * 35 + [2])) is mine
     assert mine.length == 17, "the other has 18 tokens more of the prompt, of which 15 can be copied"
 
 
 def test_a_copy_saves_what_computing_would_have_to_go_back_for() -> None:
     pool, prompt = Pool(lambda: Snapshots(CAPACITY), 2), [1] * 39 + [3] * 9
-    pool.acquire(A, ids(prompt)).append(ids(prompt))
-    mine = pool.acquire(B, ids([1]))
+    pool.acquire(A, key(prompt)).append(ids(prompt))
+    mine = pool.acquire(B, key([1]))
     mine.truncate(0)
     mine.append(ids([1] * 40))
-    assert pool.acquire(B, ids(prompt)) is mine
+    assert pool.acquire(B, key(prompt)) is mine
     assert mine.ids.tolist() == prompt, "it had 39 tokens of the prompt, but computing could go on after 32"
 
 
 def test_the_frame_used_longest_ago_loses_its_arena() -> None:
     pool = pool_of(3)
     arenas = {owner: fill(pool, owner, [n]) for n, owner in enumerate((A, B, C))}
-    pool.acquire(A, ids([0]))
-    assert pool.acquire(FrameId("d"), ids([7])) is arenas[B]
-    assert pool.acquire(A, ids([0])) is arenas[A]
+    pool.acquire(A, key([0]))
+    assert pool.acquire(FrameId("d"), key([7])) is arenas[B]
+    assert pool.acquire(A, key([0])) is arenas[A]
 
 
 def test_asking_what_is_reusable_is_no_use() -> None:
     pool = pool_of(2)
     first = fill(pool, A, [1])
     fill(pool, B, [2])
-    pool.reusable(A, ids([1]))
-    assert pool.acquire(C, ids([3])) is first
+    pool.reusable(A, key([1]))
+    assert pool.acquire(C, key([3])) is first
 
 
 def test_all_frames_of_a_released_document_go_before_any_other() -> None:
@@ -266,40 +271,40 @@ def test_all_frames_of_a_released_document_go_before_any_other() -> None:
     kept = fill(pool, B, [9])
     frames = [fill(pool, FrameId("a", n), [n]) for n in range(3)]
     pool.release_document("a")
-    taken = [pool.acquire(FrameId("d", n), ids([8])) for n in range(3)]
+    taken = [pool.acquire(FrameId("d", n), key([8])) for n in range(3)]
     assert set(map(id, taken)) == set(map(id, frames))
-    assert pool.acquire(B, ids([9])) is kept
+    assert pool.acquire(B, key([9])) is kept
 
 
 def test_what_a_released_document_computed_stays_usable() -> None:
     pool = pool_of(2)
     arena = fill(pool, A, [1] * 20)
     pool.release_document("a")
-    assert pool.reusable(A, ids([1] * 25)) == 20
-    assert pool.reusable(B, ids([1] * 25)) == 20
-    assert pool.acquire(A, ids([1] * 25)) is arena
+    assert pool.reusable(A, key([1] * 25)) == 20
+    assert pool.reusable(B, key([1] * 25)) == 20
+    assert pool.acquire(A, key([1] * 25)) is arena
 
 
 def test_a_released_document_that_is_used_again_keeps_its_arena() -> None:
     pool = pool_of(2)
     arena, other = fill(pool, A, [1]), fill(pool, B, [2])
     pool.release_document("a")
-    pool.acquire(A, ids([1]))
-    assert pool.acquire(C, ids([3])) is other
-    assert pool.acquire(A, ids([1])) is arena
+    pool.acquire(A, key([1]))
+    assert pool.acquire(C, key([3])) is other
+    assert pool.acquire(A, key([1])) is arena
 
 
 def test_releasing_an_unknown_document_does_nothing() -> None:
     pool = pool_of(1)
     pool.release_document("a")
-    assert (pool.reusable(A, ids([1])), pool.wasted) == (0, 0)
+    assert (pool.reusable(A, key([1])), pool.wasted) == (0, 0)
 
 
 def test_a_released_arena_is_reused_before_another_is_made() -> None:
     pool = pool_of(3)
     arena = fill(pool, A, [1])
     pool.release_document("a")
-    assert pool.acquire(B, ids([2])) is arena
+    assert pool.acquire(B, key([2])) is arena
     assert pool.provide(0) == 1
 
 
@@ -314,7 +319,7 @@ def test_without_memory_for_another_arena_the_oldest_is_reused(caplog: pytest.Lo
 
     pool = Pool(make, 9)
     first, second = fill(pool, A, [1]), fill(pool, B, [2])
-    assert pool.acquire(C, ids([3])) is first and pool.acquire(A, ids([1])) is second
+    assert pool.acquire(C, key([3])) is first and pool.acquire(A, key([1])) is second
     assert pool.provide(9) == 2
     assert [record.getMessage().rpartition(": ")[2] for record in caplog.records] == [
         "lower memory_mib or end other programs"
@@ -326,7 +331,7 @@ def test_without_memory_for_any_arena_the_caller_is_told() -> None:
         raise MemoryError
 
     with pytest.raises(MemoryError):
-        Pool(make, 2).acquire(A, ids([1]))
+        Pool(make, 2).acquire(A, key([1]))
 
 
 def test_waste_is_told_on_after_an_arena_changed_hands() -> None:
@@ -341,15 +346,15 @@ def test_waste_is_told_on_after_an_arena_changed_hands() -> None:
 def test_arenas_that_hold_tokens_are_told_the_most_recently_used_first() -> None:
     pool = pool_of(3)
     first, second = fill(pool, A, [1]), fill(pool, B, [2])
-    pool.acquire(C, ids([3]))  # and computes nothing
+    pool.acquire(C, key([3]))  # and computes nothing
     assert pool.arenas == [second, first]
-    assert pool.acquire(A, ids([1])) is first
+    assert pool.acquire(A, key([1])) is first
     assert pool.arenas == [first, second]
 
 
 def test_arenas_that_are_given_back_are_the_next_to_change_hands() -> None:
     pool = Pool(lambda: TokenSequence(CAPACITY), 3)
-    frame, fork, other = (pool.acquire(owner, ids([n])) for n, owner in enumerate((A, FrameId("a", -1), B)))
+    frame, fork, other = (pool.acquire(owner, key([n])) for n, owner in enumerate((A, FrameId("a", -1), B)))
     pool.release([FrameId("a", -1), FrameId("unknown")])
-    assert pool.acquire(C, ids([9])) is fork
+    assert pool.acquire(C, key([9])) is fork
     assert (pool.get(A), pool.get(B)) == (frame, other)

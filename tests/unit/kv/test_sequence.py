@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from model_runtime.ids import Ids, common_prefix
+from model_runtime.isolated import SequenceKey
 from model_runtime.kv.rows import Quality
 from model_runtime.kv.sequence import TokenSequence
 
@@ -21,6 +22,10 @@ shares = st.floats(0, 1)
 
 def ids(*tokens: int) -> Ids:
     return np.array(tokens, dtype=np.int32)
+
+
+def key(*tokens: int) -> SequenceKey:
+    return SequenceKey(ids(*tokens))
 
 
 @dataclass(eq=False)
@@ -123,9 +128,9 @@ class TwoRows(RuleBasedStateMachine):
 
     def check_reuse(self, prompt: list[int]) -> None:
         common = longest_common(prompt, self.row.tokens)
-        assert self.row.sequence.common(ids(*prompt)) == common
+        assert self.row.sequence.common(key(*prompt)) == common
         known = common == len(prompt) == self.row.known
-        assert self.row.sequence.reusable(ids(*prompt)) == (common if known else min(common, len(prompt) - 1))
+        assert self.row.sequence.reusable(key(*prompt)) == (common if known else min(common, len(prompt) - 1))
 
     @invariant()
     def says_what_it_should(self) -> None:
@@ -188,7 +193,7 @@ def test_a_whole_prompt_needs_its_last_token_again_unless_what_follows_is_known(
     sequence = TokenSequence(CAPACITY)
     sequence.append(ids(1, 2, 3))
     sequence.logits_at = known
-    assert sequence.reusable(ids(1, 2, 3)) == reusable
+    assert sequence.reusable(key(1, 2, 3)) == reusable
 
 
 def test_more_tokens_than_there_is_room_for_are_an_error_not_a_growth() -> None:

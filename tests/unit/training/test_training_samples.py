@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from efim_lab.training.samples import bpe, fragments, sample_maker, spans, stream
 from efim_lab.training.samples.packing import pack
 from efim_lab.training.samples.sample_maker import WITHOUT_FRAGMENTS, SampleMaker, Shares, TrainingSample
-from model_runtime.engine.rest_of_line import is_closers
+from model_runtime.engine.stops import is_closers
 from model_runtime.prompt.tokenizer import Tokenizer
 
 SOURCE = Path(sample_maker.__file__).read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from tree_sitter import Language, LogType, Parser, Point, Tree
 
 from efim_ls.completion.filters.place import Place, indent_of
 from efim_ls.text.grammars import grammar_of
-from model_runtime.engine.rest_of_line import is_closers
+from model_runtime.engine.stops import is_closers
 
 REACH = 2000  # characters above the cursor's line, parsed in a fifth of a millisecond
 FARTHEST = 20000  # characters above it where the headers of blocks that begin before these are looked for
