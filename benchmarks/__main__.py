@@ -8,7 +8,7 @@ import platform
 import sys
 from pathlib import Path
 
-from benchmarks import excerpts, memory, start_up, store
+from benchmarks import counts, excerpts, start_up, store
 from benchmarks.decoding import contexts, hf, speed
 from benchmarks.keystrokes import (
     busy_machine,
@@ -45,7 +45,7 @@ def main(path: Path | None = None) -> None:
         "typing": round_trips.measure(),
         "through": suggestions.measure(),
         "start": start_up.measure(),
-        "memory": memory.measure(),
+        "counts": counts.measure(),
         "store": store.measure(),
         "excerpts": excerpts.measure(),
         "busy": busy_machine.measure(),

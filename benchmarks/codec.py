@@ -42,7 +42,7 @@ from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.engine import Engine, GenerateJob
 from model_runtime.engine.local import EngineParts, LocalEngine
-from model_runtime.engine.ngram_cache import read_ngram_cache
+from model_runtime.engine.ngrams import read_ngrams
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.codec import Floats, Form, KvCodec
@@ -100,9 +100,9 @@ class Subject:
         self.template = find_template(self.tokenizer)
         self.decoder = Decoder(config, read_weights(EMBEDDED, config), packed_format())
         self._arena = arena = DenseArena(config, config.context)
-        pool, cache = Pool[Arena](lambda: arena, 1), read_ngram_cache(EMBEDDED)
+        pool, cache = Pool[Arena](lambda: arena, 1), read_ngrams(EMBEDDED)
         parts = EngineParts(DecodeContext.of(self.decoder, self.tokenizer, cache), pool, config.context)
-        self._engines = {"model": LocalEngine(parts.with_ngram_cache(None)), "mixture": LocalEngine(parts)}
+        self._engines = {"model": LocalEngine(parts.with_ngrams(None)), "mixture": LocalEngine(parts)}
 
     def compute(self, ids: Ids) -> Floats:
         """Return the keys and values of a prompt, [2, layers, kv_heads, len(ids), head_dim]."""
@@ -128,7 +128,7 @@ class Subject:
     def _forget(self, prompt: Prompt) -> None:
         """Leave nothing in the arena that could answer without a pass: no logits, no earlier choices."""
         self._arena.truncate(len(prompt.ids) - 1)
-        self._arena.memo = None
+        self._arena.answers = None
 
 
 def measure(folder: Path | None = None, lines: int = 300) -> dict[str, object]:

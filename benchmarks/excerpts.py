@@ -40,7 +40,7 @@ class Side:
 
     def __init__(self, folder: Path, store: Path) -> None:
         self.model = load(
-            read_checkpoint(folder), local_cache=False, progress=lambda *_: None,
+            read_checkpoint(folder), ngrams=False, progress=lambda *_: None,
             device="cpu", weights="int8", threads=1, capacity=1400, kv_memory_mib=64,
         )  # fmt: skip
         opened = open_for(self.model.kv, Settings(cache_folder=str(store)), str(folder), 64)
@@ -117,7 +117,7 @@ def _prompts(model: Model, texts: list[str]) -> Callable[[int, list[int]], Promp
             for ids in excerpts:
                 ids[0] = separator
         assert model.mask
-        parts = tuple(PromptPart("volatile", ids, sees_excerpts=False, origin=URI) for ids in excerpts)
+        parts = tuple(PromptPart("similar", ids, sees_excerpts=False, origin=URI) for ids in excerpts)
         return build(tokenizer, model.template, *window, excerpts=LaidOut(isolated=parts, mask=model.mask))
 
     return prompt

@@ -21,7 +21,7 @@ class Removed(NamedTuple):
     `means` gets all settings as they were sent, and returns the settings that say the same now.
     """
 
-    told: str
+    message: str
     meaning: str = ""  # for docs/settings.md
     means: Callable[[Given], dict[str, Any]] = _nothing
 

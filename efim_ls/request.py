@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from model_runtime.counts.snapshot import MemoryView
+from model_runtime.counts.snapshot import CountsView
 from model_runtime.prompt.excerpts import Excerpts
 
 FrameKind = Literal["kept", "restored", "new"]
@@ -23,9 +23,9 @@ class Request:
     `cursor` counts code points. `explicit` is true if the user asked by key, false if typing triggered the request.
     `others` are the texts of other open documents in the same language, most recently used last. `count` is the most
     suggestions to return; what is shown of each has a probability of `least` (0 to 1) or more. `language` is LSP's
-    name of the document's language, empty if it has none. `memory` counts over the repository, without the document
+    name of the document's language, empty if it has none. `counts` counts over the repository, without the document
     and the other texts; None if there is none. `excerpts` of other files are offered to the prompt, and what it shows
-    of files that are `withdrawn` (real paths) must go; None where prompts show no text of other files.
+    of files that are `excluded_files` (real paths) must go; None where prompts show no text of other files.
     """
 
     uri: str
@@ -36,9 +36,9 @@ class Request:
     count: int = 1
     least: float = 0.0
     language: str = ""
-    memory: MemoryView | None = None
+    counts: CountsView | None = None
     excerpts: Excerpts | None = None
-    withdrawn: frozenset[str] = frozenset()
+    excluded_files: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Costs:
     memory or disk, `ahead` were computed before they were needed, and `approximate` may differ slightly from what the
     model would compute now (only if a setting allows it, or on a GPU). Of the `new_tokens`, `known` were computed for
     an earlier suggestion; decoding the others took `passes`, in which `accepted` of the `drafted` tokens proved
-    right. `preamble`, `definitions` and `volatile` are what the prompt showed of other files.
+    right. `signatures`, `imports` and `similar` are what the prompt showed of other files.
     """
 
     frame: FrameKind = "new"
@@ -80,9 +80,9 @@ class Costs:
     passes: int = 0
     drafted: int = 0
     accepted: int = 0
-    preamble: int = 0
-    definitions: int = 0
-    volatile: int = 0
+    signatures: int = 0
+    imports: int = 0
+    similar: int = 0
     ms: Milliseconds = field(default_factory=Milliseconds)
 
 

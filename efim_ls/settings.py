@@ -289,7 +289,7 @@ def parse(*layers: object) -> tuple[Settings, list[str]]:
 
 def _problem(name: str, value: object) -> str | None:
     if name in REMOVED:
-        return f"the setting {name!r} {REMOVED[name].told}"
+        return f"the setting {name!r} {REMOVED[name].message}"
     if name not in TYPES:
         return f"unknown setting {name!r}: expected one of {', '.join(TYPES)}"
     kind, bounds = TYPES[name], DESCRIPTIONS[name]

@@ -121,7 +121,7 @@ class Tiny:
     scaling: str = ""
     vocabulary: int = VOCABULARY
     seed: int = 0
-    room: int = 0
+    excerpt_rows: int = 0
     mask: str = "typed"
 
 
@@ -162,7 +162,7 @@ def config(tiny: Tiny) -> dict[str, Any]:
         "tie_word_embeddings": tiny.tied,
         "bos_token_id": None,
         "eos_token_id": 0,
-        **({"isolated_excerpts": {"mask": tiny.mask, "tokens": tiny.room}} if tiny.room else {}),
+        **({"isolated_excerpts": {"mask": tiny.mask, "tokens": tiny.excerpt_rows}} if tiny.excerpt_rows else {}),
         **FIELDS[tiny.family],
         **rope,
     }

@@ -15,12 +15,12 @@ from efim_lab.errors import WorkError
 from efim_lab.evaluation.arms import Arm, Chooser
 from efim_lab.evaluation.places.cursors import Context
 from model_runtime.cancel import NEVER
-from model_runtime.counts.snapshot import MemoryView
+from model_runtime.counts.snapshot import CountsView
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.engine import GenerateJob, Generation
 from model_runtime.engine.local import EngineParts, LocalEngine
 from model_runtime.engine.native.mixer import NativeMixer
-from model_runtime.engine.ngram_cache import Mixture, NgramCache
+from model_runtime.engine.ngrams import Mixture, Ngrams
 from model_runtime.engine.stops import StopRule
 from model_runtime.ids import Ids
 from model_runtime.kv.pool import FrameId
@@ -47,7 +47,7 @@ UNTIL_END = UntilEnd(multiline=True, indent=0, max_lines=0)
 
 
 @dataclass(frozen=True)
-class Teacher(NgramCache):
+class Teacher(Ngrams):
     """A stand-in for the local cache that notes the model's distribution and forces the given tokens.
 
     Use each instance once: an engine repeats remembered choices without reading the distribution again.
@@ -62,7 +62,7 @@ class Teacher(NgramCache):
         return None
 
     def mixture(
-        self, probabilities: npt.NDArray[np.float32], history: Ids, memory: MemoryView | None = None
+        self, probabilities: npt.NDArray[np.float32], history: Ids, counts: CountsView | None = None
     ) -> Mixture:
         """Note the bits of the next given token and return a distribution [vocab] that makes it certain."""
         token = self.middle[len(self.bits)]
@@ -83,12 +83,12 @@ class MeasuredModel:
             threads=1,
             capacity=CAPACITY,
             kv_memory_mib=KV_MEMORY_MIB,
-            local_cache=True,
+            ngrams=True,
             progress=_silent,
         )
-        parts: dict[Chooser, EngineParts] = {"model": model.parts.with_ngram_cache(None), "mixture": model.parts}
-        if model.ngram_cache is not None:
-            parts["counts"] = model.parts.with_ngram_cache(model.ngram_cache.without_model())
+        parts: dict[Chooser, EngineParts] = {"model": model.parts.with_ngrams(None), "mixture": model.parts}
+        if model.ngrams is not None:
+            parts["counts"] = model.parts.with_ngrams(model.ngrams.without_model())
         self._engines = {chooser: LocalEngine(each) for chooser, each in parts.items()}
 
     def can(self, arm: Arm) -> bool:
@@ -121,7 +121,7 @@ class MeasuredModel:
     def bits(self, prompt: Prompt, middle: Ids) -> float:
         """Return the bits the model needs for `middle` [n] after an unhealed prompt, teacher-forced."""
         teacher = Teacher((), 1.0, middle=middle.tolist())
-        engine = LocalEngine(self._model.parts.with_ngram_cache(teacher))
+        engine = LocalEngine(self._model.parts.with_ngrams(teacher))
         engine.generate(GenerateJob(MEASURED_OWNER, prompt, UNTIL_END, len(middle)), NEVER)
         return sum(teacher.bits)
 

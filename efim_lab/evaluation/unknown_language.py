@@ -19,7 +19,7 @@ from efim_lab.evaluation.places.cursors import line_at, shuffled_lines
 from efim_lab.evaluation.report import cell, percent
 from efim_lab.evaluation.typist.lines import with_plain_line_ends
 from efim_lab.evaluation.typist.measurement import TypingReport
-from efim_lab.package_memories import PackageMemories
+from efim_lab.package_counts import PackageMemories
 from efim_ls.completion.answerers.phrases import SURE, PhraseAnswerer
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.document_state import DocumentState
@@ -97,14 +97,14 @@ def measure(
             place.cursor,
             least=settings.min_confidence,
             language=language,
-            memory=memories.beside(place.document),
+            counts=memories.beside(place.document),
         )
         for arm, suggest in arms.items():
             found[arm].append(suggest(request))
     progress(what, len(places), len(places))
     completer.close(0)
-    with_memory, without = (_gains(places, found[_label(known, SURE)]) for known in (REPOSITORY, FILE))
-    gain = mean([ours - theirs for ours, theirs in zip(with_memory, without, strict=True)])
+    with_counts, without = (_gains(places, found[_label(known, SURE)]) for known in (REPOSITORY, FILE))
+    gain = mean([ours - theirs for ours, theirs in zip(with_counts, without, strict=True)])
     return LanguageReport({arm: figures(places, texts) for arm, texts in found.items()}, gain)
 
 
@@ -160,7 +160,7 @@ def _ask(completer: Completer, known: str, request: Request) -> str:
 
 
 def _knowing(known: str, request: Request) -> Request:
-    return request if known == REPOSITORY else replace(request, memory=None)
+    return request if known == REPOSITORY else replace(request, counts=None)
 
 
 def _place(document: CodeDocument, row: int, rng: random.Random) -> TypedPlace:

@@ -24,8 +24,8 @@ def load_runtime(folder: Path, config: ModelConfig, capacity: int, arenas: int) 
 
     Raises ModelError if memory is too small.
     """
-    memory = -(-arenas * arena_bytes(config, capacity) // MIB)
-    device = choose_device("auto", config, memory)
+    counts = -(-arenas * arena_bytes(config, capacity) // MIB)
+    device = choose_device("auto", config, counts)
     torch.set_num_threads(THREADS)
     weights = read_weights(folder, config)
     if device.device == "cpu":

@@ -34,7 +34,7 @@ ONE_LINE = StopRule(multiline=False, indent=0, max_lines=1)
 def baseline_rows(keystrokes: Iterable[Keystroke], policy: str, settings: Settings) -> Iterator[KeystrokeRow]:
     """Answer each keystroke under one of POLICIES; raises ModelError."""
     model, budget = load_model(settings, lambda message, percent: None)
-    engine = LocalEngine(model.parts.with_ngram_cache(None))
+    engine = LocalEngine(model.parts.with_ngrams(None))
     prompts = POLICIES[policy](model.tokenizer, model.template, budget)
     for key in keystrokes:
         if policy == "none":

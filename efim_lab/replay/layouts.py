@@ -86,7 +86,7 @@ class EfimWithExcerpts(Policy):
         if self._stable is NO_EXCERPTS:
             self._stable = self._repository.stable(text)
         at, similar = self._similar
-        self._planner.set_excerpts(self._stable._replace(volatile=similar if abs(cursor - at) <= NEARBY else ()))
+        self._planner.set_excerpts(self._stable._replace(similar=similar if abs(cursor - at) <= NEARBY else ()))
 
     def _of(self, frame: Frame) -> PolicyPrompt:
         return PolicyPrompt(frame.ids, frame.plan.number, frame.plan.frame == "new")
@@ -110,7 +110,7 @@ class InfillingWithExcerpts(Policy):
     def prompt(self, text: str, cursor: int) -> PolicyPrompt:
         """Return the prompt at a cursor."""
         before, after, new = self._window.cut(text, cursor)
-        shown = self._repository.stable(text)._replace(volatile=self._repository.similar(text, cursor))
+        shown = self._repository.stable(text)._replace(similar=self._repository.similar(text, cursor))
         return PolicyPrompt(self._ordered(shown, before, after, cursor), 0, new)
 
     def _ordered(self, shown: Excerpts, before: Ids, after: Ids, cursor: int) -> Ids:
@@ -118,7 +118,7 @@ class InfillingWithExcerpts(Policy):
         raise NotImplementedError
 
     def _in_front(self, excerpts: tuple[Excerpt, ...], before: Ids, after: Ids) -> Ids:
-        laid = LaidOut(front=(PromptPart("preamble", self._ids(excerpts)),))
+        laid = LaidOut(front=(PromptPart("signatures", self._ids(excerpts)),))
         return window_ids(order_parts(self._template, before, after, before[:0], excerpts=laid))
 
     def _ids(self, excerpts: tuple[Excerpt, ...]) -> Ids:
@@ -170,9 +170,9 @@ class Copilot(InfillingWithExcerpts):
         template = self._template
         marks = (np.array(each, dtype=np.int32) for each in (template.bos, template.suffix, template.prefix))
         bos, suffix, prefix = marks
-        stable, volatile = self._ids(shown.preamble + shown.definitions), self._ids(shown.volatile)
+        stable, similar = self._ids(shown.signatures + shown.imports), self._ids(shown.similar)
         middle = np.array(template.middle, dtype=np.int32)
-        return np.concatenate((bos, stable, suffix, after, volatile, prefix, middle, before))
+        return np.concatenate((bos, stable, suffix, after, similar, prefix, middle, before))
 
 
 LAYOUTS: dict[str, Callable[[Tokenizer, Template, Budget, SimulatedRepository], Policy]] = {

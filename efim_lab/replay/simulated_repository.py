@@ -39,20 +39,20 @@ class SimulatedRepository:
         """Return the preamble, which never changes, and definitions, which change with the text's imports."""
         count = len(self._chunks)
         shift = crc32("\n".join(IMPORT.findall(text, 0, TOP)).encode("utf-8", "replace")) % count if count else 0
-        preamble = self._taken(range(count), "preamble", self._budget.preamble)
+        signatures = self._taken(range(count), "signatures", self._budget.signatures)
         behind = [(shift + at) % count for at in range(count)]
-        definitions = self._taken(behind, "definitions", self._budget.definitions)
-        return Excerpts(preamble, definitions, (), "repository", "document")
+        imports = self._taken(behind, "imports", self._budget.imports)
+        return Excerpts(signatures, imports, (), "repository", "document")
 
     def similar(self, text: str, cursor: int) -> tuple[Excerpt, ...]:
         """Return the chunk with the words most like those above the cursor, as far as the budget goes."""
         above = "\n".join(text[max(0, cursor - QUERY_CHARACTERS) : cursor].split("\n")[-QUERY_LINES:])
         if above != self._found[0]:
             wanted = frozenset(WORD.findall(above))
-            fits = [at for at in range(len(self._chunks)) if self._sizes[at] <= self._budget.volatile]
+            fits = [at for at in range(len(self._chunks)) if self._sizes[at] <= self._budget.similar]
             best = max(fits, key=lambda at: _likeness(self._words[at], wanted), default=None)
             taken = [] if best is None else [best]
-            self._found = above, self._taken(taken, "volatile", self._budget.volatile)
+            self._found = above, self._taken(taken, "similar", self._budget.similar)
         return self._found[1]
 
     def _taken(self, order: Iterable[int], place: ExcerptPlace, tokens: int) -> tuple[Excerpt, ...]:
@@ -80,7 +80,7 @@ def _chunks(path: str, text: str) -> Iterator[Excerpt]:
     for at in range(0, len(lines), CHUNK_LINES):
         shown = lines[at : at + CHUNK_LINES]
         numbers = tuple(range(at, at + len(shown)))
-        yield Excerpt("volatile", path, path, numbers, "\n".join(shown) + "\n", "simulated")
+        yield Excerpt("similar", path, path, numbers, "\n".join(shown) + "\n", "simulated")
 
 
 def _likeness(a: frozenset[str], b: frozenset[str]) -> float:

@@ -150,7 +150,7 @@ class _Place:
 
     def _figures(self, answer: _Answer, said: Sequence[int], share: float) -> Measured:
         context, config = self._context, self._subject.config
-        size = arena_bytes(replace(config, room=0), context.rows)
+        size = arena_bytes(replace(config, excerpt_rows=0), context.rows)
         divergence = divergences(self._exact.rows, answer.rows)[:FOLLOWED]
         same, exact = list(said) == list(self._said), self._subject.is_right(said, self._target)
         tokens = context.rows + len(context.window)

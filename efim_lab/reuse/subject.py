@@ -42,7 +42,7 @@ class ReuseSubject:
         """Load a checkpoint folder; raises ModelError."""
         self.checkpoint: Checkpoint = read_checkpoint(folder)
         _, config, self.tokenizer, self.template = self.checkpoint
-        self.config = replace(config, room=0)  # all text is ordinary tokens here
+        self.config = replace(config, excerpt_rows=0)  # all text is ordinary tokens here
         if self.config.foreign:
             raise ModelError(f"{folder} is computed by transformers, which cannot compute rows in place: use another")
         self.weights: Weights = read_weights(folder, self.config)

@@ -11,8 +11,8 @@ from efim_lab.training.samples.sample_maker import Shares
 class PretrainingSummary:
     """How pretraining went; `loss` is the mean over its last 100 steps, in nats per token.
 
-    A run that branched off another after `branched` tokens learnt these in the mixture `earlier_shares`. `room` is
-    how many tokens of excerpts it was trained to read.
+    A run that branched off another after `branched` tokens learnt these in the mixture `earlier_shares`.
+    `excerpt_rows` is how many tokens of excerpts it was trained to read.
     """
 
     parameters: int
@@ -25,7 +25,7 @@ class PretrainingSummary:
     shares: Shares
     branched: int = 0
     earlier_shares: Shares | None = None
-    room: int = 0
+    excerpt_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class CardTables:
     """The measured tables in Markdown: prompts compared, what the local cache adds, and samples."""
 
     prompts: str
-    local_cache: str
+    ngrams: str
     samples: str
 
 
@@ -51,7 +51,7 @@ def model_card(training: PretrainingSummary, tables: CardTables, entries: Sequen
         device={"cpu": "CPU", "cuda": "GPU"}[training.device],
         loss=f"{training.loss:.2f}",
         mixture=_mixtures(training),
-        excerpts=_EXCERPTS.format(room=training.room) if training.room else "",
+        excerpts=_EXCERPTS.format(excerpt_rows=training.excerpt_rows) if training.excerpt_rows else "",
         held_out=_apart(entries, "heldout"),
         tuning=_apart(entries, "tuning"),
         tables=tables,

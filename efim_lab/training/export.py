@@ -14,16 +14,16 @@ from model_runtime.checkpoint.config import EXCERPTS_KEY, LANGUAGES_KEY
 LANGUAGES = ("python",)  # of the corpus, as LSP names them
 
 
-def export(model: LlamaForCausalLM, tokenizer: Tokenizer, folder: Path, room: int = 0) -> None:
+def export(model: LlamaForCausalLM, tokenizer: Tokenizer, folder: Path, excerpt_rows: int = 0) -> None:
     """Write a folder for `LlamaForCausalLM.from_pretrained`; the tied output layer is stored once.
 
-    A model that was trained with isolated excerpts has a `room` of so many positions for them, before its context.
+    A model that was trained with isolated excerpts has `excerpt_rows` positions for them, before its context.
     """
     bpe.save(tokenizer, folder)
     config = copy.deepcopy(model.config)
-    if room:
-        setattr(config, EXCERPTS_KEY, {"mask": "typed", "tokens": room})
-        config.max_position_embeddings += room
+    if excerpt_rows:
+        setattr(config, EXCERPTS_KEY, {"mask": "typed", "tokens": excerpt_rows})
+        config.max_position_embeddings += excerpt_rows
     config.architectures = ["LlamaForCausalLM"]
     config.dtype = torch.float16
     setattr(config, LANGUAGES_KEY, list(LANGUAGES))

@@ -32,7 +32,7 @@ from model_runtime.cancel import NEVER
 from model_runtime.counts.segment import LEAST
 from model_runtime.engine.engine import Engine, GenerateJob
 from model_runtime.engine.local import LocalEngine
-from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache
+from model_runtime.engine.ngrams import NGRAMS_FILE, Ngrams
 
 FITTED, JUDGED = 2000, 400  # cursors
 SWEEPS = 6  # over all shares; further ones together gain less than a nat
@@ -44,7 +44,7 @@ class MixtureShares(NamedTuple):
     """The shares of counts after matches of 1, 2, ... tokens: in the texts read directly, and in the memory."""
 
     text: Floats
-    memory: Floats
+    repository: Floats
 
 
 class MixtureRow(NamedTuple):
@@ -59,15 +59,13 @@ def fit_in_place(folder: Path, documents: Sequence[CodeDocument], fitted: int = 
     """Fit the local cache to the model in a folder, write it there, and return a Markdown table."""
     cache, rows = fit(folder, documents, fitted, judged)
     try:
-        (folder / LOCAL_CACHE_FILE).write_text(cache.to_json(), encoding="utf-8")
+        (folder / NGRAMS_FILE).write_text(cache.to_json(), encoding="utf-8")
     except OSError as error:
         raise WorkError(f"cannot write to {folder} ({error}): make room for it there") from error
     return table(cache, rows)
 
 
-def fit(
-    folder: Path, documents: Sequence[CodeDocument], fitted: int, judged: int
-) -> tuple[NgramCache, list[MixtureRow]]:
+def fit(folder: Path, documents: Sequence[CodeDocument], fitted: int, judged: int) -> tuple[Ngrams, list[MixtureRow]]:
     """Fit on every other document and judge on the rest (a single one serves both); reproducible.
 
     The memory of a package holds all of its documents, but for the cursor's own and those that are open.
@@ -79,23 +77,23 @@ def fit(
     return cache, judge(observer, cache, list(observer.places(shuffled[1::2] or shuffled, judged, rng, shuffled)))
 
 
-def fit_to(seen: Observations) -> NgramCache:
+def fit_to(seen: Observations) -> Ngrams:
     """Return the likeliest half-life and shares; each further match length must be worth a parameter (BIC)."""
     found = [_likeliest_shares(seen, index) for index in range(len(HALF_LIVES))]
     likelihoods = [_log_likelihood(seen, index, shares) for index, shares in enumerate(found)]
     best = int(np.argmax(likelihoods))
     shares, least, price = found[best], likelihoods[best], math.log(len(seen.longest)) / 2
-    for source, fewest in (("text", 1), ("memory", 0)):
+    for source, fewest in (("text", 1), ("repository", 0)):
         while len(row := getattr(shares, source)) > fewest:
             shorter = shares._replace(**{source: row[:-1]})
             if _log_likelihood(seen, best, shorter) <= least - price:
                 break
             shares, least = shorter, least - price
-    text, memory = (tuple(round(float(share), 2) for share in row) for row in shares)
-    return NgramCache(text, HALF_LIVES[best], memory if any(memory) else ())
+    text, repository = (tuple(round(float(share), 2) for share in row) for row in shares)
+    return Ngrams(text, HALF_LIVES[best], repository if any(repository) else ())
 
 
-def judge(observer: Observer, cache: NgramCache, places: Sequence[TargetPlace]) -> list[MixtureRow]:
+def judge(observer: Observer, cache: Ngrams, places: Sequence[TargetPlace]) -> list[MixtureRow]:
     """Measure model, counts and mixture separately, then the mixture with the memory of the package.
 
     To measure bits, the counts are mixed with a uniform distribution: tokens that they do not predict would
@@ -109,31 +107,31 @@ def judge(observer: Observer, cache: NgramCache, places: Sequence[TargetPlace]) 
         _bits(seen, index, MixtureShares(none, none)),
         _bits(counts_alone, index, shares),
         _bits(seen, index, shares),
-        _bits(seen, index, shares._replace(memory=np.array(cache.memory_shares))),
+        _bits(seen, index, shares._replace(repository=np.array(cache.memory_shares))),
     )
-    alone = [replace(place, prompt=replace(place.prompt, memory=None)) for place in places]
+    alone = [replace(place, prompt=replace(place.prompt, counts=None)) for place in places]
     exact = [*_exact(observer, (None, cache.without_model(), cache), alone), *_exact(observer, (cache,), places)]
     return [MixtureRow(*row) for row in zip(WAYS, bits, exact, strict=True)]
 
 
-def table(cache: NgramCache, rows: Sequence[MixtureRow]) -> str:
+def table(cache: Ngrams, rows: Sequence[MixtureRow]) -> str:
     """Format the fitted values and their figures in Markdown."""
-    shares, memory = (", ".join(f"{share:.2f}" for share in row) for row in (cache.shares, cache.memory_shares))
+    shares, repository = (", ".join(f"{share:.2f}" for share in row) for row in (cache.shares, cache.memory_shares))
     cells = [(row.name, f"{row.bits_per_character:.3f}", f"{row.exact:.1%}") for row in rows]
     body = markdown.table([("next token from", "bits per character", "exact match"), *cells])
     fitted = f"Half-life {cache.half_life:g} tokens; shares of matches of 1, 2, ... tokens: {shares}"
-    return f"{body}\n\n{fitted}; in the memory: {memory or 'none'}"
+    return f"{body}\n\n{fitted}; in the memory: {repository or 'none'}"
 
 
 def _likeliest_shares(seen: Observations, half_life: int) -> MixtureShares:
     """Optimize one share after the other; the mixtures are linear in each."""
     shares = MixtureShares(np.full(LONGEST_MATCH, 0.2), np.zeros(LONGEST_MATCH))
-    shares.memory[LEAST - 1 :] = 0.2
+    shares.repository[LEAST - 1 :] = 0.2
     for _ in range(SWEEPS):
         for length in range(LONGEST_MATCH):
             _optimize(seen, half_life, shares, shares.text, length, seen.longest > length)
         for length in range(LEAST - 1, LONGEST_MATCH):
-            _optimize(seen, half_life, shares, shares.memory, length, seen.counted[:, length])
+            _optimize(seen, half_life, shares, shares.repository, length, seen.counted[:, length])
     return shares
 
 
@@ -163,11 +161,11 @@ def _mixtures(seen: Observations, half_life: int, shares: MixtureShares) -> tupl
 
 
 def _mixture(of: Likelihood, seen: Observations, half_life: int, shares: MixtureShares) -> Floats:
-    """Mix as NgramCache.mix does: of each length first the memory's counts, then those of the texts."""
+    """Mix as Ngrams.mix does: of each length first the memory's counts, then those of the texts."""
     mixed = of.model
     for length in range(max(map(len, shares))):
         for row, matched, counts in (
-            (shares.memory, seen.counted[:, length], of.memory),
+            (shares.repository, seen.counted[:, length], of.repository),
             (shares.text, seen.longest > length, of.counts[half_life]),
         ):
             if length < len(row):
@@ -189,9 +187,9 @@ def _bits(seen: Observations, half_life: int, shares: MixtureShares) -> float:
     return -_log_likelihood(seen, half_life, shares) / math.log(2) / seen.characters
 
 
-def _exact(observer: Observer, caches: Sequence[NgramCache | None], places: Sequence[TargetPlace]) -> list[float]:
+def _exact(observer: Observer, caches: Sequence[Ngrams | None], places: Sequence[TargetPlace]) -> list[float]:
     """Return, for each cache, the share of places whose line is completed exactly."""
-    engines = [LocalEngine(observer.parts.with_ngram_cache(cache)) for cache in caches]
+    engines = [LocalEngine(observer.parts.with_ngrams(cache)) for cache in caches]
     right = [[_finishes(engine, place) for engine in engines] for place in places]
     return [float(share) for share in np.mean(right, axis=0)]
 

@@ -13,14 +13,14 @@ import torch
 
 from efim_lab.documents import CodeDocument, package_of
 from efim_lab.errors import WorkError
-from efim_lab.package_memories import PackageMemories
+from efim_lab.package_counts import PackageMemories
 from model_runtime.checkpoint.weights import read_weights
-from model_runtime.counts.snapshot import EMPTY, MemoryView
+from model_runtime.counts.snapshot import EMPTY, CountsView
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.local import EngineParts
-from model_runtime.engine.ngram_cache import matches, recency
+from model_runtime.engine.ngrams import matches, recency
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.dense_arena import DenseArena
@@ -52,14 +52,14 @@ class Likelihood:
     """The probabilities [n] of each token, or of all tokens that the stub allowed there.
 
     `uniform` gives all tokens the same probability. `counts` [half-lives, n, lengths] are the shares among the tokens
-    that followed matches of at least 1, 2, ... tokens in the texts read directly, `memory` [n, lengths] those in the
-    package's memory.
+    that followed matches of at least 1, 2, ... tokens in the texts read directly, `repository` [n, lengths] those in
+    the package's other files.
     """
 
     uniform: Floats
     model: Floats
     counts: Floats
-    memory: Floats
+    repository: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Observer:
                 yield place
 
     def _place(
-        self, document: CodeDocument, opened: Sequence[CodeDocument], memory: MemoryView, rng: random.Random
+        self, document: CodeDocument, opened: Sequence[CodeDocument], repository: CountsView, rng: random.Random
     ) -> TargetPlace:
         lines, row = document.text.split("\n"), rng.choice(_rows(document.text))
         line = lines[row]
@@ -120,7 +120,7 @@ class Observer:
         above, below = "".join(f"{each}\n" for each in lines[:row]), "\n".join(lines[row + 1 :])
         built = self._prompt(above, line[:column], below, tuple(other.text for other in opened))
         return TargetPlace(
-            replace(built, memory=memory),
+            replace(built, counts=repository),
             line[column:],
             self.tokenizer.encode(built.stub.decode() + line[column:] + "\n"),
         )
@@ -157,7 +157,7 @@ class Observer:
         history, start = np.concatenate((place.prompt.history, place.target)), len(place.prompt.history)
         stub, everything = place.prompt.stub, np.arange(self.tokenizer.vocab, dtype=np.int32)
         for n, probabilities in enumerate(self._distributions(place)):
-            counts = MatchCounts(history[: start + n], place.prompt.memory)
+            counts = MatchCounts(history[: start + n], place.prompt.counts)
             token, allowed = place.target[n : n + 1], self.tokenizer.vocabulary.fitting(stub) if stub else everything
             stub = stub[len(self.tokenizer.token_bytes[int(token[0])]) :]
             yield counts.likelihood(token, probabilities), counts.likelihood(allowed, probabilities), counts
@@ -177,25 +177,25 @@ class Observer:
 class MatchCounts:
     """The tokens that followed earlier occurrences of a history's end, in the history and in a memory."""
 
-    def __init__(self, history: Ids, memory: MemoryView | None) -> None:
+    def __init__(self, history: Ids, repository: CountsView | None) -> None:
         """Find the matches and weight those in the history under each half-life."""
         places, self._lengths = matches(history, LONGEST_MATCH)
         self._followers = history[places + 1]
         self._weights = np.stack([recency(places, len(history), half_life) for half_life in HALF_LIVES])
         self.longest = int(self._lengths.max(initial=0))
-        self._remembered = found = (memory or EMPTY.without(())).followers(history)
+        self._remembered = found = (repository or EMPTY.without(())).followers(history)
         lengths = np.arange(1, LONGEST_MATCH + 1)
         self.counted = (lengths >= found.least) & (lengths <= found.lengths.max(initial=0))
 
     def likelihood(self, tokens: Ids, probabilities: npt.NDArray[np.float32]) -> Likelihood:
         """Return the probability of any of these tokens."""
         hits, remembered = np.isin(self._followers, tokens), self._remembered
-        in_memory = np.isin(remembered.tokens, tokens)
+        in_repository = np.isin(remembered.tokens, tokens)
         return Likelihood(
             uniform=np.array([len(tokens) / len(probabilities)]),
             model=np.array([probabilities[tokens].sum(dtype=np.float64)]),
             counts=_shares(self._lengths, self._weights, hits)[:, None],
-            memory=_shares(remembered.lengths, remembered.counts[None].astype(np.float64), in_memory),
+            repository=_shares(remembered.lengths, remembered.counts[None].astype(np.float64), in_repository),
         )
 
 
@@ -230,5 +230,5 @@ def _gathered(parts: Sequence[Likelihood]) -> Likelihood:
         np.concatenate([part.uniform for part in parts]),
         np.concatenate([part.model for part in parts]),
         np.concatenate([part.counts for part in parts], axis=1),
-        np.concatenate([part.memory for part in parts]),
+        np.concatenate([part.repository for part in parts]),
     )

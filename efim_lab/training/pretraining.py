@@ -119,5 +119,5 @@ def _summary(order: PretrainingJob, trainer: Trainer) -> PretrainingSummary:
         shares=trainer.settings.shares,
         branched=progress.branched,
         earlier_shares=Shares(**earlier["settings"]["shares"]) if earlier else None,
-        room=_room(order),
+        excerpt_rows=_room(order),
     )

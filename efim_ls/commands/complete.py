@@ -61,7 +61,7 @@ def _tell_here(place: FilePlace, as_json: bool, model: str) -> dict[str, Any]:
     cursor, moved = one_shot.cursor_at(document, place)
     completer = one_shot.load(model)
     request = one_shot.request_at(document, cursor, model, completer.tokenizer)
-    return one_shot.tell(completer, request, as_json, NEVER) | {"moved": moved}
+    return one_shot.answer_once(completer, request, as_json, NEVER) | {"moved": moved}
 
 
 def _say_what_is_hidden(unasked: dict[str, Any]) -> None:

@@ -39,11 +39,11 @@ def build(folder: Path, cache: Path, rebuild: bool) -> int:
     scope = Scope.of(replace(settings, cache_folder=str(cache)), Rules(settings, [top.as_uri()]), [top], tokenizer)
     with Console(stderr=True).status("looking for files") as status:
 
-        def tell(progress: IndexStatus) -> None:
+        def report(progress: IndexStatus) -> None:
             if progress.total:
                 status.update(f"indexing: {progress.done:,} of {progress.total:,} files")
 
-        index = WorkspaceIndex(scope, open_index(scope, problems.append), tell)
+        index = WorkspaceIndex(scope, open_index(scope, problems.append), report)
         for _ in index.build():
             pass
     index.close()

@@ -60,7 +60,7 @@ class Completer:
         """Answer a request; once `cancel()` is true, return it as superseded within one decode step."""
         if request.uri != self._focused:
             if left_document := self._documents.get(self._focused):
-                left_document.release_memory()
+                left_document.release_counts()
             self._focused = request.uri
             self._saved.focus(request.uri)
         document = self._document(request.uri)
@@ -177,7 +177,7 @@ class Completer:
     def ahead(self) -> Ahead:
         """Totals of prefetching with this model; on any thread."""
         counted = self._engine.statistics()
-        return Ahead(counted.computed_ahead, counted.wasted_ahead, self._ahead_ms)
+        return Ahead(counted.prefetched, counted.wasted_prefetched, self._ahead_ms)
 
     def _document(self, uri: str) -> DocumentState:
         """Return a document's state and mark it as most recently used; may drop the oldest saved one."""
@@ -193,7 +193,7 @@ class Completer:
 
     def _save_frames(self, uri: str, document: DocumentState, cancel: Cancel) -> bool:
         """Save the frames of a document's requests, and their plans if these have changed."""
-        if not (frames := document.asked()):
+        if not (frames := document.requested_frames()):
             return True
         if not self._engine.save(uri, [self._saved_frame(uri, frame) for frame in frames], cancel):
             return False

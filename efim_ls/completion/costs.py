@@ -12,7 +12,7 @@ from model_runtime.engine.engine import Generation
 from model_runtime.prompt.prompt import PartName
 
 Stage = Literal["plan", "tokenize", "postprocess"]
-COUNTED: tuple[PartName, ...] = ("head", "tail", "typed", "preamble", "definitions", "volatile")
+COUNTED: tuple[PartName, ...] = ("head", "tail", "typed", "signatures", "imports", "similar")
 
 
 class CostMeter:

@@ -9,7 +9,7 @@ from efim_ls.completion.suggestions.explanation import AnswerOrigin
 from efim_ls.completion.suggestions.recent import Asked, RecentSuggestions
 from efim_ls.request import Request
 from model_runtime.cancel import Cancel
-from model_runtime.counts.snapshot import MemoryView
+from model_runtime.counts.snapshot import CountsView
 from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 
 
@@ -26,11 +26,11 @@ class DocumentState:
         self.suggestions = RecentSuggestions()
         self.saved, self.closed = list(saved), False
         self._make = make
-        self._memory: MemoryView | None = None
-        self.spoken: AnswerOrigin | None = None  # what the last answer was made from
+        self._counts: CountsView | None = None
+        self.answer_origin: AnswerOrigin | None = None  # what the last answer was made from
         self._excerpts = NO_EXCERPTS  # that were offered last
         self._planner: Planner | None = None
-        self._asked: dict[int, Frame] = {}
+        self._requested: dict[int, Frame] = {}
 
     @property
     def planner(self) -> Planner:
@@ -40,7 +40,7 @@ class DocumentState:
             if self._excerpts is not NO_EXCERPTS:
                 self._planner.set_excerpts(self._excerpts)
             self._planner.restore(self.saved)
-            self._asked = {frame.plan.number: frame for frame in self._planner.frames}
+            self._requested = {frame.plan.number: frame for frame in self._planner.frames}
         return self._planner
 
     @property
@@ -54,22 +54,22 @@ class DocumentState:
         Counts are updated between suggestions, never while one is being typed. A request without counts has none.
         """
         asked = self.suggestions.ask(request)
-        if request.memory is not None and request.memory != self._memory:
-            before = asked.counting(self._memory)
+        if request.counts is not None and request.counts != self._counts:
+            before = asked.counting(self._counts)
             asked = before if before.is_typed_through else asked
-        self._memory = asked.request.memory
+        self._counts = asked.request.counts
         return asked
 
-    def release_memory(self) -> None:
+    def release_counts(self) -> None:
         """Drop the counts of a document that is no longer edited, to free memory.
 
         Its last answer can no longer be explained.
         """
-        self._memory = self.spoken = None
+        self._counts = self.answer_origin = None
 
     def forget_suggestions(self) -> None:
         """Forget what was suggested, and what that was made from."""
-        self.suggestions, self._memory, self.spoken = RecentSuggestions(), None, None
+        self.suggestions, self._counts, self.answer_origin = RecentSuggestions(), None, None
 
     def forget_excerpts(self) -> None:
         """Take other files' text out of all frames."""
@@ -77,31 +77,33 @@ class DocumentState:
             shown = frozenset(each.file for frame in self._frames for each in frame.plan.excerpts.all)
             self.set_excerpts(NO_EXCERPTS, shown)
 
-    def set_excerpts(self, excerpts: Excerpts | None, withdrawn: frozenset[str] = frozenset()) -> Planner:
-        """Return the planner, which shows these excerpts in new frames, and those of `withdrawn` files in none.
+    def set_excerpts(self, excerpts: Excerpts | None, excluded_files: frozenset[str] = frozenset()) -> Planner:
+        """Return the planner, which shows these excerpts in new frames, and those of `excluded_files` files in none.
 
         None is offered where prompts show no text of other files.
         """
         if excerpts is None:
             return self.planner
         self._excerpts = excerpts
-        self.planner.set_excerpts(excerpts, withdrawn)
-        if withdrawn:
-            shown = {number: frame.plan.excerpts for number, frame in self._asked.items()}
-            self._asked = {n: self._asked[n] for n, each in shown.items() if each.without(withdrawn) is each}
+        self.planner.set_excerpts(excerpts, excluded_files)
+        if excluded_files:
+            shown = {number: frame.plan.excerpts for number, frame in self._requested.items()}
+            self._requested = {
+                n: self._requested[n] for n, each in shown.items() if each.without(excluded_files) is each
+            }
         return self.planner
 
     def plan(self, request: Request, cancel: Cancel) -> Frame:
         """Return the frame for a request; raises Cancelled soon after `cancel()` is true."""
-        frame = self.set_excerpts(request.excerpts, request.withdrawn).plan(request.text, request.cursor, cancel)
-        self._asked[frame.plan.number] = frame
+        frame = self.set_excerpts(request.excerpts, request.excluded_files).plan(request.text, request.cursor, cancel)
+        self._requested[frame.plan.number] = frame
         return frame
 
-    def asked(self) -> list[Frame]:
+    def requested_frames(self) -> list[Frame]:
         """Return the requested frames that the planner still remembers."""
         numbers = [frame.plan.number for frame in self._frames]
-        self._asked = {number: self._asked[number] for number in numbers if number in self._asked}
-        return list(self._asked.values())
+        self._requested = {number: self._requested[number] for number in numbers if number in self._requested}
+        return list(self._requested.values())
 
     @property
     def _frames(self) -> Sequence[Frame]:
@@ -114,4 +116,4 @@ class DocumentState:
 
     def forget_frames(self) -> None:
         """Forget all but the saved plans."""
-        self._planner, self._asked = None, {}
+        self._planner, self._requested = None, {}

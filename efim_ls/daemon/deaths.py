@@ -4,7 +4,7 @@ from __future__ import annotations
 
 STEADY = 60.0  # seconds that a daemon serves before its death begins a new row
 SHORTEST, LONGEST = 0.2, 30.0  # seconds of pauses: none before the first start, then doubled with each
-TOLD = 3  # deaths in a row of which the user is told
+REPORTED = 3  # deaths in a row of which the user is told
 HOPELESS = 6  # daemons in a row that did not come to serve, after which there is no use in starting another
 
 

@@ -69,7 +69,7 @@ class Client:
         elif not self.writer.transport.is_closing():
             self.writer.write(data)
 
-    def tell(self, method: str, params: object = None) -> None:
+    def send(self, method: str, params: object = None) -> None:
         """Send a notification for the relay itself."""
         self.write(framed(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode()))
 
@@ -79,7 +79,7 @@ class Client:
 
     def end(self, code: int) -> None:
         """Make the relay end with an exit code."""
-        self.tell(END, code)
+        self.send(END, code)
         self.close()
 
     def describe(self) -> dict[str, object]:
@@ -181,9 +181,9 @@ class Daemon:
 
     async def _serve_editor(self, client: Client, reader: asyncio.StreamReader) -> None:
         if _lacks_files():
-            client.tell(REFUSED, NO_FILES)
+            client.send(REFUSED, NO_FILES)
             return
-        client.tell(ACCEPTED, os.getpid())
+        client.send(ACCEPTED, os.getpid())
         session = Session(self._models.load, fetch_model, self._engine)
         server = client.server = build_server(session, client.end)
         protocol = cast("EfimProtocol", server.protocol)
@@ -198,23 +198,23 @@ class Daemon:
             await server.leave(CLOSING)
             server.shutdown()
 
-    async def _complete(self, wanted: dict[str, object]) -> one_shot.Told:
+    async def _complete(self, wanted: dict[str, object]) -> one_shot.OneShotResult:
         """Answer `efim-ls complete` with the embedded model; nothing is kept of it on disk."""
         engine, completer = EngineClient(self._engine), None
         place = FilePlace(Path(str(wanted["path"])), int(str(wanted["line"])), int(str(wanted["column"])))
 
-        def tell(cancel: Cancel) -> one_shot.Told:
+        def answer(cancel: Cancel) -> one_shot.OneShotResult:
             assert completer is not None
-            told = one_shot.tell(completer, request, bool(wanted["is_asked"]), cancel)
+            result = one_shot.answer_once(completer, request, bool(wanted["is_asked"]), cancel)
             cancel.check()
-            return told
+            return result
 
         try:
             document = await asyncio.to_thread(one_shot.read, place.path)
             cursor, moved = one_shot.cursor_at(document, place)
             completer = await engine.run(LOADING, lambda _: self._models.load(DEFAULTS, _silent))
             request = await asyncio.to_thread(one_shot.request_at, document, cursor, "", completer.tokenizer)
-            return await engine.run(document.uri, tell, turn=TURN) | {"moved": moved}
+            return await engine.run(document.uri, answer, turn=TURN) | {"moved": moved}
         except (Failure, ModelError) as error:
             return {"failure": str(error), "status": getattr(error, "status", Failure.status)}
         finally:
@@ -251,7 +251,7 @@ class Daemon:
             if client.server is None:
                 task.cancel()
             else:
-                client.tell(STOPPED)
+                client.send(STOPPED)
                 client.close()
         self._over.set()
 
@@ -272,7 +272,7 @@ class Daemon:
     def _log(self, text: str) -> None:
         for client in self._clients:
             if client.server is not None:
-                client.tell(LOG, text)
+                client.send(LOG, text)
 
     def _describe(self, asking: Client) -> dict[str, object]:
         return {

@@ -21,7 +21,7 @@ if __name__ == "__main__":  # without `site`, nothing but this file says where t
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 from efim_ls.daemon.address import Address, NoDaemon, python_path
-from efim_ls.daemon.deaths import TOLD, Deaths
+from efim_ls.daemon.deaths import REPORTED, Deaths
 from efim_ls.daemon.journal import Journal, warning
 from efim_ls.daemon.link import DaemonDied, Hung, Link
 from efim_ls.daemon.messages import UnbufferedInput, read_message, relay_message
@@ -178,13 +178,13 @@ class Relay:
     def _mourn(self, served: float | None) -> None:
         """Count a death, and tell the user of the third in a row."""
         self._deaths.add(served)
-        if self._deaths.count == TOLD:
-            self._write(warning(DYING.format(count=TOLD, log=self._link.address.log)))
+        if self._deaths.count == REPORTED:
+            self._write(warning(DYING.format(count=REPORTED, log=self._link.address.log)))
 
     def _reconnect(self) -> None:
         """Join a new daemon, and tell it all on a thread of its own: this one reads what it answers meanwhile."""
 
-        def tell() -> None:
+        def restore() -> None:
             with self._noting:
                 everything = self._journal.begin_again()
             self._send(everything)
@@ -194,7 +194,7 @@ class Relay:
         self._sending.acquire()  # what the client says now has to wait
         self._link.connection.close()
         self._link, link.is_awaited = link, self._is_awaited
-        threading.Thread(target=tell, daemon=True).start()
+        threading.Thread(target=restore, daemon=True).start()
 
     def _join(self) -> Link:
         """Join a new daemon, after the pause that is due; raises NoDaemon if that goes wrong again and again."""

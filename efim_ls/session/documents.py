@@ -18,7 +18,7 @@ from efim_ls.text.document import Change, Document, Edit
 from efim_ls.text.history import EditHistory, PastEdit
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.suggestions import RetentionTracker
-from efim_ls.workspace.excerpts.volatile import RecentEdit
+from efim_ls.workspace.excerpts.similar import RecentEdit
 
 # More text slows every token; more files would outgrow the cache of their tokens.
 MOST_OTHERS, MOST_CHARACTERS_OF_OTHERS = 32, 200_000

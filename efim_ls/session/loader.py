@@ -140,11 +140,11 @@ class ModelLoader:
         """
         wanted = self._wanted = object()
         before, self._loaded_for = self._loaded_for, settings.of_model
-        self.status, tell = Status("loading", "the model is loading", self.status.fallback), _rising(progress)
+        self.status, report = Status("loading", "the model is loading", self.status.fallback), _rising(progress)
         if before and (before.persist, before.private_files) != (settings.persist, settings.private_files):
             self._release()  # it would save by outdated settings
         try:
-            status = await self._load_or_fall_back(settings, tell, wanted)
+            status = await self._load_or_fall_back(settings, report, wanted)
         except Cancelled:
             return False
         if self._wanted is wanted:
@@ -256,23 +256,23 @@ def _rising(progress: Progress) -> Progress:
     """Return a progress callback whose percentage never falls, although each part starts at 0."""
     most = 0
 
-    def tell(message: str, percent: int) -> None:
+    def report(message: str, percent: int) -> None:
         nonlocal most
         most = max(most, percent)
         progress(message, most)
 
-    return tell
+    return report
 
 
 def _unless(cancel: Cancel, progress: Progress) -> Progress:
     """Return a progress callback that skips repeats and raises Cancelled once the model is no longer wanted."""
     told: tuple[str, int] | None = None
 
-    def tell(message: str, percent: int) -> None:
+    def report(message: str, percent: int) -> None:
         nonlocal told
         cancel.check()
         if told != (message, percent):
             told = message, percent
             progress(message, percent)
 
-    return tell
+    return report

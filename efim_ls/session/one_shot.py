@@ -28,7 +28,7 @@ from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.regular_files import read_regular
 
 BYTES_OF_A_CHARACTER = 4  # at most, in UTF-8
-Told = dict[str, Any]  # what `complete` prints, as JSON can hold it
+OneShotResult = dict[str, Any]  # what `complete` prints, as JSON can hold it
 
 
 class Workspace(NamedTuple):
@@ -94,16 +94,16 @@ def load(model: str, shows_excerpts: bool = False) -> Completer:
         raise Failure(str(error)) from error
 
 
-def tell(completer: Completer, request: Request, is_asked: bool, cancel: Cancel) -> Told:
+def answer_once(completer: Completer, request: Request, is_asked: bool, cancel: Cancel) -> OneShotResult:
     """Return the answer to a key and, unless only that `is_asked`, the answer to typing; reasons are sentences.
 
     Once `cancel()` is true, it soon returns superseded answers.
     """
     asked = completer.complete(request, cancel)
     typing = replace(request, uri=f"{request.uri}#unasked", explicit=False, least=DEFAULTS.min_confidence)
-    unasked = None if is_asked else _as_told(completer.complete(typing, cancel), DEFAULTS.min_confidence)
+    unasked = None if is_asked else _as_result(completer.complete(typing, cancel), DEFAULTS.min_confidence)
     return {
-        "answer": _as_told(asked, 0.0),
+        "answer": _as_result(asked, 0.0),
         "unasked": unasked,
         "notice": completer.notice(request.language),
     }
@@ -115,7 +115,7 @@ def request_at(document: Document, cursor: int, model: str, tokenizer: Tokenizer
     return with_repository(request, model, tokenizer)
 
 
-def _as_told(answer: Answer, least: float) -> Told:
+def _as_result(answer: Answer, least: float) -> OneShotResult:
     why = refusal(answer.reason, confidence=answer.confidence, least=least).why if answer.reason else None
     return asdict(answer) | {"why": why}
 
@@ -147,8 +147,8 @@ def with_repository(
         place = RetrievalPlace(str(path), request.text, request.cursor)
         for _ in chain(index.build(), index.open(str(path), request.language, request.text), index.retrieve(place)):
             pass
-    snapshot = index.memory.snapshot.get(family_of(request.language))
-    memory = snapshot and snapshot.without([str(path)])
+    snapshot = index.counts.snapshot.get(family_of(request.language))
+    counts = snapshot and snapshot.without([str(path)])
     shown = index.excerpts and index.excerpts.excerpts(str(path), request.cursor)
     index.close()
-    return replace(request, memory=memory, excerpts=shown)
+    return replace(request, counts=counts, excerpts=shown)

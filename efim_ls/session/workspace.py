@@ -88,19 +88,19 @@ class SessionWorkspace:
             return request
         if (chosen := self._repository.excerpts) is None:
             return replace(request, excerpts=NO_EXCERPTS)
-        return replace(request, excerpts=chosen.excerpts(document.path, cursor), withdrawn=chosen.withdrawn)
+        return replace(request, excerpts=chosen.excerpts(document.path, cursor), excluded_files=chosen.excluded_files)
 
     def request_at(self, document: OpenDocument, cursor: int) -> Request:
         """Return what an answer at a place may depend on: besides the prompt, other texts and counts over files."""
         others = self._documents.others(document)
-        memory = self._repository.view(document.language, [each.path for each in (document, *others)])
+        counts = self._repository.view(document.language, [each.path for each in (document, *others)])
         texts = tuple(each.text for each in others)
-        return replace(self.request_ahead(document, cursor), others=texts, memory=memory)
+        return replace(self.request_ahead(document, cursor), others=texts, counts=counts)
 
     def retrieve_if_unsure(self, document: OpenDocument, request: Request, answer: Answer) -> None:
         """Look for code that may help where the model is unsure; prompts show it once the cursor rests."""
         is_unsure = answer.confidence is not None and answer.confidence < UNSURE
-        if self._excerpts.volatile and is_unsure and document.path and self._documents.may_be_read(document):
+        if self._excerpts.similar and is_unsure and document.path and self._documents.may_be_read(document):
             edits = self._documents.edited(document)
             self._repository.retrieve(RetrievalPlace(document.path, request.text, request.cursor, edits))
 
@@ -115,10 +115,10 @@ class SessionWorkspace:
     def _excerpts_changed(self) -> None:
         """Report the document in use to the event loop; called on the repository's thread."""
 
-        def tell() -> None:
+        def report() -> None:
             if document := self._documents.last_used:
                 self._chosen(document)
 
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(tell)
+                self._loop.call_soon_threadsafe(report)

@@ -10,14 +10,14 @@ from pathlib import PurePath
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from model_runtime.counts.snapshot import EMPTY, Memory, MemoryDocument
+from model_runtime.counts.snapshot import EMPTY, CountedDocument, Counts
 from model_runtime.ids import Ids
 
 Digests = dict[str, bytes]  # of texts, by their files' paths
 
 # What indexes of this process have published last of their files, by what they index and the family. Windows of one
 # workspace go on from it, so that they hold the same arrays; what no window holds any more is gone.
-_published = WeakValueDictionary[tuple[Hashable, str], Memory]()
+_published = WeakValueDictionary[tuple[Hashable, str], Counts]()
 
 
 class IndexedText(NamedTuple):
@@ -36,26 +36,26 @@ class IndexedText(NamedTuple):
 class Publication:
     """What is to be published: digests by family and path, of files and of open documents, and what to begin with."""
 
-    begun: Mapping[str, Memory]
+    begun: Mapping[str, Counts]
     files: Mapping[str, Digests]
     opened: Mapping[str, Digests]
 
     def missing(self, ids: Mapping[bytes, Ids]) -> list[bytes]:
         """Return the digests of the texts whose token ids are needed and are not among these."""
         needed = {
-            digest for family, memory in self.begun.items() for digest in _new(memory, self.files[family]).values()
+            digest for family, counts in self.begun.items() for digest in _new(counts, self.files[family]).values()
         }
         return sorted(needed - ids.keys())
 
 
-class WorkspaceMemory:
+class WorkspaceCounts:
     """The memories of one index. Used on one thread, except `snapshot`."""
 
-    def __init__(self, shared: Hashable, room: int) -> None:
-        """Start with nothing, for at most `room` tokens; indexes of the same `shared` scope have the same files."""
-        self.snapshot: Mapping[str, Memory] = {}  # by family, with open documents; replaced whole
-        self._shared, self._room = shared, room
-        self._files: Mapping[str, Memory] = {}  # by family
+    def __init__(self, shared: Hashable, free: int) -> None:
+        """Start with nothing, for at most `free` tokens; indexes of the same `shared` scope have the same files."""
+        self.snapshot: Mapping[str, Counts] = {}  # by family, with open documents; replaced whole
+        self._shared, self._free = shared, free
+        self._files: Mapping[str, Counts] = {}  # by family
 
     def has_twin(self, families: Iterable[str]) -> bool:
         """Return whether another index of the same scope has published files of one of these families."""
@@ -63,33 +63,33 @@ class WorkspaceMemory:
         return any(each is not None and each is not self._files.get(family) for family, each in published.items())
 
     def plan(self, files: Mapping[str, IndexedText], opened: Mapping[str, IndexedText], focus: str) -> Publication:
-        """Return what there is room for: open documents, then the files whose folders are nearest to `focus`.
+        """Return what there is free for: open documents, then the files whose folders are nearest to `focus`.
 
         Files that are open are counted all the same, and taken off, so that windows differ in what is open alone.
         """
-        of_opened, room = _fitting(opened, opened, self._room)
-        fits = sum(file.tokens for file in files.values()) <= room
-        of_files, _ = _fitting(files, files if fits else nearest(files, focus), room)
+        of_opened, free = _fitting(opened, opened, self._free)
+        fits = sum(file.tokens for file in files.values()) <= free
+        of_files, _ = _fitting(files, files if fits else nearest(files, focus), free)
         begun = {family: self._begun(family, of_files[family]) for family in {*self.snapshot, *of_files, *of_opened}}
         return Publication(begun, of_files, of_opened)
 
     def publish(self, planned: Publication, ids: Mapping[bytes, Ids]) -> None:
         """Make the memories hold what was planned; `ids` has what was missing, and the open documents."""
-        held, snapshot = dict[str, Memory](), dict[str, Memory]()
+        held, snapshot = dict[str, Counts](), dict[str, Counts]()
         every = {path for digests in planned.opened.values() for path in digests}
         for family, begun in planned.begun.items():
             files = planned.files[family]
             removed = [path for path, digest in begun.paths.items() if files.get(path) != digest]
-            memory = begun.with_changes(removed, _documents(_new(begun, files), ids))
-            held[family] = memory = memory.merged() if memory.needs_merge else memory
-            if memory is not EMPTY:
-                _published[self._shared, family] = memory
+            counts = begun.with_changes(removed, _documents(_new(begun, files), ids))
+            held[family] = counts = counts.merged() if counts.needs_merge else counts
+            if counts is not EMPTY:
+                _published[self._shared, family] = counts
             opened = planned.opened[family]
-            snapshot[family] = memory.with_changes(every - opened.keys(), _documents(_new(memory, opened), ids))
+            snapshot[family] = counts.with_changes(every - opened.keys(), _documents(_new(counts, opened), ids))
         self._files, self.snapshot = held, snapshot
 
-    def _begun(self, family: str, files: Digests) -> Memory:
-        """Return the memory of a family from which the fewest texts change; another window's rather than its own."""
+    def _begun(self, family: str, files: Digests) -> Counts:
+        """Return the counts of a family from which the fewest texts change; another window's rather than its own."""
         mine = self._files.get(family, EMPTY)
         others = _published.get((self._shared, family), mine)
         return others if others is mine or _distance(others, files) <= _distance(mine, files) else mine
@@ -111,28 +111,28 @@ def nearest(paths: Iterable[str], focus: str) -> list[str]:
 
 
 def _fitting(
-    texts: Mapping[str, IndexedText], order: Iterable[str], room: int
+    texts: Mapping[str, IndexedText], order: Iterable[str], free: int
 ) -> tuple[defaultdict[str, Digests], int]:
     """Return the digests of the first texts that fit, by family and path, and the tokens that are left."""
     found = defaultdict[str, Digests](dict)
     for path in order:
-        if texts[path].tokens > room:
+        if texts[path].tokens > free:
             return found, 0
-        room -= texts[path].tokens
+        free -= texts[path].tokens
         found[texts[path].family][path] = texts[path].digest
-    return found, room
+    return found, free
 
 
-def _new(memory: Memory, digests: Digests) -> Digests:
-    """Return the texts that a memory does not have."""
-    held = memory.paths
+def _new(counts: Counts, digests: Digests) -> Digests:
+    """Return the texts that counts do not have."""
+    held = counts.paths
     return {path: digest for path, digest in digests.items() if held.get(path) != digest}
 
 
-def _distance(memory: Memory, digests: Digests) -> int:
-    """Return in how many texts a memory differs."""
-    return len(memory.paths.items() ^ digests.items())
+def _distance(counts: Counts, digests: Digests) -> int:
+    """Return in how many texts counts differ."""
+    return len(counts.paths.items() ^ digests.items())
 
 
-def _documents(digests: Digests, ids: Mapping[bytes, Ids]) -> list[MemoryDocument]:
-    return [MemoryDocument(path, digest, ids[digest]) for path, digest in digests.items()]
+def _documents(digests: Digests, ids: Mapping[bytes, Ids]) -> list[CountedDocument]:
+    return [CountedDocument(path, digest, ids[digest]) for path, digest in digests.items()]

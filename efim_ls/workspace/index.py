@@ -21,7 +21,7 @@ from efim_ls.memory_shares import share_out
 from efim_ls.paths import cache_folder
 from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.workspace.content import IndexedFile, content_of, digest_of
-from efim_ls.workspace.counts import IndexedText, WorkspaceMemory, nearest
+from efim_ls.workspace.counts import IndexedText, WorkspaceCounts, nearest
 from efim_ls.workspace.database.origin import OF_INDEX, IndexOrigin
 from efim_ls.workspace.database.place import index_path
 from efim_ls.workspace.database.tables import Entry
@@ -42,7 +42,7 @@ FILES_A_STEP = 50  # whose ids are read back at once
 ENTRIES_A_STEP = 1_000  # read back from the index file, in some 5 ms
 TOKENS_A_WRITE = 100_000  # written to the index file in one transaction
 TELL = 0.2  # seconds between reports of progress
-OF_MEMORY = ("repository", "memory_mib", "cache_folder")  # settings that matter here beside those of the index file
+OF_COUNTS = ("repository", "memory_mib", "cache_folder")  # settings that matter here beside those of the index file
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Scope:
         excerpts: ExcerptBudget = NO_EXCERPT_BUDGET,
     ) -> Scope:
         """Return the scope of a session; it changes only with settings that matter here."""
-        mine = replace(DEFAULTS, **{name: getattr(settings, name) for name in (*OF_INDEX, *OF_MEMORY)})
+        mine = replace(DEFAULTS, **{name: getattr(settings, name) for name in (*OF_INDEX, *OF_COUNTS)})
         return cls(tuple(sorted(folders)), mine, rules, tokenizer, tokenizer.digest, excerpts)
 
 
@@ -91,7 +91,7 @@ class IndexStatus:
 
 
 class WorkspaceIndex:
-    """The index of one scope. Used on one thread, except `memory.snapshot` and `status`."""
+    """The index of one scope. Used on one thread, except `counts.snapshot` and `status`."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class WorkspaceIndex:
         self._unwritten: dict[str, IndexedFile] = {}  # by path: read, and not yet in the index file
         self._focus = ""
         room = share_out(scope.settings.memory_mib).counts * MIB // BYTES_A_TOKEN if scope.settings.repository else 0
-        self.memory = WorkspaceMemory((scope.folders, scope.settings, scope.digest), room)
+        self.counts = WorkspaceCounts((scope.folders, scope.settings, scope.digest), room)
         self.excerpts: WorkspaceExcerpts | None = None  # while prompts show no text of other files
         if any(scope.excerpts):
             folders = [str(folder) for folder in scope.folders]
@@ -142,7 +142,7 @@ class WorkspaceIndex:
         self._skipped = dict(self._file.skipped())
         gone, unpublished, known = list[str](), 0, KnownFolders()
         # What another window has published is taken over whole: parts would be built again, and shared with nobody.
-        has_twin = self.memory.has_twin({family_of(entry.language) for entry in entries.values()})
+        has_twin = self.counts.has_twin({family_of(entry.language) for entry in entries.values()})
         least: float = inf if has_twin else FIRST_TOKENS
         for count, path in enumerate(nearest(entries, self._focus)):
             file, entry = self._readable(path, known), entries[path]
@@ -325,7 +325,7 @@ class WorkspaceIndex:
                 each.pop(path, None)
         excluded = [path for path in paths if os.path.lexists(path)]
         if self.excerpts:
-            self.excerpts.withdraw(excluded)
+            self.excerpts.exclude(excluded)
         if gone := sorted(set(paths) - set(excluded)):
             self._file.remove(gone, for_good=False)
             self._has_gone = True
@@ -340,14 +340,14 @@ class WorkspaceIndex:
 
     def _publish(self) -> Steps:
         """Make the memories hold what is wanted."""
-        while missing := (planned := self.memory.plan(self._files, self._open, self._focus)).missing(self._ids):
+        while missing := (planned := self.counts.plan(self._files, self._open, self._focus)).missing(self._ids):
             for start in range(0, len(missing), FILES_A_STEP):
                 part = missing[start : start + FILES_A_STEP]
                 self._ids.update(self._file.ids(part))
                 if lost := set(part) - self._ids.keys():  # the index file was damaged: the next walk reads them
                     self._files = {path: each for path, each in self._files.items() if each.digest not in lost}
                 yield
-        self.memory.publish(planned, self._ids)  # no step before it: what is planned may not change
+        self.counts.publish(planned, self._ids)  # no step before it: what is planned may not change
         kept = {each.digest for each in (*self._open.values(), *self._unwritten.values())}
         self._ids = {digest: ids for digest, ids in self._ids.items() if digest in kept}
         self._tell()
@@ -358,7 +358,7 @@ class WorkspaceIndex:
         if done and now < self._told_at + TELL:
             return
         self._told_at = now
-        memories = self.memory.snapshot.values()
+        memories = self.counts.snapshot.values()
         files, tokens = sum(len(each.paths) for each in memories), sum(each.tokens for each in memories)
         mib = round(sum(each.bytes for each in memories) / MIB, 1)
         self.status = IndexStatus("ready" if self._is_built else "building", done, total, files, tokens, mib)

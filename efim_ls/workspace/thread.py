@@ -1,4 +1,4 @@
-"""What a session knows of its workspace's files: a memory of counts, kept up to date on a thread of its own."""
+"""What a session knows of its workspace's files: their counts, kept up to date on a thread of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from efim_ls.languages import family_of
 from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace, WorkspaceExcerpts
 from efim_ls.workspace.index import IndexStatus, Scope, Steps, WorkspaceIndex, open_index
 from efim_ls.workspace.watcher import FileWatcher
-from model_runtime.counts.snapshot import MemoryView
+from model_runtime.counts.snapshot import CountsView
 from model_runtime.machine import release_memory
 
 NICENESS = 10  # of 19: a thread that never ran while others do would keep the interpreter's lock from them
@@ -32,7 +32,7 @@ class Repository:
     """The index of one session's workspace, and the thread that works on it.
 
     Its methods belong to the event loop's thread and return at once. What the thread publishes is immutable, and a
-    view never waits for it: a half-built index is a memory of fewer files. If `watches` is set, changes on disk are
+    view never waits for it: a half-built index has counts of fewer files. If `watches` is set, changes on disk are
     noticed here.
     """
 
@@ -90,10 +90,10 @@ class Repository:
         """Count a file's own text again."""
         self._post(lambda index: index.close_document(path))
 
-    def view(self, language: str, without: Iterable[str]) -> MemoryView | None:
+    def view(self, language: str, without: Iterable[str]) -> CountsView | None:
         """Return what is known now in a language, without some files by their real paths; None if that is nothing."""
-        memory = index.memory.snapshot.get(family_of(language)) if (index := self._index) else None
-        return memory.without(without) if memory and memory.tokens else None
+        counts = index.counts.snapshot.get(family_of(language)) if (index := self._index) else None
+        return counts.without(without) if counts and counts.tokens else None
 
     @property
     def excerpts(self) -> WorkspaceExcerpts | None:

@@ -18,8 +18,8 @@ from model_runtime.regular_files import MIB, read_regular
 
 MOST_JSON = 16 * MIB  # bytes of a model's JSON: an index names each tensor
 EMBEDDED = Path(__file__).parents[1] / "embedded"  # the model that ships in the package
-EXCERPTS_KEY = "isolated_excerpts"  # of `config.json`: the mask that a model was trained with, and the room's tokens
-ROOM_UNIT = 64  # tokens of a block of attention
+EXCERPTS_KEY = "isolated_excerpts"  # of `config.json`: a model's mask and their most tokens
+EXCERPT_ROWS_UNIT = 64  # tokens of a block of attention
 LANGUAGES_KEY = "programming_languages"  # of `config.json`; transformers keeps it and does not read it
 ACTIVATIONS: dict[str, Activation] = {
     "silu": "silu",
@@ -39,7 +39,7 @@ class UnknownArchitecture(ModelError):
 class ModelConfig:
     """Shape of a decoder; sizes in elements, `context` in tokens.
 
-    Before its `context` a model that was trained with a `mask` has `room` rows for excerpts, else none.
+    Before its `context` a model that was trained with a `mask` has `excerpt_rows` rows for excerpts, else none.
     `norm_offset` is added to the weights of norms. `embedding_scale` multiplies embeddings, `residual_scale`
     what a layer adds; `logits_scale` divides logits. Of a `foreign` model, which transformers computes, only the
     fields that size arenas and prompts are set.
@@ -60,7 +60,7 @@ class ModelConfig:
     residual_scale: float = 1.0
     logits_scale: float = 1.0
     foreign: bool = False
-    room: int = 0
+    excerpt_rows: int = 0
     mask: Mask | Literal[""] = ""
 
     @property
@@ -71,7 +71,7 @@ class ModelConfig:
     @property
     def positions(self) -> int:
         """Rows of an arena with the whole context, each of which is a position."""
-        return self.room + self.context
+        return self.excerpt_rows + self.context
 
 
 def read_config(folder: Path) -> ModelConfig:
@@ -145,18 +145,20 @@ def refuse_excerpts(raw: dict[str, Any], who: str) -> None:
 
 
 def _excerpts(fields: Fields, positions: int) -> dict[str, Any]:
-    """Read the mask that a model was trained with; its room takes the first of its positions."""
+    """Read the mask that a model was trained with; the excerpts' rows take the first of its positions."""
     if not fields.has(EXCERPTS_KEY, null=False):
         return {}
     inner = Fields(fields.object(EXCERPTS_KEY))
-    mask, room = inner.text("mask"), inner.size("tokens")
+    mask, excerpt_rows = inner.text("mask"), inner.size("tokens")
     if mask not in get_args(Mask):
         known = " or ".join(get_args(Mask))
         raise ModelError(f"config.json: {EXCERPTS_KEY} has the mask {mask!r}: use a model that names {known}")
-    if room % ROOM_UNIT or room >= positions:
-        fits = f"a multiple of {ROOM_UNIT} below the {positions} positions"
-        raise ModelError(f"config.json: {EXCERPTS_KEY} has {room} tokens, not {fits}: correct it to what was trained")
-    return dict(room=room, mask=mask, context=positions - room)
+    if excerpt_rows % EXCERPT_ROWS_UNIT or excerpt_rows >= positions:
+        fits = f"a multiple of {EXCERPT_ROWS_UNIT} below the {positions} positions"
+        raise ModelError(
+            f"config.json: {EXCERPTS_KEY} has {excerpt_rows} tokens, not {fits}: correct it to what was trained"
+        )
+    return dict(excerpt_rows=excerpt_rows, mask=mask, context=positions - excerpt_rows)
 
 
 def _llama(fields: Fields) -> dict[str, Any]:

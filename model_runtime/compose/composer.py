@@ -78,7 +78,7 @@ class Composer:
             arena.rows.renew(start, end)
             if end == prompt:
                 arena.keep_logits(logits[0], end)
-            arena.memo = None
+            arena.answers = None
             done += end - start
         return done
 
@@ -93,7 +93,7 @@ class Composer:
         arena.truncate(start)
         arena.append(ids[start:])
         for new, numbers in copies:
-            arena.write(arena.room + new, numbers)
+            arena.write(arena.excerpt_rows + new, numbers)
         return Composition(arena, ids, start, pieces)
 
     def _compute(self, arena: Arena, ids: Ids, rows: Ids, cancel: Cancel) -> None:

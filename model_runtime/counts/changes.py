@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from model_runtime.counts.segment import MOST_TOKENS, MemoryDocument, Segment, build_segment
+from model_runtime.counts.segment import MOST_TOKENS, CountedDocument, Segment, build_segment
 
 VERSIONS = 1 << 128
 QUICK = 1 << 17  # tokens that a change indexes again to keep segments few: some 50 ms
@@ -49,7 +49,7 @@ class State(NamedTuple):
 NO_DOCUMENTS = State((), (), {}, 0)
 
 
-def changed(state: State, removed: Collection[str], added: Sequence[MemoryDocument]) -> State:
+def changed(state: State, removed: Collection[str], added: Sequence[CountedDocument]) -> State:
     """Return a state without some documents and with others, which replace those of the same path.
 
     If that is no change, it is the same object. Takes as long as the changed documents are large, and indexes some
@@ -114,9 +114,9 @@ def _still_gone(before: Sequence[Gone], segments: Sequence[Segment], held: Mappi
     return (*kept, *made)
 
 
-def _segments(documents: Sequence[MemoryDocument]) -> Iterator[Segment]:
+def _segments(documents: Sequence[CountedDocument]) -> Iterator[Segment]:
     """Yield segments of documents, in their order, as few as can hold them."""
-    part, size = list[MemoryDocument](), 1
+    part, size = list[CountedDocument](), 1
     for document in documents:
         if part and size + len(document.ids) + 1 > MOST_TOKENS:
             yield build_segment(part)

@@ -24,8 +24,8 @@ Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
 
 
-class MemoryDocument(NamedTuple):
-    """A document as the memory reads it: its absolute real path, the 16-byte BLAKE2b of its text, and its token ids.
+class CountedDocument(NamedTuple):
+    """A document as it is counted: its absolute real path, the 16-byte BLAKE2b of its text, and its token ids.
 
     A negative id is a break, which no match crosses.
     """
@@ -74,10 +74,10 @@ class Segment:
         """Return the number of tokens of a document."""
         return int(self.starts[number + 1] - self.starts[number]) - 1
 
-    def document(self, number: int) -> MemoryDocument:
+    def document(self, number: int) -> CountedDocument:
         """Return a document as it was given."""
         path, digest = self.documents[number]
-        return MemoryDocument(path, digest, self.ids(int(self.starts[number]), int(self.starts[number + 1]) - 1))
+        return CountedDocument(path, digest, self.ids(int(self.starts[number]), int(self.starts[number + 1]) - 1))
 
     def ids(self, start: int, stop: int) -> Ids:
         """Return tokens as ids; breaks are -1."""
@@ -104,7 +104,7 @@ class Segment:
         return (1 << 8 * self.width) - 1
 
 
-def build_segment(documents: Sequence[MemoryDocument]) -> Segment:
+def build_segment(documents: Sequence[CountedDocument]) -> Segment:
     """Index documents. Ordering the places takes about half a second for a million tokens, without the GIL."""
     lengths = [len(document.ids) for document in documents]
     starts = np.concatenate(([1], 1 + np.cumsum(np.array(lengths, dtype=np.int64) + 1)))
@@ -124,13 +124,13 @@ def _ordered(raw: Bytes, width: int, ids: Ids) -> Bytes:
         return _packed(ordered_places(ids))
     size = int(((ids[:-1] >= 0) & (ids[1:] >= 0)).sum())
     packed = np.empty(size * PLACE_BYTES, dtype=np.uint8)
-    if lib.memory_order(raw.ctypes.data, width, len(ids), size, packed.ctypes.data):
+    if lib.counts_order(raw.ctypes.data, width, len(ids), size, packed.ctypes.data):
         raise MemoryError(f"no memory to order {size} places")
     return packed
 
 
 def ordered_places(ids: Ids) -> Ids:
-    """Return what `memory_order` does, in numpy.
+    """Return what `counts_order` does, in numpy.
 
     The tokens before each place are ranked 1, 2, 4, ... at a time: two ranks make the next one.
     """

@@ -1,4 +1,4 @@
-"""The memory of counts: an immutable snapshot of documents, and what a request sees of it.
+"""Counts over a repository: an immutable snapshot of documents, and what a request sees of it.
 
 That is its documents without those that the request reads directly.
 """
@@ -25,7 +25,7 @@ from model_runtime.counts.lookup import (
 )
 from model_runtime.counts.native import library as c
 from model_runtime.counts.native.counter import NativeCounter
-from model_runtime.counts.segment import MOST, MemoryDocument, Segment, build_segment
+from model_runtime.counts.segment import MOST, CountedDocument, Segment, build_segment
 from model_runtime.ids import Ids
 
 MOST_SEGMENTS = 8  # from which a merge pays; each costs a look-up less than a microsecond
@@ -34,7 +34,7 @@ MOST_MASKS = 32  # documents left out by recent requests whose segments are kept
 MOST_VIEWS = 8
 
 
-class MemoryPlace(NamedTuple):
+class CountedPlace(NamedTuple):
     """Where a document says a token: after `length` matching tokens, at `offset` in its token ids."""
 
     path: str
@@ -42,7 +42,7 @@ class MemoryPlace(NamedTuple):
     length: int
 
 
-class MemoryView:
+class CountsView:
     """Counts over a set of documents. Immutable; equal views say the same.
 
     `version` is a hash of the set of (path, digest).
@@ -56,7 +56,7 @@ class MemoryView:
 
     def __eq__(self, other: object) -> bool:
         """Return whether the documents are the same."""
-        return isinstance(other, MemoryView) and self.version == other.version
+        return isinstance(other, CountsView) and self.version == other.version
 
     def __hash__(self) -> int:
         """Return a hash of the documents."""
@@ -81,9 +81,9 @@ class MemoryView:
         token = int(tokens[first + counts[first:].argmax()])
         return self._counter.draft(history[-MOST:], longest, token, min(most, LONGEST_DRAFT))
 
-    def places(self, history: Ids, token: int, most: int) -> list[MemoryPlace]:
+    def places(self, history: Ids, token: int, most: int) -> list[CountedPlace]:
         """Return at most `most` places where a token follows a match of a history's end, the longest first."""
-        nearest, found = last_tokens(history), list[MemoryPlace]()
+        nearest, found = last_tokens(history), list[CountedPlace]()
         for each in descend(self.parts, nearest)[0]:
             part = each.part
             if part.sign < 0:
@@ -93,7 +93,7 @@ class MemoryView:
             numbers = part.segment.numbers(places[said])
             offsets = places[said] + 1 - part.segment.starts[numbers]
             found += (
-                MemoryPlace(part.segment.documents[number][0], offset, length)
+                CountedPlace(part.segment.documents[number][0], offset, length)
                 for number, offset, length in np.stack((numbers, offsets, lengths[said]), 1).tolist()
                 if number not in part.hidden
             )
@@ -121,7 +121,7 @@ class MemoryView:
 
 
 class _Masks:
-    """Segments of single documents, the most recently used last. Shared by a memory and those that came of it."""
+    """Segments of single documents, the most recently used last. Shared by counts and those that came of them."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, bytes], Segment] = {}  # by path and digest
@@ -135,7 +135,7 @@ class _Masks:
         return kept
 
 
-class Memory:
+class Counts:
     """An immutable snapshot: counts over a set of documents. On any thread.
 
     `version` is a hash of the set of (path, digest): a sum, so that the documents of a view can be taken off.
@@ -144,7 +144,7 @@ class Memory:
     def __init__(self, state: State = NO_DOCUMENTS, masks: _Masks | None = None) -> None:
         """Start without documents."""
         self.version, self._state = state.version, state
-        self._masks, self._views = masks or _Masks(), dict[frozenset[str], MemoryView]()
+        self._masks, self._views = masks or _Masks(), dict[frozenset[str], CountsView]()
 
     @property
     def paths(self) -> Mapping[str, bytes]:
@@ -163,32 +163,32 @@ class Memory:
 
     @property
     def needs_merge(self) -> bool:
-        """Whether look-ups would be faster, or the memory smaller, once merged."""
+        """Whether look-ups would be faster, or the counts smaller, once merged."""
         gone = sum(gone.segment.tokens for gone in self._state.gone)
         segments = len(self._state.segments) + len(self._state.gone)
         return segments > MOST_SEGMENTS or gone > MOST_GONE * sum(segment.tokens for segment in self._state.segments)
 
-    def with_changes(self, removed: Collection[str], added: Sequence[MemoryDocument]) -> Memory:
-        """Return a memory without some documents and with others, which replace those of the same path.
+    def with_changes(self, removed: Collection[str], added: Sequence[CountedDocument]) -> Counts:
+        """Return counts without some documents and with others, which replace those of the same path.
 
         Takes as long as the changed documents are large, and indexes some small segments again.
         """
         if (state := changed(self._state, removed, added)) is self._state:
             return self
-        return Memory(state, self._masks if self._state.held else None)  # the empty one is shared by all
+        return Counts(state, self._masks if self._state.held else None)  # the empty one is shared by all
 
-    def merged(self) -> Memory:
+    def merged(self) -> Counts:
         """Return the same documents in as few segments as can hold them; long, without the GIL."""
-        return Memory(merged(self._state), self._masks)
+        return Counts(merged(self._state), self._masks)
 
-    def without(self, paths: Iterable[str]) -> MemoryView:
+    def without(self, paths: Iterable[str]) -> CountsView:
         """Return what a request sees that reads some documents directly. Cheap."""
         masked = frozenset(path for path in paths if path in self._state.held)
         if (view := self._views.get(masked)) is None:
             version = (self.version - sum(map(self._state.number, masked))) % VERSIONS
             while len(self._views) >= MOST_VIEWS:
                 self._views.pop(next(iter(self._views)), None)
-            self._views[masked] = view = MemoryView(version, lambda: self._parts(masked))
+            self._views[masked] = view = CountsView(version, lambda: self._parts(masked))
         return view
 
     def _parts(self, masked: frozenset[str]) -> list[Part]:
@@ -202,4 +202,4 @@ class Memory:
         return parts + [Part(self._masks.segment(each), -1) for each in left_out]
 
 
-EMPTY = Memory()
+EMPTY = Counts()

@@ -90,7 +90,7 @@ class AnyDecoder(Protocol):
 
     @property
     def rotations(self) -> npt.NDArray[np.complex64] | None:
-        """Factors of the keys in arenas, at least [room + capacity, head_dim / 2], or None if unknown."""
+        """Factors of the keys in arenas, at least [excerpt_rows + capacity, head_dim / 2], or None if unknown."""
         ...
 
     def forward(self, ids: Ids, arena: Arena, rows: int = 1, /) -> Logits:
@@ -105,8 +105,8 @@ class AnyDecoder(Protocol):
 class Runtime(NamedTuple):
     """A decoder, a function that makes its arenas (at most `arenas`), and the description of both.
 
-    `scratch` makes an arena without a room, at least as large as one, to compute excerpts in. `kv` differs whenever
-    keys and values are computed in a different way; `bf16` says if that is their precision.
+    `scratch` makes an arena without excerpt rows, at least as large as one, to compute excerpts in. `kv` differs
+    whenever keys and values are computed in a different way; `bf16` says if that is their precision.
     """
 
     parameters: int

@@ -135,7 +135,7 @@ def _places(spans: Sequence[Span], attention: Full) -> list[_SpanPlace]:
     row, groups = 0, attention.heads // attention.kv_heads
     for span in spans:
         arena, new, tokens = span.arena, len(span.ids), span.places
-        rows, begins = tokens + arena.room, arena.begins(tokens)
+        rows, begins = tokens + arena.excerpt_rows, arena.begins(tokens)
         begin, end = int(np.min(begins)), int(rows[-1]) + 1
         if span.at is None and np.max(begins) == begin:
             written, bias = slice(end - new, end), causal_bias(new, end - begin, groups)

@@ -106,7 +106,7 @@ class Alternatives:
         owners = [FrameId("", -number) for number in range(1, len(starts) + 1)]
         for owner, start in zip(owners, starts, strict=True):
             key = prompt.key._replace(ids=np.concatenate((prompt.ids, _tokens(start[:-1]))))
-            arena = self._pool.acquire(owner, key, worth=1)
+            arena = self._pool.acquire(owner, key, min_copied=1)
             answers.append(DecodedAnswer(self._context, arena, prompt, rule, limit, start))
         self._pool.release(owners)
         return answers

@@ -11,7 +11,7 @@ import numpy as np
 from model_runtime.cancel import Cancel
 from model_runtime.decoder.any_decoder import AnyDecoder, Span, TopTokens
 from model_runtime.engine.drafts import NO_DRAFT, Drafts, PassCosts, advance
-from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.engine.ngrams import Ngrams
 from model_runtime.engine.output import Output
 from model_runtime.engine.sampler import Choice, Sampler, SeenCounts, recall_choices
 from model_runtime.engine.stops import Rule
@@ -38,19 +38,19 @@ class DecodeContext:
         cls,
         decoder: AnyDecoder,
         tokenizer: Tokenizer,
-        ngram_cache: NgramCache | None,
+        ngrams: Ngrams | None,
         ends: frozenset[int] = frozenset(),
     ) -> DecodeContext:
-        """Start with nothing learnt; an `ngram_cache` mixes the document's own next-token counts into the model's.
+        """Start with nothing learnt; an `ngrams` mixes the document's own next-token counts into the model's.
 
         `ends` end a text besides special tokens and those that the model's config names.
         """
         ends = frozenset(tokenizer.special.values()) | frozenset(decoder.config.end_ids) | ends
-        return cls(decoder, Sampler(tokenizer, ngram_cache, ends), PassCosts(decoder.chunk), Drafts())
+        return cls(decoder, Sampler(tokenizer, ngrams, ends), PassCosts(decoder.chunk), Drafts())
 
-    def with_ngram_cache(self, ngram_cache: NgramCache | None) -> DecodeContext:
+    def with_ngrams(self, ngrams: Ngrams | None) -> DecodeContext:
         """Return a context, with nothing learnt, that mixes in another cache, or none."""
-        sampler = self.sampler.with_ngram_cache(ngram_cache)
+        sampler = self.sampler.with_ngrams(ngrams)
         return DecodeContext(self.decoder, sampler, PassCosts(self.decoder.chunk), Drafts())
 
 
@@ -99,7 +99,7 @@ class DecodedAnswer:
         self._top: Sequence[TopTokens] | None = None
         self._rows_at, self._draft, self._kind = 0, NO_DRAFT, 0
         ids, history = self._row[: self.length], self._history_so_far
-        seen = SeenCounts.by(context.sampler.ngram_cache, prompt.memory)
+        seen = SeenCounts.by(context.sampler.ngrams, prompt.counts)
         self._choices = recall_choices(arena, ids, history, seen)
         self._expected = self._begin(ids, expected)
 
@@ -126,7 +126,7 @@ class DecodedAnswer:
         if choice is not None:
             self.stats.known += 1
         elif (logits := self._logits()) is not None:
-            choice = sampler.pick(logits, self._history_so_far, stub, self._top_tokens(), self.prompt.memory)
+            choice = sampler.pick(logits, self._history_so_far, stub, self._top_tokens(), self.prompt.counts)
             self._choices.add(n, choice, stub)
         else:
             return False
@@ -175,9 +175,9 @@ class DecodedAnswer:
         return self._history[: len(self.prompt.history) + len(self.chosen)]
 
     def _with_room(self, ids: Ids) -> Ids:
-        room = np.zeros(max(self.limit, self.given), dtype=np.int32)
-        room[: self.given] = [choice.token for choice in self.chosen]
-        return np.concatenate((ids, room))
+        free = np.zeros(max(self.limit, self.given), dtype=np.int32)
+        free[: self.given] = [choice.token for choice in self.chosen]
+        return np.concatenate((ids, free))
 
     def _begin(self, ids: Ids, expected: Ids) -> Ids:
         """Truncate the arena to what the row shares with it; what lay beyond is expected if nothing better is."""
@@ -234,7 +234,7 @@ class DecodedAnswer:
         if stub and not (len(self._expected) and context.sampler.spells(int(self._expected[0]), stub)):
             return NO_DRAFT, 0
         most = min(self.limit - len(self.chosen) - 1, self.arena.capacity - self.length)
-        draft, kind = context.drafts.propose(self._history_so_far, self._expected, context.costs, self.prompt.memory)
+        draft, kind = context.drafts.propose(self._history_so_far, self._expected, context.costs, self.prompt.counts)
         return draft[: max(most, 0)], kind
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from model_runtime.counts.snapshot import MemoryView
+from model_runtime.counts.snapshot import CountsView
 from model_runtime.decoder.any_decoder import CHUNK
 from model_runtime.engine.native import library as c
 from model_runtime.engine.native.mixer import find_draft
-from model_runtime.engine.ngram_cache import matches
+from model_runtime.engine.ngrams import matches
 from model_runtime.ids import Ids
 
 LONGEST_MATCH = 8  # tokens; longer matches are no better
@@ -20,7 +20,7 @@ LONGEST_DRAFT = 15  # tokens of one draft
 INITIAL_HIT_RATE = 0.5  # how often drafted tokens are right, before any was tried
 HIT_RATE_DECAY = 0.9  # weight of the hit rate so far when a drafted token is recorded
 HIT_RATE_RECOVERY = 0.01  # share of the way back to the initial rate whenever a kind is not tried
-EXPECTED, FROM_MEMORY = LONGEST_MATCH + 1, LONGEST_MATCH + 2  # kinds of drafts; smaller ones are lengths of matches
+EXPECTED, FROM_COUNTS = LONGEST_MATCH + 1, LONGEST_MATCH + 2  # kinds of drafts; smaller ones are lengths of matches
 NO_DRAFT = np.zeros(0, dtype=np.int32)
 PASS_DECAY = 0.95  # weight of earlier passes each time one is recorded
 DEFAULT_EXTRA_ROW_COST = 0.1  # cost of a further row of a small pass, in passes of one row, before any was timed
@@ -92,29 +92,29 @@ class PassCosts:
 class Drafts:
     """Proposes drafts and learns how often they are right, by their kind.
 
-    A kind is the length of the match that a draft comes from; an expected text and the memory are kinds of their own.
-    Drafts change the cost of an answer, never its tokens.
+    A kind is the length of the match that a draft comes from; an expected text and the repository are kinds of
+    their own. Drafts change the cost of an answer, never its tokens.
     """
 
     def __init__(self) -> None:
         """Start with the same rate for every kind."""
-        self._hits = np.full(FROM_MEMORY + 1, INITIAL_HIT_RATE)
+        self._hits = np.full(FROM_COUNTS + 1, INITIAL_HIT_RATE)
 
     def propose(
-        self, history: Ids, expected: Ids, costs: PassCosts, memory: MemoryView | None = None
+        self, history: Ids, expected: Ids, costs: PassCosts, counts: CountsView | None = None
     ) -> tuple[Ids, int]:
         """Return a draft (perhaps empty) of what follows the history, and its kind; `expected` is tried first.
 
-        Then comes the history itself or the memory, whichever was right more often.
+        Then comes the history itself or the repository, whichever was right more often.
         """
         draft = self._profitable(expected, EXPECTED, costs)
         if len(draft):
             return draft, EXPECTED
         draft, kind = lookup(history)
-        if memory is not None and (not len(draft) or self._hits[FROM_MEMORY] > self._hits[kind]):
-            remembered = self._profitable(memory.draft(history, LONGEST_DRAFT), FROM_MEMORY, costs)
+        if counts is not None and (not len(draft) or self._hits[FROM_COUNTS] > self._hits[kind]):
+            remembered = self._profitable(counts.draft(history, LONGEST_DRAFT), FROM_COUNTS, costs)
             if len(remembered):
-                return remembered, FROM_MEMORY
+                return remembered, FROM_COUNTS
         return self._profitable(draft, kind, costs), kind
 
     def _profitable(self, draft: Ids, kind: int, costs: PassCosts) -> Ids:

@@ -84,8 +84,8 @@ class SavedFrame(NamedTuple):
 class EngineStatistics(NamedTuple):
     """Tokens computed ahead of need, those of them dropped before an answer needed them, and what each tier holds."""
 
-    computed_ahead: int = 0
-    wasted_ahead: int = 0
+    prefetched: int = 0
+    wasted_prefetched: int = 0
     tiers: Sequence[dict[str, object]] = ()
 
 
@@ -110,8 +110,8 @@ class EngineDescription:
     context: int = 0
     arenas: int = 0
     threads: int = 0
-    local_cache: bool = False
-    local_cache_reason: str = ""
+    ngrams: bool = False
+    ngrams_reason: str = ""
     compose: str = "off"
     compose_reason: str = ""
 

@@ -18,7 +18,7 @@ from model_runtime.engine.engine import (
     Reusable,
     SavedFrame,
 )
-from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.engine.ngrams import Ngrams
 from model_runtime.ids import Ids
 from model_runtime.isolated import IsolatedExcerpts, SequenceKey
 from model_runtime.kv.arena import Arena
@@ -47,9 +47,9 @@ class EngineParts:
     composer: Composer | None = None
     description: EngineDescription = EngineDescription()
 
-    def with_ngram_cache(self, ngram_cache: NgramCache | None) -> EngineParts:
+    def with_ngrams(self, ngrams: Ngrams | None) -> EngineParts:
         """Return the same parts, but for a context that mixes in another cache, or none."""
-        return replace(self, context=self.context.with_ngram_cache(ngram_cache))
+        return replace(self, context=self.context.with_ngrams(ngrams))
 
 
 class LocalEngine:
@@ -122,7 +122,7 @@ class LocalEngine:
         if self._composer is not None:
             self._computed_ahead += self._composer.recompute(arena, held, cancel)
         while arena.length < len(ids) and not cancel():
-            self._compute_ahead(arena, ids)
+            self._prefetch(arena, ids)
         return arena.rows.first_below(Quality.LOSSY) >= len(ids)
 
     def reusable(self, frame: FrameId, prompt: Prompt) -> Reusable:
@@ -193,8 +193,10 @@ class LocalEngine:
             return Readied(True)
         if self._library is None:
             raise ValueError("the model was not trained with isolated excerpts: put their text into the prompt")
-        if excerpts.tokens > (room := self._decoder.config.room):
-            raise ValueError(f"excerpts of {excerpts.tokens} tokens exceed a room of {room}: choose fewer")
+        if excerpts.tokens > (most := self._decoder.config.excerpt_rows):
+            raise ValueError(
+                f"excerpts of {excerpts.tokens} tokens exceed the {most} rows kept for them: choose fewer"
+            )
 
         def compute(ids: Ids, arena: Arena) -> None:
             began = perf_counter()
@@ -221,7 +223,7 @@ class LocalEngine:
             return 0
         return self._composer.compose(arena, key, self._pool.arenas, cancel).computed
 
-    def _compute_ahead(self, arena: Arena, ids: Ids) -> None:
+    def _prefetch(self, arena: Arena, ids: Ids) -> None:
         began, start = perf_counter(), arena.length
         chunk = ids[start : start + self._context.costs.background_chunk]
         logits = self._decoder.forward(chunk, arena)

@@ -11,7 +11,7 @@ import numpy as np
 
 from model_runtime.counts.lookup import NO_IDS
 from model_runtime.counts.segment import MOST
-from model_runtime.counts.snapshot import MemoryPlace, MemoryView
+from model_runtime.counts.snapshot import CountedPlace, CountsView
 from model_runtime.engine.sampler import Choice, Sampler, Shares
 from model_runtime.engine.stops import Rule
 from model_runtime.ids import Ids
@@ -103,7 +103,7 @@ class TextProbability:
         """Take the steps, the bytes that they spell, and a text made of these.
 
         `offsets` [characters + 1] are the bytes before each of the text's characters, and before its end. `history`
-        are the last tokens before the steps, as many as a memory can match.
+        are the last tokens before the steps, as many as the counts can match.
         """
         self.text, self._history = text, history
         self._sampler, self._spelled, self._steps, self._offsets = sampler, spelled, steps, offsets
@@ -138,18 +138,18 @@ class TextProbability:
             return Shares()
         return Shares(*(sum(weight * each[n] for weight, each in parts) / total for n in range(len(Shares._fields))))
 
-    def places(self, memory: MemoryView, start: int, end: int, most: int) -> list[MemoryPlace]:
-        """Return the places of a memory that weighed most in the characters from `start` to `end`, at most `most`.
+    def places(self, counts: CountsView, start: int, end: int, most: int) -> list[CountedPlace]:
+        """Return the counted places that weighed most in the characters from `start` to `end`, at most `most`.
 
-        `memory` is the view that the text was chosen with. A place that says several tokens in a row is named once,
+        `counts` is the view that the text was chosen with. A place that says several tokens in a row is named once,
         by the first of them and its longest match.
         """
         tokens = np.array([step.choice.token for step in self._steps], dtype=np.int32)
-        weights, named = dict[tuple[str, int], float](), dict[tuple[str, int], MemoryPlace]()
+        weights, named = dict[tuple[str, int], float](), dict[tuple[str, int], CountedPlace]()
         for index, size in self._between(start, end):
             history = np.concatenate((self._history, tokens[:index]))
-            share = self._steps[index].choice.shares.memory
-            for place in memory.places(history, int(tokens[index]), MOST_COMPARED) if share else ():
+            share = self._steps[index].choice.shares.counts
+            for place in counts.places(history, int(tokens[index]), MOST_COMPARED) if share else ():
                 aligned = place.path, place.offset - index
                 weights[aligned] = weights.get(aligned, 0.0) + size * share * place.length
                 first = named.setdefault(aligned, place)

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from model_runtime.cancel import Cancel
-from model_runtime.counts.snapshot import MemoryView
-from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.counts.snapshot import CountsView
+from model_runtime.engine.ngrams import Ngrams
 from model_runtime.engine.output import decoded
 from model_runtime.engine.stops import Rule
 from model_runtime.ids import Ids
@@ -18,7 +18,7 @@ from model_runtime.prompt.tokenizer import Tokenizer
 
 # Fitted without a model to eight packages in TypeScript, Go and Rust; docs/benchmarks/languages.md says how they do
 # on others.
-PHRASE_COUNTS = NgramCache(
+PHRASE_COUNTS = Ngrams(
     shares=(0.48, 0.31, 0.33, 0.16, 0.16, 0.12, 0.41, 0.3),
     half_life=8000.0,
     memory_shares=(0.0, 0.0, 0.3, 0.15, 0.2, 0.2, 0.2, 0.15, *(0.1,) * 7, 0.3),
@@ -43,7 +43,7 @@ class Phrases:
     `counts` is all that it knows: whatever mixes counts into a distribution can speak through it.
     """
 
-    def __init__(self, tokenizer: Tokenizer, counts: NgramCache = PHRASE_COUNTS) -> None:
+    def __init__(self, tokenizer: Tokenizer, counts: Ngrams = PHRASE_COUNTS) -> None:
         """Speak in the tokens of a tokenizer."""
         self._token_bytes, self._vocabulary, self._counts = tokenizer.token_bytes, tokenizer.vocabulary, counts
 
@@ -55,11 +55,11 @@ class Phrases:
         limit: int,
         least: float,
         cancel: Cancel,
-        memory: MemoryView | None = None,
+        counts: CountsView | None = None,
     ) -> Phrase:
         """Return the longest continuation in whole words that is as likely as `least`, which is above 0.
 
-        `history` [n], `stub` and `memory` are a prompt's. The text is empty if not even a word is likely enough; its
+        `history` [n], `stub` and `counts` are a prompt's. The text is empty if not even a word is likely enough; its
         confidence is then that of the first token that was too unlikely. Raises Cancelled soon after `cancel()` is
         true.
         """
@@ -68,7 +68,7 @@ class Phrases:
         base = self._base(history)
         for count in range(limit):
             cancel.check()
-            chances = self._counts.mix(base, row[: len(history) + count], memory)
+            chances = self._counts.mix(base, row[: len(history) + count], counts)
             ends = float(chances[~self._vocabulary.begins_word].sum()) if spelled[-1:] in WORD_BYTES else 1.0
             if spelled and joint * ends >= least:
                 phrase = Phrase(decoded(spelled), joint * ends, count)

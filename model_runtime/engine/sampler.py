@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from model_runtime.counts.snapshot import MemoryView
+from model_runtime.counts.snapshot import CountsView
 from model_runtime.decoder.any_decoder import TopTokens
 from model_runtime.engine.native.mixer import NativeMixer
-from model_runtime.engine.ngram_cache import Chances, Mixture, NgramCache
+from model_runtime.engine.ngrams import Chances, Mixture, Ngrams
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
 from model_runtime.logits import Logits
@@ -27,18 +27,18 @@ LEAST_TOTAL = float(np.finfo(np.float32).tiny)  # tokens that fit may all be too
 
 
 class Shares(NamedTuple):
-    """How much of a chance comes from the model, from texts that were read directly, and from the memory: sum 1."""
+    """How much of a chance comes from the model, from texts read directly, and from the repository: sum 1."""
 
     model: float = 1.0
     file: float = 0.0
-    memory: float = 0.0
+    counts: float = 0.0
 
 
 class Origin(NamedTuple):
     """Where the chances of a choice's likely tokens [n] come from.
 
-    `chances` [n] are those in the mixture, and `model` [n] is the model's part of them. The memory adds `gains` [m]
-    to the chances of `tokens` [m].
+    `chances` [n] are those in the mixture, and `model` [n] is the model's part of them. The repository adds `gains`
+    [m] to the chances of `tokens` [m].
     """
 
     chances: Chances
@@ -70,9 +70,9 @@ class Choice(NamedTuple):
             return Shares()
         chance = max(float(self.origin.chances[at[0]]), LEAST_TOTAL)
         model = min(1.0, float(self.origin.model[at[0]]) / chance)
-        memory = float(self.origin.gains[self.origin.tokens == self.token].sum()) / chance
-        memory = min(1.0 - model, memory)
-        return Shares(model, 1.0 - model - memory, memory)
+        counts = float(self.origin.gains[self.origin.tokens == self.token].sum()) / chance
+        counts = min(1.0 - model, counts)
+        return Shares(model, 1.0 - model - counts, counts)
 
 
 class SeenCounts(NamedTuple):
@@ -81,11 +81,11 @@ class SeenCounts(NamedTuple):
     The counts themselves would stay in RAM with an arena.
     """
 
-    cache: NgramCache | None = None
+    cache: Ngrams | None = None
     version: int | None = None
 
     @classmethod
-    def by(cls, cache: NgramCache | None, counts: MemoryView | None) -> SeenCounts:
+    def by(cls, cache: Ngrams | None, counts: CountsView | None) -> SeenCounts:
         """Return what a choice sees that is made with a cache and with counts."""
         return cls(cache, counts and counts.version)
 
@@ -137,12 +137,12 @@ class Choices:
 
 def recall_choices(arena: Arena, ids: Ids, history: Ids, seen: SeenCounts) -> Choices:
     """Return the choices that an arena remembers after a row `ids`; without any, it remembers those to come."""
-    memo = arena.memo if isinstance(arena.memo, Choices) else None
-    for made in (memo, memo.fork if memo else None):
+    answers = arena.answers if isinstance(arena.answers, Choices) else None
+    for made in (answers, answers.fork if answers else None):
         if made and made.apply_to(ids, history, seen):
-            arena.memo = made
+            arena.answers = made
             return made
-    arena.memo = choices = Choices(ids, history, seen)
+    arena.answers = choices = Choices(ids, history, seen)
     return choices
 
 
@@ -153,21 +153,21 @@ def _goes_on(row: Ids, start: Ids, tokens: Ids) -> bool:
 class Sampler:
     """Chooses greedily among the tokens that fit a stub (all tokens once it is spelled). Pure."""
 
-    def __init__(self, tokenizer: Tokenizer, ngram_cache: NgramCache | None, ends: Collection[int] = ()) -> None:
+    def __init__(self, tokenizer: Tokenizer, ngrams: Ngrams | None, ends: Collection[int] = ()) -> None:
         """Mix the history's own counts into the model's distribution if there is an n-gram cache.
 
         `ends` are the tokens that end a text. They may lie beyond the tokenizer's entries: a model can end texts with
         a token that has no name.
         """
-        self._tokenizer, self.ngram_cache, self.ends = tokenizer, ngram_cache, ends
+        self._tokenizer, self.ngrams, self.ends = tokenizer, ngrams, ends
         self.token_bytes = tokenizer.token_bytes + [b""] * (max(ends, default=0) + 1 - tokenizer.vocab)
         self._vocabulary = tokenizer.vocabulary
         unnamed = np.zeros(len(self.token_bytes) - tokenizer.vocab, dtype=np.bool_)
         self._begins_word = np.concatenate([tokenizer.vocabulary.begins_word, unnamed])
 
-    def with_ngram_cache(self, ngram_cache: NgramCache | None) -> Sampler:
+    def with_ngrams(self, ngrams: Ngrams | None) -> Sampler:
         """Return a sampler that mixes in another cache, or none."""
-        return Sampler(self._tokenizer, ngram_cache, self.ends)
+        return Sampler(self._tokenizer, ngrams, self.ends)
 
     def pick(
         self,
@@ -175,27 +175,27 @@ class Sampler:
         history: Ids,
         stub: bytes,
         top: TopTokens | None = None,
-        memory: MemoryView | None = None,
+        counts: CountsView | None = None,
     ) -> Choice:
-        """Choose the likeliest token that fits the stub, given logits [vocab], a history [n] and perhaps a memory.
+        """Choose the likeliest token that fits the stub, given logits [vocab], a history [n] and perhaps counts.
 
         If `top` is given, the logits are searched only where its tokens do not settle the choice. An n-gram
         cache gives chances to any token, so all of the model's are fetched to mix them in.
         """
-        if self.ngram_cache is None and top and (choice := self._settled(top, stub)):
+        if self.ngrams is None and top and (choice := self._settled(top, stub)):
             return choice
         fitting = self._vocabulary.fitting(stub) if stub else None
-        if self.ngram_cache is None and not isinstance(logits, np.ndarray):
+        if self.ngrams is None and not isinstance(logits, np.ndarray):
             return _on_device(cast("torch.Tensor", logits)[: len(self.token_bytes)], fitting)
         held = logits if isinstance(logits, np.ndarray) else logits.cpu().numpy()
         scores = held[: len(self.token_bytes)]  # a model's vocabulary may be padded
-        if self.ngram_cache is None:
+        if self.ngrams is None:
             return _by_model(scores, fitting)
-        mixer = self.ngram_cache.mixer if len(scores) == len(self.token_bytes) else None
-        if mixer and (choice := self._pick_compiled(mixer, scores, history, fitting, memory)):
+        mixer = self.ngrams.mixer if len(scores) == len(self.token_bytes) else None
+        if mixer and (choice := self._pick_compiled(mixer, scores, history, fitting, counts)):
             return choice
         probabilities = _softmax(scores)
-        mixture = self.ngram_cache.mixture(probabilities, history, memory)
+        mixture = self.ngrams.mixture(probabilities, history, counts)
         chances = mixture.chances
         token = int(chances.argmax()) if fitting is None else int(fitting[chances[fitting].argmax()])
         if fitting is None or chances[token] >= LEAST_CHANCE:
@@ -205,11 +205,11 @@ class Sampler:
         return choice if chances is probabilities else _with_origin(choice, mixture, probabilities)
 
     def _pick_compiled(
-        self, mixer: NativeMixer, scores: Scores, history: Ids, fitting: Ids | None, memory: MemoryView | None
+        self, mixer: NativeMixer, scores: Scores, history: Ids, fitting: Ids | None, counts: CountsView | None
     ) -> Choice | None:
         """Choose by the compiled part; None where no token that fits is likely."""
-        assert self.ngram_cache
-        followers, scores = self.ngram_cache.followers(history, memory), np.ascontiguousarray(scores)
+        assert self.ngrams
+        followers, scores = self.ngrams.followers(history, counts), np.ascontiguousarray(scores)
         token, chance, likely, chances, model, gains, is_mixed = mixer.pick(
             scores.ctypes.data, len(scores), history, followers, fitting
         )

@@ -20,21 +20,21 @@ KeysValues = npt.NDArray[np.float32]  # of the shape that a layout has for so ma
 class Arena(TokenSequence, ABC):
     """Keys and values of one token sequence, and of the excerpts before it.
 
-    Invariant: `k[:, :, room + i]` and `v[:, :, room + i]` hold what the model computed for `ids[i]` after `ids[:i]`
-    and the excerpts, if it sees them, for every i < length; what lies beyond is junk. They are arrays of the kind
-    that the decoder which computes here works with. `logits`, where `logits_at` is not -1, follow `ids[:logits_at]`.
-    `memo` is what the engine remembers about the last answer made here: kept on truncation; dropped by `copy_prefix`,
-    `change_owner` and `enter`.
+    Invariant: `k[:, :, excerpt_rows + i]` and `v[:, :, excerpt_rows + i]` hold what the model computed for `ids[i]`
+    after `ids[:i]` and the excerpts, if it sees them, for every i < length; what lies beyond is junk. They are arrays
+    of the kind that the decoder which computes here works with. `logits`, where `logits_at` is not -1, follow
+    `ids[:logits_at]`. `answers` is what the engine remembers of the last answer made here: kept on truncation;
+    dropped by `copy_prefix`, `change_owner` and `enter`.
     """
 
     k: Any
     v: Any
 
-    def __init__(self, capacity: int, room: int) -> None:
+    def __init__(self, capacity: int, excerpt_rows: int) -> None:
         """Start empty; what derives from this sets `k` and `v`."""
-        super().__init__(capacity, room)
+        super().__init__(capacity, excerpt_rows)
         self.logits: Logits | None = None
-        self.memo: object | None = None
+        self.answers: object | None = None
 
     @abstractmethod
     def write(self, row: int, computed: KeysValues) -> None:
@@ -46,16 +46,16 @@ class Arena(TokenSequence, ABC):
 
     def copy_in(self, ids: Ids, computed: KeysValues, quality: Quality) -> None:
         """Append tokens with a copy of keys and values that were computed after the same preceding tokens."""
-        self.write(self.room + self.length, computed)
+        self.write(self.excerpt_rows + self.length, computed)
         self.append(ids, quality)
 
     def copy_prefix(self, other: TokenSequence, length: int) -> None:
         """Become the first `length` tokens of `other`, with its keys and values; those that are equal stay."""
         assert isinstance(other, Arena)
         start = min(common_prefix(self.ids, other.ids[:length]), self.rows.first_below(Quality.EXACT))
-        rows = slice(self.room + start, self.room + length)
+        rows = slice(self.excerpt_rows + start, self.excerpt_rows + length)
         self.k[:, :, rows], self.v[:, :, rows] = other.k[:, :, rows], other.v[:, :, rows]
-        self.memo = None
+        self.answers = None
         super().copy_prefix(other, length)
 
     def keep_logits(self, logits: Logits, at: int) -> None:
@@ -67,11 +67,11 @@ class Arena(TokenSequence, ABC):
 
     def change_owner(self) -> None:
         """Begin to serve another frame: what is known of the last one's answers would hide what this one computes."""
-        self.memo = None
+        self.answers = None
 
     def enter(self, excerpts: IsolatedExcerpts) -> bool:
-        """Have these excerpts in the room, whose keys and values are to be written next; forget what saw others."""
+        """Have these excerpts, whose keys and values are to be written next; forget what saw others."""
         entered = super().enter(excerpts)
         if entered:
-            self.memo = None
+            self.answers = None
         return entered

@@ -18,11 +18,11 @@ class DenseArena(Arena):
 
         Small pages: the tokens of a short document lie in each head's rows, one huge page apart. Raises MemoryError.
         """
-        super().__init__(capacity, config.room)
+        super().__init__(capacity, config.excerpt_rows)
         memory = map_zeros(arena_bytes(config, capacity), in_huge_pages=False).view(np.float32)
         self.k: KeysValues
         self.v: KeysValues
-        self.k, self.v = memory.reshape(KvLayout.of(config).shape(config.room + capacity))
+        self.k, self.v = memory.reshape(KvLayout.of(config).shape(config.excerpt_rows + capacity))
 
     def write(self, row: int, computed: KeysValues) -> None:
         """Write keys and values to the rows from `row` on."""
@@ -32,5 +32,5 @@ class DenseArena(Arena):
     def copy_out(self, start: int, end: int) -> KeysValues:
         """Return a copy of the keys and values of the tokens from `start` to `end`."""
         assert 0 <= start <= end <= self.length
-        rows = slice(self.room + start, self.room + end)
+        rows = slice(self.excerpt_rows + start, self.excerpt_rows + end)
         return np.stack([each[:, :, rows] for each in (self.k, self.v)])

@@ -1,4 +1,4 @@
-"""Keys and values of excerpts: each computed alone, from position 0 on, and rotated once to its place in a room."""
+"""Keys and values of excerpts: each computed alone, from position 0 on, and rotated once to its place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from model_runtime.isolated import IsolatedExcerpts, SequenceKey, ids_of
 from model_runtime.kv.arena import Arena, KeysValues
 from model_runtime.kv.rows import Quality
 
-ROOMS_KEPT = 8  # as many excerpts are kept in RAM as fill so many rooms
+EXCERPT_ROWS_KEPT = 8  # as many excerpts are kept in RAM as fill so many rooms
 
 
 class ExcerptSource(Protocol):
@@ -54,7 +54,7 @@ class ExcerptLibrary:
         rotations: npt.NDArray[np.complex64],
         most_tokens: int,
     ) -> None:
-        """Compute in `scratch`, an arena without a room; keep `most_tokens`, and always all that were last asked for.
+        """Compute in `scratch`, an arena without excerpt rows; keep `most_tokens`, and always those last asked for.
 
         `rotations` [positions, head_dim / 2] are those of keys in arenas.
         """
@@ -109,8 +109,8 @@ class ExcerptLibrary:
         return kept, stored
 
     def place(self, arena: Arena) -> None:
-        """Write an arena's excerpts, which are ready, into its room, rotated to their places."""
-        row, worst = arena.room - arena.excerpts.tokens, Quality.EXACT
+        """Write an arena's excerpts, which are ready, into its excerpt rows, rotated to their places."""
+        row, worst = arena.excerpt_rows - arena.excerpts.tokens, Quality.EXACT
         for text in arena.excerpts.texts:
             numbers, quality = self._kept[text]
             arena.write(row, np.stack((turned(numbers[0], self._rotations[row]), numbers[1])))

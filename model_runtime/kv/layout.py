@@ -73,5 +73,5 @@ class KvLayout:
 
 
 def arena_bytes(config: ModelConfig, capacity: int, element: int = FP32) -> int:
-    """Return the bytes that one arena of a model takes, its room included."""
-    return KvLayout.of(config, element).token_bytes * (config.room + capacity)
+    """Return the bytes that one arena of a model takes, its excerpt rows included."""
+    return KvLayout.of(config, element).token_bytes * (config.excerpt_rows + capacity)

@@ -11,7 +11,7 @@ from model_runtime.isolated import SequenceKey
 from model_runtime.kv.sequence import TokenSequence
 
 S = TypeVar("S", bound=TokenSequence)
-WORTH_COPYING = 16  # tokens that a copy must save
+MIN_COPIED = 16  # tokens that a copy must save
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class Pool(Generic[S]):
     """
 
     def __init__(self, make: Callable[[], S], size: int, place: Callable[[S], None] | None = None) -> None:
-        """Lend at most `size` arenas; `place` writes the keys and values of an arena's excerpts into its room."""
+        """Lend at most `size` arenas; `place` writes the keys and values of an arena's excerpts into it."""
         self._make, self.size, self._place = make, size, place
         self._owned: OrderedDict[FrameId, S] = OrderedDict()  # least recently used first
         self._released: dict[FrameId, None] = {}  # the first released first
@@ -43,11 +43,11 @@ class Pool(Generic[S]):
         """Tokens computed ahead of need and dropped before they were needed; may be read on any thread."""
         return sum(arena.rows.wasted for arena in self._all)
 
-    def acquire(self, owner: FrameId, key: SequenceKey, worth: int = WORTH_COPYING) -> S:
+    def acquire(self, owner: FrameId, key: SequenceKey, min_copied: int = MIN_COPIED) -> S:
         """Return the owner's arena with the key's excerpts and the longest prefix of its tokens that any arena holds.
 
-        A prefix is copied from another arena if that saves `worth` tokens. Raises MemoryError if there is no memory
-        for the first arena; where there is none for a later one, those that are there serve all owners.
+        A prefix is copied from another arena if that saves `min_copied` tokens. Raises MemoryError if there is no
+        memory for the first arena; where there is none for a later one, those that are there serve all owners.
         """
         previous = self.current_owner(owner)
         if previous is None and not self._free and self.provide(len(self._all) + 1) == len(self._owned):
@@ -58,7 +58,7 @@ class Pool(Generic[S]):
             arena.change_owner()
         if arena.enter(key.isolated) and self._place:
             self._place(arena)
-        if source := self._source(key, arena, worth):
+        if source := self._source(key, arena, min_copied):
             arena.copy_prefix(*source)
         self._owned[owner] = arena
         return arena
@@ -130,11 +130,11 @@ class Pool(Generic[S]):
             return next(iter(self._released))
         return None if len(self._owned) < self.size else next(iter(self._owned))
 
-    def _source(self, key: SequenceKey, arena: S | None, worth: int = WORTH_COPYING) -> tuple[S, int] | None:
+    def _source(self, key: SequenceKey, arena: S | None, min_copied: int = MIN_COPIED) -> tuple[S, int] | None:
         """Return the arena whose prefix of the key's tokens is worth copying, and its length, or None."""
         held = arena.kept(key) if arena else 0
-        if held + worth > len(key.ids):
+        if held + min_copied > len(key.ids):
             return None
         others = [(other, other.kept(key)) for other in self._owned.values() if other is not arena]
         best = max(others, key=lambda pair: pair[1], default=None)
-        return best if best and best[1] >= held + worth else None
+        return best if best and best[1] >= held + min_copied else None

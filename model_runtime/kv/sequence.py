@@ -15,13 +15,13 @@ class TokenSequence:
     If `logits_at` is not -1, the logits that follow `ids[:logits_at]` are known without a pass. `rows` say how good
     the tokens' keys and values are, and which of them an answer needed.
 
-    Before the window of these tokens lie `room` rows, a multiple of 64, for `excerpts`: one after the other, the last
-    one up to the window, so that token i is always at row `room + i`.
+    Before the window of these tokens lie `excerpt_rows` rows, a multiple of 64, for `excerpts`: one after the other,
+    the last one up to the window, so that token i is always at row `excerpt_rows + i`.
     """
 
-    def __init__(self, capacity: int, room: int = 0) -> None:
+    def __init__(self, capacity: int, excerpt_rows: int = 0) -> None:
         """Start empty."""
-        self.capacity, self.room = capacity, room
+        self.capacity, self.excerpt_rows = capacity, excerpt_rows
         self.excerpts = NONE_ISOLATED
         self.rows = Rows()
         self.logits_at = -1
@@ -60,14 +60,14 @@ class TokenSequence:
 
     def begins(self, places: Ids) -> Ids | int:
         """Return the first rows that the tokens at these places of the window attend to, all up to their own."""
-        excerpts, begin = self.excerpts, self.room - self.excerpts.tokens
-        return np.where(places < excerpts.before_excerpts, self.room, begin) if excerpts.texts else begin
+        excerpts, begin = self.excerpts, self.excerpt_rows - self.excerpts.tokens
+        return np.where(places < excerpts.before_excerpts, self.excerpt_rows, begin) if excerpts.texts else begin
 
     def enter(self, excerpts: IsolatedExcerpts) -> bool:
-        """Have these excerpts in the room, and forget the tokens that saw others; return whether they are others."""
+        """Have these excerpts, and forget the tokens that saw others; return whether they are others."""
         if excerpts == self.excerpts:
             return False
-        assert excerpts.tokens <= self.room
+        assert excerpts.tokens <= self.excerpt_rows
         self.truncate(self.excerpts.common(excerpts, self.length))
         self.excerpts = excerpts
         self.rows.see(excerpts.before_excerpts, Quality.EXACT)

@@ -32,11 +32,11 @@ from model_runtime.decoder.quantization import Format
 from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.engine import EngineDescription
 from model_runtime.engine.local import EngineParts
-from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
+from model_runtime.engine.ngrams import NGRAMS_FILE, Ngrams, read_ngrams
 from model_runtime.errors import Fp16Overflow
 from model_runtime.isolated import Mask
 from model_runtime.kv.dense_arena import DenseArena
-from model_runtime.kv.excerpt_library import ROOMS_KEPT, ExcerptLibrary
+from model_runtime.kv.excerpt_library import EXCERPT_ROWS_KEPT, ExcerptLibrary
 from model_runtime.kv.format import KvFormat, fingerprint
 from model_runtime.kv.layout import FP32, KvLayout, arena_bytes
 from model_runtime.kv.pool import Pool
@@ -63,13 +63,13 @@ logger = logging.getLogger(__name__)
 class Model:
     """What a model's prompts are made with, and its answers are read with.
 
-    `ngram_cache` is what the engine mixes in: the fit in the model's folder, if the setting allows it. A model that
+    `ngrams` is what the engine mixes in: the fit in the model's folder, if the setting allows it. A model that
     was trained with a `mask` takes excerpts of at most `excerpt_rows` tokens beside a prompt.
     """
 
     tokenizer: Tokenizer
     template: Template
-    ngram_cache: NgramCache | None
+    ngrams: Ngrams | None
     excerpt_rows: int = 0
     mask: Mask | Literal[""] = ""
 
@@ -121,13 +121,13 @@ def plan_load(checkpoint: Checkpoint, **options: Unpack[LoadOptions]) -> LoadPla
     config, mib = checkpoint.config, options["kv_memory_mib"]
     capacity = min(options["capacity"], config.context)
     frame = arena_bytes(config, capacity, BF16) + GPU_TABLES * rotation_bytes(
-        config.alike.attention.head_dim, config.room + capacity
+        config.alike.attention.head_dim, config.excerpt_rows + capacity
     )
     choice = choose_device(
         options.get("device", "auto"), config, max(mib, -(-frame // MIB)), gpu_format(options["weights"])
     )
     arenas = _arena_count(config, capacity, mib, BF16 if choice.device == "cuda" else FP32)
-    if choice.device == "cuda" and config.room:  # excerpts are computed in a slot of their own
+    if choice.device == "cuda" and config.excerpt_rows:  # excerpts are computed in a slot of their own
         arenas = max(1, arenas - 1)
     kv = kv_bytes(config, capacity, arenas)
     forms = usable_formats(config, options["weights"], kv, checkpoint.folder) if choice.device == "cpu" else []
@@ -137,14 +137,14 @@ def plan_load(checkpoint: Checkpoint, **options: Unpack[LoadOptions]) -> LoadPla
 def load(
     checkpoint: Checkpoint,
     *,
-    local_cache: bool,
+    ngrams: bool,
     progress: Callable[[str, int], None],
     **options: Unpack[LoadOptions],
 ) -> LoadedModel:
     """Load a checkpoint's weights; ModelError says what is wrong with it, or with this machine."""
     plan = plan_load(checkpoint, **options)
     try:
-        return _load(checkpoint, plan, local_cache, progress, options)
+        return _load(checkpoint, plan, ngrams, progress, options)
     except MemoryError as error:
         raise no_memory(model_size(checkpoint.config, checkpoint.folder), plan.forms) from error
 
@@ -152,7 +152,7 @@ def load(
 def _load(
     checkpoint: Checkpoint,
     plan: LoadPlan,
-    local_cache: bool,
+    ngrams: bool,
     progress: Callable[[str, int], None],
     options: LoadOptions,
 ) -> LoadedModel:
@@ -160,15 +160,15 @@ def _load(
     progress("reading the weights", 20)
     hashed = start_hashing([*weight_files(folder), folder / "tokenizer.json"], options.get("hash_notes"))
     plan, runtime = _load_where_it_runs(checkpoint, plan, options, progress)
-    cache, cache_reason = _read_ngram_cache(folder, local_cache)
+    cache, cache_reason = _read_ngrams(folder, ngrams)
     kv = _kv_format(config, runtime, fingerprint(hashed.result(), config, kv_code(runtime, plan.choice)))
     library = _excerpt_library(config, runtime)
     composer, compose_reason = _composer(runtime.decoder, options.get("compose", "off"), plan.choice)
     description = replace(
         _description(checkpoint, runtime, plan.choice),
         threads=options["threads"],
-        local_cache=cache is not None,
-        local_cache_reason=cache_reason,
+        ngrams=cache is not None,
+        ngrams_reason=cache_reason,
         compose=options.get("compose", "off") if composer else "off",
         compose_reason=compose_reason,
     )
@@ -184,8 +184,8 @@ def _load(
     return LoadedModel(
         tokenizer=tokenizer,
         template=template,
-        ngram_cache=cache,
-        excerpt_rows=config.room,
+        ngrams=cache,
+        excerpt_rows=config.excerpt_rows,
         mask=config.mask,
         parts=parts,
         kv=kv,
@@ -218,9 +218,9 @@ def _kv_format(config: ModelConfig, runtime: Runtime, fingerprint: bytes) -> KvF
 
 def _excerpt_library(config: ModelConfig, runtime: Runtime) -> ExcerptLibrary | None:
     rotations = runtime.decoder.rotations
-    if not config.room or runtime.scratch is None or rotations is None:
+    if not config.excerpt_rows or runtime.scratch is None or rotations is None:
         return None
-    return ExcerptLibrary(runtime.scratch(), rotations, ROOMS_KEPT * config.room)
+    return ExcerptLibrary(runtime.scratch(), rotations, EXCERPT_ROWS_KEPT * config.excerpt_rows)
 
 
 def _load_where_it_runs(
@@ -300,7 +300,7 @@ def load_on_cpu(
         parameters=count_parameters(tensors),
         decoder=decoder,
         arena=lambda: DenseArena(config, capacity),
-        scratch=lambda: DenseArena(replace(config, room=0), config.room),
+        scratch=lambda: DenseArena(replace(config, excerpt_rows=0), config.excerpt_rows),
         arenas=arenas,
         weights=way.form,
         kv=str(way),
@@ -311,12 +311,12 @@ def load_on_cpu(
     )
 
 
-def _read_ngram_cache(folder: Path, enabled: bool) -> tuple[NgramCache | None, str]:
+def _read_ngrams(folder: Path, enabled: bool) -> tuple[Ngrams | None, str]:
     """Read the fit in the model's folder, with the reason; no default: another model's shares would be wrong."""
     if not enabled:
         return None, "switched off"
-    cache = read_ngram_cache(folder)
-    return cache, "fitted to this model" if cache else f"the model's folder has no {LOCAL_CACHE_FILE}"
+    cache = read_ngrams(folder)
+    return cache, "fitted to this model" if cache else f"the model's folder has no {NGRAMS_FILE}"
 
 
 def _composer(decoder: AnyDecoder, name: str, choice: DeviceChoice) -> tuple[Composer | None, str]:

@@ -13,7 +13,7 @@ from model_runtime.checkpoint.weights import expected_shapes
 from model_runtime.decoder.gpu.device import GPU_RESERVE, GpuFormat, gpu_unfit, most_weight_bytes, weight_bytes
 from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
-from model_runtime.kv.excerpt_library import ROOMS_KEPT
+from model_runtime.kv.excerpt_library import EXCERPT_ROWS_KEPT
 from model_runtime.kv.layout import arena_bytes
 from model_runtime.loading.formats import supported_formats, torch_missing
 from model_runtime.loading.known_models import largest_within
@@ -60,11 +60,11 @@ def model_size(config: ModelConfig, folder: Path | None = None) -> ModelSize:
 
 def kv_bytes(config: ModelConfig, capacity: int, arenas: int) -> int:
     """Return the bytes of arenas of `capacity` tokens on a CPU, of the rotations that they share, and of excerpts."""
-    excerpts = (ROOMS_KEPT + 1) * arena_bytes(config, 0)
+    excerpts = (EXCERPT_ROWS_KEPT + 1) * arena_bytes(config, 0)
     return (
         arenas * arena_bytes(config, capacity)
         + excerpts
-        + rotation_bytes(config.alike.attention.head_dim, config.room + capacity)
+        + rotation_bytes(config.alike.attention.head_dim, config.excerpt_rows + capacity)
     )
 
 

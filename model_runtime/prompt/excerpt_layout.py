@@ -34,8 +34,8 @@ class PlainLayout:
 
     def _lay_out(self, excerpts: Excerpts) -> LaidOut:
         """Return the ids of excerpts; a pure function of them."""
-        stable = excerpts._replace(volatile=())
-        for shown in (excerpts, stable, stable._replace(definitions=())):
+        stable = excerpts._replace(similar=())
+        for shown in (excerpts, stable, stable._replace(imports=())):
             files = self._template.files
             laid = self._with_markers(shown, files) if files else self._as_comments(shown)
             if count_tokens(laid.parts) <= self._most:
@@ -44,35 +44,35 @@ class PlainLayout:
 
     def _with_markers(self, excerpts: Excerpts, files: FileMarkers) -> LaidOut:
         form, separator = files.format, np.array(files.separator, dtype=np.int32)
-        volatile = self._volatile(excerpts)
-        if not (excerpts.preamble or excerpts.definitions):
-            return LaidOut(volatile=volatile)
+        similar = self._similar(excerpts)
+        if not (excerpts.signatures or excerpts.imports):
+            return LaidOut(similar=similar)
         name = self._tokenizer.encode_file(excerpts.repository + form.end) if files.repository else NO_IDS
         repository = np.concatenate((np.array(files.repository, dtype=np.int32), name))
-        preamble, definitions = (self._joined(part) for part in (excerpts.preamble, excerpts.definitions))
+        signatures, imports = (self._joined(part) for part in (excerpts.signatures, excerpts.imports))
         if not form.leads:
             without = len(separator)
-            preamble, definitions = (
-                (preamble[without:], definitions) if len(preamble) else (preamble, definitions[without:])
+            signatures, imports = (
+                (signatures[without:], imports) if len(signatures) else (signatures, imports[without:])
             )
-        preamble = np.concatenate((repository, preamble))
+        signatures = np.concatenate((repository, signatures))
         path = NO_IDS if form.own_path == "nowhere" else self._tokenizer.encode_file(f"{excerpts.path}\n")
         path_inside = form.own_path == "behind prefix"
         if path_inside:
-            definitions = np.concatenate((definitions, separator))
+            imports = np.concatenate((imports, separator))
         else:
             path = np.concatenate((separator, path))
-        front = PromptPart("preamble", preamble), PromptPart("definitions", definitions)
+        front = PromptPart("signatures", signatures), PromptPart("imports", imports)
         own = (PromptPart("marker", path),)
-        return LaidOut(front, own, volatile) if path_inside else LaidOut(front + own, (), volatile)
+        return LaidOut(front, own, similar) if path_inside else LaidOut(front + own, (), similar)
 
     def _as_comments(self, excerpts: Excerpts) -> LaidOut:
-        preamble, definitions = (self._joined(part) for part in (excerpts.preamble, excerpts.definitions))
-        inside = PromptPart("preamble", preamble), PromptPart("definitions", definitions)
-        return LaidOut(inside=inside, volatile=self._volatile(excerpts))
+        signatures, imports = (self._joined(part) for part in (excerpts.signatures, excerpts.imports))
+        inside = PromptPart("signatures", signatures), PromptPart("imports", imports)
+        return LaidOut(inside=inside, similar=self._similar(excerpts))
 
-    def _volatile(self, excerpts: Excerpts) -> tuple[PromptPart, ...]:
-        return (PromptPart("volatile", self._joined(excerpts.volatile)),) if self._template.shows_volatile else ()
+    def _similar(self, excerpts: Excerpts) -> tuple[PromptPart, ...]:
+        return (PromptPart("similar", self._joined(excerpts.similar)),) if self._template.shows_similar else ()
 
     def _joined(self, excerpts: Sequence[Excerpt]) -> Ids:
         return np.concatenate((NO_IDS, *(excerpt_ids(self._tokenizer, self._template, each) for each in excerpts)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Literal, NamedTuple
 
-ExcerptPlace = Literal["preamble", "definitions", "volatile"]
-PLACES: tuple[ExcerptPlace, ...] = ("preamble", "definitions", "volatile")
+ExcerptPlace = Literal["signatures", "imports", "similar"]
+PLACES: tuple[ExcerptPlace, ...] = ("signatures", "imports", "similar")
 
 
 class Excerpt(NamedTuple):
@@ -30,21 +30,21 @@ class Excerpt(NamedTuple):
 
 
 class Excerpts(NamedTuple):
-    """What a prompt shows of other files; `volatile` changes most often and stands nearest to the cursor.
+    """What a prompt shows of other files; `similar` changes most often and stands nearest to the cursor.
 
     `repository` is the workspace folder's name, and `path` the document's own path in it.
     """
 
-    preamble: tuple[Excerpt, ...] = ()
-    definitions: tuple[Excerpt, ...] = ()
-    volatile: tuple[Excerpt, ...] = ()
+    signatures: tuple[Excerpt, ...] = ()
+    imports: tuple[Excerpt, ...] = ()
+    similar: tuple[Excerpt, ...] = ()
     repository: str = ""
     path: str = ""
 
     @property
     def all(self) -> tuple[Excerpt, ...]:
         """All excerpts, in their order."""
-        return self.preamble + self.definitions + self.volatile
+        return self.signatures + self.imports + self.similar
 
     def without(self, files: Collection[str]) -> Excerpts:
         """Return the excerpts that are from none of these files, by their real paths."""
@@ -54,9 +54,7 @@ class Excerpts(NamedTuple):
         def kept(part: tuple[Excerpt, ...]) -> tuple[Excerpt, ...]:
             return tuple(each for each in part if each.file not in files)
 
-        return self._replace(
-            preamble=kept(self.preamble), definitions=kept(self.definitions), volatile=kept(self.volatile)
-        )
+        return self._replace(signatures=kept(self.signatures), imports=kept(self.imports), similar=kept(self.similar))
 
 
 NO_EXCERPTS = Excerpts()
@@ -65,9 +63,9 @@ NO_EXCERPTS = Excerpts()
 class ExcerptBudget(NamedTuple):
     """The most tokens of each part, with the markers of its excerpts; 0 for a part that is switched off."""
 
-    preamble: int = 0
-    definitions: int = 0
-    volatile: int = 0
+    signatures: int = 0
+    imports: int = 0
+    similar: int = 0
 
 
 NO_EXCERPT_BUDGET = ExcerptBudget()

@@ -9,13 +9,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from model_runtime.counts.snapshot import MemoryView
+from model_runtime.counts.snapshot import CountsView
 from model_runtime.ids import Ids
 from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts, Mask, SequenceKey, isolated_excerpts
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
-PartName = Literal["marker", "preamble", "definitions", "head", "tail", "volatile", "typed"]
+PartName = Literal["marker", "signatures", "imports", "head", "tail", "similar", "typed"]
 
 NO_IDS = np.zeros(0, dtype=np.int32)
 HISTORY_BREAK = np.array([-1], dtype=np.int32)  # no token: matches of the n-gram cache do not cross it
@@ -54,20 +54,20 @@ class PromptPart(NamedTuple):
 class LaidOut(NamedTuple):
     """Excerpts of other files as parts of a prompt, by the place where they stand.
 
-    `front` stands before the prefix's marker, `inside` behind it, and `volatile` behind the tail. Or all of them are
+    `front` stands before the prefix's marker, `inside` behind it, and `similar` behind the tail. Or all of them are
     `isolated`: each sees itself alone, and is seen from where the mask says on.
     """
 
     front: tuple[PromptPart, ...] = ()
     inside: tuple[PromptPart, ...] = ()
-    volatile: tuple[PromptPart, ...] = ()
+    similar: tuple[PromptPart, ...] = ()
     isolated: tuple[PromptPart, ...] = ()
     mask: Mask = "typed"
 
     @property
     def parts(self) -> tuple[PromptPart, ...]:
         """All parts, in their order."""
-        return self.front + self.inside + self.volatile + self.isolated
+        return self.front + self.inside + self.similar + self.isolated
 
 
 NOTHING_LAID_OUT = LaidOut()
@@ -80,13 +80,13 @@ class Prompt:
     `stub` is the unfinished word at the cursor: taken out of the prompt so that the model can finish it with the
     tokens it would have used, and so that typing on inside the word leaves the prompt unchanged. `history` is what
     the n-gram cache reads, the nearest text last: other files, what follows the cursor, what precedes it, with breaks
-    between them. It also reads the counts of `memory`.
+    between them. It also reads the counts of `counts`.
     """
 
     parts: tuple[PromptPart, ...]
     stub: bytes
     history: Ids
-    memory: MemoryView | None = None
+    counts: CountsView | None = None
 
     @cached_property
     def ids(self) -> Ids:
@@ -135,7 +135,7 @@ def order_parts(
     before = _marker(template.prefix), *excerpts.inside, PromptPart("head", head)
     after = _marker(template.suffix), PromptPart("tail", tail)
     text = after + before if template.tail_first else before + after
-    window = _marker(template.bos), *excerpts.front, *text, *excerpts.volatile
+    window = _marker(template.bos), *excerpts.front, *text, *excerpts.similar
     last = _marker(template.middle), PromptPart("typed", typed)
     if not excerpts.isolated:
         return window + last

@@ -48,7 +48,7 @@ class Template:
     files: FileMarkers | None = None
 
     @property
-    def shows_volatile(self) -> bool:
+    def shows_similar(self) -> bool:
         """Whether there is a place behind the tail where text may change without changing head and tail."""
         return bool(self.middle) and not self.tail_first
 

@@ -13,22 +13,22 @@ from model_runtime.cancel import Cancel
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.compose.composer import Composer
-from model_runtime.counts.segment import MemoryDocument
-from model_runtime.counts.snapshot import EMPTY, Memory, MemoryView
+from model_runtime.counts.segment import CountedDocument
+from model_runtime.counts.snapshot import EMPTY, Counts, CountsView
 from model_runtime.decoder.any_decoder import AnyDecoder, Span, TopTokens
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.quantization import Format
 from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.engine import GenerateJob, Generation
 from model_runtime.engine.local import EngineParts, LocalEngine
-from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.engine.ngrams import Ngrams
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.engine.stops import Rule, StopRule
 from model_runtime.ids import Ids
 from model_runtime.isolated import SequenceKey
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.dense_arena import DenseArena
-from model_runtime.kv.pool import WORTH_COPYING, FrameId, Pool
+from model_runtime.kv.pool import MIN_COPIED, FrameId, Pool
 from model_runtime.kv.storage import KvStorage
 from model_runtime.logits import Logits
 from model_runtime.prompt.prompt import Prompt
@@ -38,7 +38,7 @@ ONE_LINE = StopRule(multiline=False, indent=0, max_lines=1)
 FACTOR, BONUS = 2.0, 4.0  # of logits, and of those of tokens that end a line
 ENDLESS = StopRule(multiline=True, indent=0, max_lines=10_000)
 SHARES = (0.05, 0.15, 0.35, 0.55, 0.7, 0.8, 0.85, 0.9)
-CACHE = NgramCache(SHARES, half_life=500.0, memory_shares=(0.0, 0.0, *SHARES[2:]))
+CACHE = Ngrams(SHARES, half_life=500.0, memory_shares=(0.0, 0.0, *SHARES[2:]))
 
 
 def decoder_of(folder: Path, form: Format = "fp32") -> Decoder:
@@ -85,7 +85,7 @@ class Watched(LocalEngine):
         tokenizer: Tokenizer,
         capacity: int = 512,
         arenas: int = 2,
-        cache: NgramCache | None = None,
+        cache: Ngrams | None = None,
         storage: KvStorage | None = None,
         line_tokens: int = 0,
         composer: Composer | None = None,
@@ -98,14 +98,14 @@ class Watched(LocalEngine):
         super().__init__(self.parts, storage)
 
     @property
-    def computed_ahead(self) -> int:
+    def prefetched(self) -> int:
         """Tokens computed ahead of need."""
-        return self.statistics().computed_ahead
+        return self.statistics().prefetched
 
     @property
-    def wasted_ahead(self) -> int:
+    def wasted_prefetched(self) -> int:
         """Those of them that were dropped before an answer needed them."""
-        return self.statistics().wasted_ahead
+        return self.statistics().wasted_prefetched
 
     def generate(self, job: GenerateJob, cancel: Cancel) -> Generation:
         """As an engine does."""
@@ -134,9 +134,7 @@ class Watched(LocalEngine):
 
 
 class _Listening(Sampler):
-    def __init__(
-        self, tokenizer: Tokenizer, cache: NgramCache | None, ends: Collection[int], engine: Watched
-    ) -> None:
+    def __init__(self, tokenizer: Tokenizer, cache: Ngrams | None, ends: Collection[int], engine: Watched) -> None:
         super().__init__(tokenizer, cache, ends)
         self._engine = engine
 
@@ -146,13 +144,13 @@ class _Listening(Sampler):
         history: Ids,
         stub: bytes,
         top: TopTokens | None = None,
-        memory: MemoryView | None = None,
+        counts: CountsView | None = None,
     ) -> Choice:
-        choice = super().pick(logits, history, stub, top, memory)
+        choice = super().pick(logits, history, stub, top, counts)
         scores = fetched(logits)
         others = scores.copy()
         others[choice.token] = -np.inf
-        runner_up = super().pick(others, history, stub, memory=memory).token
+        runner_up = super().pick(others, history, stub, counts=counts).token
         self._engine.log.gaps.append(float(scores[choice.token] - others[runner_up]))
         return choice
 
@@ -187,8 +185,8 @@ class WatchedPool(Pool[Arena]):
         self.made.append(self.scratch())
         return self.made[-1]
 
-    def acquire(self, owner: FrameId, key: SequenceKey, worth: int = WORTH_COPYING) -> Arena:
-        arena = super().acquire(owner, key, worth)
+    def acquire(self, owner: FrameId, key: SequenceKey, min_copied: int = MIN_COPIED) -> Arena:
+        arena = super().acquire(owner, key, min_copied)
         if owner.frame >= 0:
             self._engine.log.arena = arena
         return arena
@@ -233,10 +231,10 @@ class Scripted(Decoder):
         return torch.cat([self.forward(span.ids, span.arena, span.rows) for span in spans])
 
 
-def memory_of(tokenizer: Tokenizer, *texts: str) -> Memory:
+def counts_of(tokenizer: Tokenizer, *texts: str) -> Counts:
     """A memory of some texts, each a document."""
     documents = [
-        MemoryDocument(f"/{n}", f"{n}{text}".encode(), tokenizer.encode(text)) for n, text in enumerate(texts)
+        CountedDocument(f"/{n}", f"{n}{text}".encode(), tokenizer.encode(text)) for n, text in enumerate(texts)
     ]
     return EMPTY.with_changes((), documents)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from efim_lab.evaluation.humaneval import tasks as humaneval
 from efim_lab.evaluation.humaneval.tasks import InfillingTask
-from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache
+from model_runtime.engine.ngrams import NGRAMS_FILE, Ngrams
 
 
 def task(name: str, prompt: str, suffix: str, test: str) -> InfillingTask:
@@ -34,5 +34,5 @@ def write_tasks(folder: Path, tasks: Sequence[InfillingTask] = (ONE, WRONG)) -> 
 def with_local_cache(folder: Path, copy: Path) -> Path:
     """Copy a model and give it a local cache that rules wherever the text's end was there before."""
     shutil.copytree(folder, copy)
-    (copy / LOCAL_CACHE_FILE).write_text(NgramCache((0.0, 1.0, 1.0, 1.0), 500.0).to_json())
+    (copy / NGRAMS_FILE).write_text(Ngrams((0.0, 1.0, 1.0, 1.0), 500.0).to_json())
     return copy

@@ -50,4 +50,4 @@ def adopt_frames(cold: Completer, warm: Completer, uri: str) -> None:
             twin._planner = document.planner.copy()
         if document:
             twin.suggestions._suggestions = document.suggestions._suggestions.copy()
-            twin._memory = document._memory  # made under another view, a suggestion no longer stands
+            twin._counts = document._counts  # made under another view, a suggestion no longer stands

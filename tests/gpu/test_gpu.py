@@ -339,7 +339,7 @@ def loaded(folder: Path, device: Device, weights: Literal["auto", "fp32", "int8"
         threads=2,
         capacity=600,
         kv_memory_mib=4,
-        local_cache=False,
+        ngrams=False,
         progress=lambda stage, percent: None,
     )
 

@@ -22,7 +22,7 @@ UNPARSED = "c"  # a language whose code is not parsed: what a model without trai
 MARK = "ignoring a change to a document that is not open"
 
 
-class Told(NamedTuple):
+class OneShotResult(NamedTuple):
     """A suggestion and what it cost."""
 
     text: str
@@ -33,15 +33,15 @@ class Told(NamedTuple):
     recomputed: int
 
 
-async def answered(page: Page) -> Told:
+async def answered(page: Page) -> OneShotResult:
     """Ask for a completion that does say something."""
     item = await page.item(kind=1)
     assert item is not None
     costs = (await page.editor.stats())["last"]
-    return Told(item["insertText"], *(costs[name] for name in Told._fields[1:]))
+    return OneShotResult(item["insertText"], *(costs[name] for name in OneShotResult._fields[1:]))
 
 
-async def complete(editor: Editor, marked: str = TEXT, uri: str = A) -> Told:
+async def complete(editor: Editor, marked: str = TEXT, uri: str = A) -> OneShotResult:
     return await answered(editor.open(marked, uri, UNPARSED))
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from model_runtime.counts import lookup
 from model_runtime.counts.lookup import Followers
 from model_runtime.counts.native import library
-from model_runtime.counts.segment import LEAST, MOST, MemoryDocument
-from model_runtime.counts.snapshot import EMPTY, Memory, MemoryView
-from model_runtime.engine.ngram_cache import matches
+from model_runtime.counts.segment import LEAST, MOST, CountedDocument
+from model_runtime.counts.snapshot import EMPTY, Counts, CountsView
+from model_runtime.engine.ngrams import matches
 from model_runtime.ids import Ids
 from tests.compiled import require
 
@@ -37,15 +37,15 @@ def ids(tokens: list[int]) -> Ids:
     return np.array(tokens, dtype=np.int32)
 
 
-def document(path: str, tokens: list[int]) -> MemoryDocument:
-    return MemoryDocument(path, hashlib.blake2b(str(tokens).encode(), digest_size=16).digest(), ids(tokens))
+def document(path: str, tokens: list[int]) -> CountedDocument:
+    return CountedDocument(path, hashlib.blake2b(str(tokens).encode(), digest_size=16).digest(), ids(tokens))
 
 
-def documents(by_path: dict[str, list[int]]) -> list[MemoryDocument]:
+def documents(by_path: dict[str, list[int]]) -> list[CountedDocument]:
     return [document(path, tokens) for path, tokens in by_path.items()]
 
 
-def memory_of(by_path: dict[str, list[int]]) -> Memory:
+def counts_of(by_path: dict[str, list[int]]) -> Counts:
     return EMPTY.with_changes((), documents(by_path))
 
 
@@ -67,7 +67,7 @@ def counted(followers: Followers) -> tuple[int, dict[tuple[int, int], int]]:
     return followers.least, dict(zip(keys, followers.counts.tolist(), strict=True))
 
 
-def assert_counts(view: MemoryView, by_path: dict[str, list[int]], history: list[int]) -> None:
+def assert_counts(view: CountsView, by_path: dict[str, list[int]], history: list[int]) -> None:
     least, expected = reference(by_path, history)
     found_least, found = counted(view.followers(ids(history)))
     assert found == expected
@@ -94,7 +94,7 @@ def goes_on(tokens: list[int], part: list[int]) -> bool:
     return any(tokens[at : at + len(part)] == part for at in range(len(tokens)))
 
 
-def require_memory() -> None:
+def require_counts() -> None:
     """Skip or fail a test of the compiled part."""
     found = library.library()
     require(found if isinstance(found, str) else None, set())

@@ -29,7 +29,7 @@ export interface Suggestion {
 }
 
 export interface Part {
-    readonly part: "marker" | "preamble" | "definitions" | "head" | "tail" | "volatile" | "typed";
+    readonly part: "marker" | "signatures" | "imports" | "head" | "tail" | "similar" | "typed";
     readonly text: string;
     readonly tokens: number;
     readonly cost: "kept" | "ahead" | "disk" | "recomputed";

@@ -33,11 +33,11 @@ const COSTS: Readonly<Record<Part["cost"], string>> = {
 };
 const PARTS: Readonly<Record<Part["part"], string>> = {
     marker: "markers",
-    preamble: "preamble: signatures of the workspace",
-    definitions: "definitions: what this file imports",
+    signatures: "signatures: those that the workspace uses most",
+    imports: "imports: what this file imports",
     head: "head: before the lines you work on",
     tail: "tail: after the cursor's line",
-    volatile: "volatile: last edits, and similar code",
+    similar: "similar: last edits, and similar code",
     typed: "typed: from there to the cursor",
 };
 const FRAMES = {

@@ -12,13 +12,13 @@ from model_runtime.prompt.excerpts import PLACES, ExcerptPlace
 class RepositoryArm:
     """The server with one kind of knowledge of a repository's other files.
 
-    With `memory`, requests carry the counts over them. Their text is `shown` in some places of the prompts; similar
+    With `counts`, requests carry the counts over them. Their text is `shown` in some places of the prompts; similar
     code is `retrieved` where the server does it, which is unsure, or everywhere. What the arm brings is told beside
     the arm `less`, an earlier one.
     """
 
     name: str
-    memory: bool = False
+    counts: bool = False
     shown: tuple[ExcerptPlace, ...] = ()
     retrieved: Literal["where unsure", "everywhere"] = "where unsure"
     less: str = "memory"
@@ -28,9 +28,9 @@ ALONE = RepositoryArm("the file alone", less="")  # what it completes is known w
 ARMS = (
     ALONE,
     RepositoryArm("memory", True, less=ALONE.name),
-    RepositoryArm("memory, repository's signatures", True, ("preamble",)),
-    RepositoryArm("memory, imported signatures", True, ("definitions",)),
-    RepositoryArm("memory, similar code where unsure", True, ("volatile",)),
-    RepositoryArm("memory, similar code everywhere", True, ("volatile",), "everywhere"),
+    RepositoryArm("memory, repository's signatures", True, ("signatures",)),
+    RepositoryArm("memory, imported signatures", True, ("imports",)),
+    RepositoryArm("memory, similar code where unsure", True, ("similar",)),
+    RepositoryArm("memory, similar code everywhere", True, ("similar",), "everywhere"),
     RepositoryArm("memory, all three", True, PLACES),
 )

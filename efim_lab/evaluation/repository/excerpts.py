@@ -8,7 +8,7 @@ from pathlib import Path
 
 from efim_lab.documents import CodeDocument, package_of
 from efim_lab.evaluation.repository.places import RepositoryPlace
-from efim_lab.package_memories import PackageMemories
+from efim_lab.package_counts import PackageMemories
 from efim_ls.access.rules import Rules
 from efim_ls.settings import DEFAULTS
 from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace

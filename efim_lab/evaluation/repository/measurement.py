@@ -59,7 +59,7 @@ class AskedCompleter(Completer):
     def prompt(self, request: Request) -> Prompt:
         """Return the prompt of a request with all that the n-gram cache reads; changes nothing."""
         planner = self._document(request.uri).planner.copy()
-        planner.set_excerpts(request.excerpts or NO_EXCERPTS, request.withdrawn)
+        planner.set_excerpts(request.excerpts or NO_EXCERPTS, request.excluded_files)
         frame = planner.plan(request.text, request.cursor)
         return self._model_answerer.with_surroundings(request, frame, NEVER)
 
@@ -99,7 +99,7 @@ class ArmSubject:
 
     def _is_unsure(self, answer: Answer) -> bool:
         """Return whether a server that may read similar code would look for some after an answer."""
-        reads = bool(self._completer.excerpt_budget.volatile)
+        reads = bool(self._completer.excerpt_budget.similar)
         return reads and answer.confidence is not None and answer.confidence < LEAST
 
     def _excerpts(self, place: RepositoryPlace, retrieved: bool) -> Excerpts:
@@ -114,7 +114,7 @@ class ArmSubject:
             explicit=place.kind == "chunk" and not typed,
             least=LEAST,
             language="python",
-            memory=self._others.memories.beside(place.document) if self._arm.memory else None,
+            counts=self._others.memories.beside(place.document) if self._arm.counts else None,
             excerpts=excerpts,
         )
 

@@ -15,7 +15,7 @@ from efim_lab.evaluation import heuristic
 from efim_lab.evaluation.places.cursors import context_at, is_word
 from efim_lab.evaluation.typist.cursor_kinds import CursorKind, kind_of
 from efim_lab.evaluation.typist.lines import TypedLine
-from efim_lab.package_memories import PackageMemories
+from efim_lab.package_counts import PackageMemories
 from efim_ls.completion.completer import Completer
 from efim_ls.languages import language_of
 from efim_ls.request import Answer, Request
@@ -110,7 +110,7 @@ def asking(completer: Completer, least: float, root: str = "typed", memories: Pa
             others=tuple(other.text for other in others),
             least=least,
             language=language_of(line.document.path),
-            memory=memories.beside(line.document, others) if memories else None,
+            counts=memories.beside(line.document, others) if memories else None,
         )
         return completer.complete(request, NEVER)
 

@@ -23,7 +23,7 @@ from efim_lab.evaluation.typist.whole_files import (
     whole_file_differences,
     whole_file_figures,
 )
-from efim_lab.package_memories import PackageMemories
+from efim_lab.package_counts import PackageMemories
 from efim_ls.completion.completer import Completer
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import EMBEDDED, read_config

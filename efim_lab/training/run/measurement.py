@@ -19,7 +19,7 @@ from efim_lab.training.report import read_log
 from efim_lab.training.run.clock import StopRequest
 from efim_lab.training.trainer import Trainer
 from model_runtime.checkpoint.config import EMBEDDED
-from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE
+from model_runtime.engine.ngrams import NGRAMS_FILE
 
 MEASUREMENTS = "measurements.jsonl"
 MEASURE_EVERY = 25_000_000  # tokens
@@ -83,5 +83,5 @@ class MeasuringStep:
         with TemporaryDirectory() as name:
             folder = Path(name)
             export(self._trainer.model, self._tokenizer, folder)
-            shutil.copy(EMBEDDED / LOCAL_CACHE_FILE, folder)
+            shutil.copy(EMBEDDED / NGRAMS_FILE, folder)
             return measure(folder, self._held_out, self._lines, lambda _what, _done, _all: stop.check())

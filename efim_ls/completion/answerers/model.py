@@ -108,7 +108,7 @@ class ModelAnswerer:
         """
 
         def frames(cancel: Cancel) -> list[Frame | None]:
-            planner = document.set_excerpts(request.excerpts, request.withdrawn)
+            planner = document.set_excerpts(request.excerpts, request.excluded_files)
             place = request.text, request.cursor, cancel
             return [planner.plan_at_rest(*place) if rested else planner.plan(*place), planner.plan_next(*place)]
 
@@ -125,13 +125,13 @@ class ModelAnswerer:
     def explain(self, document: DocumentState, request: Request, answered: Answer | None) -> dict[str, object]:
         """Return the exact prompt that a request would send, its costs, and what was `answered` there last."""
         model, planner = self._model, document.planner.copy()
-        planner.set_excerpts(request.excerpts or NO_EXCERPTS, request.withdrawn)
+        planner.set_excerpts(request.excerpts or NO_EXCERPTS, request.excluded_files)
         frame, meter = planner.plan(request.text, request.cursor), CostMeter()
         plan, prompt = frame.plan, frame.prompt
         reusable = self._engine.reusable(self.frame_id(request.uri, plan), prompt)
         meter.frame(frame)
         meter.add(**reusable._asdict(), recomputed=prompt.tokens - reusable.reused)
-        told = explained(model.tokenizer, model.template, frame, meter.counted(), answered, document.spoken)
+        told = explained(model.tokenizer, model.template, frame, meter.counted(), answered, document.answer_origin)
         return told | {"reason": self._refusal(plan, prompt)}
 
     def with_surroundings(self, request: Request, frame: Frame, cancel: Cancel) -> Prompt:
@@ -140,14 +140,14 @@ class ModelAnswerer:
         Without a local cache to read them, that is the prompt alone. Other files are tokenized one by one, since new
         ones take milliseconds; raises Cancelled between them.
         """
-        if self._model.ngram_cache is None:
+        if self._model.ngrams is None:
             return frame.prompt
         for other in request.others:
             cancel.check()
             self._model.tokenizer.encode(other)
         plan, (_, _, below) = frame.plan, enclosing_line(request.text, request.cursor)
         before, after = surroundings(request.text, plan.start, below + len(plan.tail))
-        prompt = replace(frame.prompt, memory=request.memory)
+        prompt = replace(frame.prompt, counts=request.counts)
         return surrounded(self._model.tokenizer, prompt, Surroundings(before, after, request.others))
 
     def _preparation(self, uri: str, frames_of: Callable[[Cancel], list[Frame | None]]) -> Preparation:
@@ -182,7 +182,7 @@ class ModelAnswerer:
         approximate = self._engine.approximate(self.frame_id(request.uri, planned.plan), prompt)
         meter.add(reused=prompt.tokens, approximate=approximate, new_tokens=tokens, known=tokens)
         likelihood = left.suggestion.likelihood
-        document.spoken = AnswerOrigin(likelihood, left.typed, request.memory) if likelihood else None
+        document.answer_origin = AnswerOrigin(likelihood, left.typed, request.counts) if likelihood else None
         if likelihood is None:
             return Answer(left.text, meter.total())
         return _shown(shown_part(likelihood, left.typed, request.least, planned.is_divisible), meter)
@@ -212,7 +212,7 @@ class ModelAnswerer:
             cut = likelihood if each == text and not request.explicit else None
             document.suggestions.add(planned.asked, each, cut)
         meter.lap("postprocess")
-        document.spoken = AnswerOrigin(likelihood, 0, request.memory)
+        document.answer_origin = AnswerOrigin(likelihood, 0, request.counts)
         if not texts:
             return Answer("", meter.total(), REASONS.get(emptied_by, "no fit") if emptied_by else "empty")
         if not text:

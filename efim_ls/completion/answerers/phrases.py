@@ -69,7 +69,7 @@ class PhraseAnswerer:
 
     def explain(self, document: DocumentState, request: Request, answered: Answer | None) -> dict[str, object]:
         """Return why nothing is suggested, if so, and what was `answered` last, without a prompt."""
-        told = suggestion(self._tokenizer, answered, document.spoken)
+        told = suggestion(self._tokenizer, answered, document.answer_origin)
         return without_prompt() | {"reason": self.refusal(request), "suggestion": told}
 
     def refusal(self, request: Request) -> Reason | None:
@@ -92,8 +92,8 @@ class PhraseAnswerer:
         meter.lap("tokenize")
         rule = stop_rule(line, rest, request.explicit, self._max_lines)
         least = ASKED if request.explicit else max(self._sure, request.least)
-        limit, memory = self._max_new_tokens, request.memory
-        phrase = self._phrases.generate(history, stub, rule, limit, least, cancel, memory)
+        limit, counts = self._max_new_tokens, request.counts
+        phrase = self._phrases.generate(history, stub, rule, limit, least, cancel, counts)
         meter.add(new_tokens=phrase.new_tokens)
         meter.lap()
         place = place_at(text, request.cursor, request.language, request.others)

@@ -30,7 +30,7 @@ from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 MIB = 1 << 20
 LEAST_PROMPT = 16  # tokens; a shorter prompt is useless
 # Tokens of other files' text. The volatile part is short because every new frame computes it again.
-FULL_EXCERPTS = ExcerptBudget(preamble=512, definitions=384, volatile=256)
+FULL_EXCERPTS = ExcerptBudget(signatures=512, imports=384, similar=256)
 LEAST_READER = 1_000_000_000  # parameters of a model that gains by other files' text (docs/models.md)
 FETCHED, LOADED = 90, 95  # percent of the progress if the model must be downloaded first
 
@@ -72,7 +72,7 @@ def load_model(settings: Settings, progress: Progress) -> tuple[LoadedModel, Bud
     progress("reading the tokenizer", 5)
     checkpoint, budget = _read(settings, folder)
     options = _load_options(settings, budget, checkpoint.config)
-    return load(checkpoint, local_cache=True, progress=progress, **options), budget
+    return load(checkpoint, ngrams=True, progress=progress, **options), budget
 
 
 def open_model(settings: Settings, progress: Progress) -> OpenedModel:
@@ -91,11 +91,11 @@ def with_store(model: LoadedModel, budget: Budget, settings: Settings) -> Opened
 
 
 def _read(settings: Settings, folder: Path) -> tuple[Checkpoint, Budget]:
-    """Return a checkpoint and the budget of its prompts; its room for excerpts only if they show some."""
+    """Return a checkpoint and the budget of its prompts; its rows for excerpts only if they show some."""
     checkpoint = read_checkpoint(folder, settings.template)
     is_on, reason = shows_other_files(settings, checkpoint)
     if not is_on:
-        checkpoint = checkpoint._replace(config=replace(checkpoint.config, room=0, mask=""))
+        checkpoint = checkpoint._replace(config=replace(checkpoint.config, excerpt_rows=0, mask=""))
     excerpts = _excerpts(checkpoint) if is_on else NO_EXCERPT_BUDGET
     budget = fit_budget(settings, checkpoint.config, checkpoint.template.markers, excerpts)
     return checkpoint, replace(budget, reason=reason)
@@ -184,7 +184,7 @@ def fit_budget(
     excerpts: ExcerptBudget = NO_EXCERPT_BUDGET,
 ) -> Budget:
     """Return the configured budget, scaled down if a prompt and new tokens would exceed the model's context."""
-    wanted = Budget(settings.head_tokens, settings.tail_tokens, markers, excerpts, apart=config.room > 0)
+    wanted = Budget(settings.head_tokens, settings.tail_tokens, markers, excerpts, apart=config.excerpt_rows > 0)
     room = config.context - markers - settings.max_new_tokens
     if room < LEAST_PROMPT:
         limits = f"a context of {config.context} tokens has no room for a suggestion of {settings.max_new_tokens}"
@@ -195,8 +195,8 @@ def fit_budget(
 
 
 def _excerpts(checkpoint: Checkpoint) -> ExcerptBudget:
-    """Return the budgets of other files' text; where the model has a room, they share it."""
-    if room := checkpoint.config.room:
+    """Return the budgets of other files' text; where the model has rows for it, they share these."""
+    if room := checkpoint.config.excerpt_rows:
         share = min(1.0, room / sum(FULL_EXCERPTS))
         return ExcerptBudget(*(int(tokens * share) for tokens in FULL_EXCERPTS))
-    return FULL_EXCERPTS if checkpoint.template.shows_volatile else FULL_EXCERPTS._replace(volatile=0)
+    return FULL_EXCERPTS if checkpoint.template.shows_similar else FULL_EXCERPTS._replace(similar=0)

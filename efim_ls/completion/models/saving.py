@@ -53,7 +53,7 @@ class KvPersistence:
     def __init__(self, store: Store) -> None:
         """Own the store, which `close` closes."""
         self._store = store
-        self._withdrawn = set[int]()  # private documents of which no block is on disk
+        self._removed_from_disk = set[int]()  # private documents of which no block is on disk
 
     def fill(self, arena: Arena, key: SequenceKey, cancel: Cancel) -> int:
         """Fill an arena with what is stored of a key's tokens, replacing what differs; return how many were added.
@@ -62,7 +62,7 @@ class KvPersistence:
         """
         held = arena.kept(key)
         block = held // BLOCK_TOKENS
-        for numbers, exact in self._store.read(self._names(key), block, arena.room):
+        for numbers, exact in self._store.read(self._names(key), block, arena.excerpt_rows):
             start, end = max(held, block * BLOCK_TOKENS), (block + 1) * BLOCK_TOKENS
             if arena.length != start:
                 arena.truncate(start)
@@ -102,7 +102,7 @@ class KvPersistence:
         """
         tag, is_private = document_tag(document), any(document in frame.private for frame in frames)
         if not is_private:
-            self._withdrawn.discard(tag)
+            self._removed_from_disk.discard(tag)
         chains: dict[bytes, None] = {}
         for frame in reversed(frames):
             names = self._names(frame.key)
@@ -112,8 +112,8 @@ class KvPersistence:
             if not self._save_arena(Origin(tag, document in frame.private), frame, names, cancel):
                 return False
         self._store.pin(tag, list(chains))
-        if is_private and tag not in self._withdrawn:
-            self._withdrawn.add(tag)
+        if is_private and tag not in self._removed_from_disk:
+            self._removed_from_disk.add(tag)
             self._store.withdraw(Origin(tag, private=True))
         return True
 
@@ -166,7 +166,7 @@ def _computed(frame: HeldFrame, names: Sequence[bytes], arena: Arena) -> Compute
     held = arena.common(frame.key)
     whole = arena.rows.first_below(Quality.LOSSY, held) // BLOCK_TOKENS  # what was composed is never stored
     exact = arena.rows.first_below(Quality.EXACT) // BLOCK_TOKENS
-    return ComputedBlocks(names[:whole], rows, exact, len(frame.key.ids), arena.room)
+    return ComputedBlocks(names[:whole], rows, exact, len(frame.key.ids), arena.excerpt_rows)
 
 
 def _alone(made: ComputedExcerpt, names: Sequence[bytes]) -> ComputedBlocks:

@@ -108,17 +108,19 @@ class Planner:
         self._frames: list[Frame] = []
         self._made = 0
         self._offered = NO_EXCERPTS
-        self._withdrawn = frozenset[str]()
+        self._excluded_files = frozenset[str]()
 
-    def set_excerpts(self, excerpts: Excerpts, withdrawn: frozenset[str] = frozenset()) -> None:
-        """Let new frames show these excerpts; what others show of files that are `withdrawn` goes at once.
+    def set_excerpts(self, excerpts: Excerpts, excluded_files: frozenset[str] = frozenset()) -> None:
+        """Let new frames show these excerpts; what others show of files that are `excluded_files` goes at once.
 
         The volatile ones are shown where the cursor rests: nobody waits for them.
         """
-        self._offered = excerpts.without(withdrawn)
-        if withdrawn != self._withdrawn:
-            self._withdrawn = withdrawn
-            self._frames = [self._showing(frame, frame.plan.excerpts.without(withdrawn)) for frame in self._frames]
+        self._offered = excerpts.without(excluded_files)
+        if excluded_files != self._excluded_files:
+            self._excluded_files = excluded_files
+            self._frames = [
+                self._showing(frame, frame.plan.excerpts.without(excluded_files)) for frame in self._frames
+            ]
 
     def plan(self, text: str, cursor: int, cancel: Cancel = NEVER) -> Frame:
         """Return the frame with the fewest recomputed tokens (R10): one that fits or, if costly, a new one.
@@ -145,8 +147,8 @@ class Planner:
         """
         frame = self.plan(text, cursor, cancel)
         offered = self._offered
-        if not offered.volatile:
-            offered = offered._replace(volatile=frame.plan.excerpts.volatile)
+        if not offered.similar:
+            offered = offered._replace(similar=frame.plan.excerpts.similar)
         return self._remember(self._showing(frame, offered))
 
     def plan_next(self, text: str, cursor: int, cancel: Cancel = NEVER) -> Frame | None:
@@ -234,7 +236,7 @@ class Planner:
         windows = [(frame.plan.start, frame.plan.head) for frame in reversed(self._frames)] or [None]
         for start in dict.fromkeys(self._window.start(text, anchor, last) for last in _until(cancel, windows)):
             head, typed, rest = text[start:anchor], text[anchor:cursor], text[cursor:line_end]
-            yield Plan("new", self._made, start, head, typed, rest, tail, self._offered._replace(volatile=()))
+            yield Plan("new", self._made, start, head, typed, rest, tail, self._offered._replace(similar=()))
 
     def _kept_anchor(self, text: str, cursor: int, below: int, last: Plan) -> int | None:
         """Return a frame's current anchor, None if the frame does not fit.

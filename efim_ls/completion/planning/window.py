@@ -29,7 +29,7 @@ def surroundings(text: str, start: int, end: int) -> tuple[str, str]:
 class Budget:
     """The most tokens of each part of a prompt; `markers` is the template's (`Template.markers`).
 
-    Excerpts that lie `apart`, in a room of the model's, take nothing from the prompt's length. The `reason` says why
+    Excerpts that lie `apart`, before the window, take nothing from the prompt's length. The `reason` says why
     there are excerpts of other files, or why not.
     """
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from efim_ls.completion.planning.planner import Frame
 from efim_ls.request import Answer, Costs
-from model_runtime.counts.snapshot import MemoryView
+from model_runtime.counts.snapshot import CountsView
 from model_runtime.engine.output import TextProbability
 from model_runtime.ids import Ids
 from model_runtime.prompt.excerpt_layout import excerpt_ids
@@ -29,7 +29,7 @@ MOST_PLACES = 3  # of a word
 UNKNOWN: Mapping[str, object] = {"model": None, "file": None, "repository": None, "from": []}
 
 # Parts of a prompt that hold markers; in the others, text that looks like one is text.
-WITH_MARKERS = frozenset({"marker", "preamble", "definitions", "volatile"})
+WITH_MARKERS = frozenset({"marker", "signatures", "imports", "similar"})
 
 PartCost = Literal["kept", "ahead", "disk", "recomputed"]
 
@@ -37,12 +37,12 @@ PartCost = Literal["kept", "ahead", "disk", "recomputed"]
 class AnswerOrigin(NamedTuple):
     """What an answer was made from: a text with its chances, from its character `start` on.
 
-    `memory` is the view of the repository that the text was chosen with.
+    `counts` is the view of the repository that the text was chosen with.
     """
 
     likelihood: TextProbability
     start: int
-    memory: MemoryView | None
+    counts: CountsView | None
 
 
 class ExplainedPart(NamedTuple):
@@ -76,7 +76,7 @@ def explained(
     frame: Frame,
     costs: Costs,
     answered: Answer | None,
-    spoken: AnswerOrigin | None,
+    origin: AnswerOrigin | None,
 ) -> dict[str, object]:
     """Return a frame's prompt with its parts and costs as plain values, and what was `answered` with it last."""
     plan, prompt = frame.plan, frame.prompt
@@ -91,7 +91,7 @@ def explained(
         "rest": plan.rest,
         "costs": asdict(costs),
         "spent": asdict(spent) if spent else None,
-        "suggestion": suggestion(tokenizer, answered, spoken),
+        "suggestion": suggestion(tokenizer, answered, origin),
     }
 
 
@@ -99,12 +99,12 @@ def shown_excerpts(tokenizer: Tokenizer, template: Template, frame: Frame, costs
     """Return the excerpts that a frame's prompt shows, in its order; each costs what its last token does."""
     prompt, excerpts = frame.prompt, frame.plan.excerpts
     ends, start, found = _cost_ends(costs, prompt.tokens), 0, list[ShownExcerpt]()
-    parts = {"preamble": excerpts.preamble, "definitions": excerpts.definitions, "volatile": excerpts.volatile}
+    parts = {"signatures": excerpts.signatures, "imports": excerpts.imports, "similar": excerpts.similar}
     for name, group in groupby(prompt.parts, key=lambda part: part.name):
         size = count_tokens(group)
         shown = parts.get(name, ()) if size else ()
         sizes = [len(excerpt_ids(tokenizer, template, each)) for each in shown]
-        at = start + (max(0, size - sum(sizes)) if name == "preamble" else 0)  # the repository's name stands first
+        at = start + (max(0, size - sum(sizes)) if name == "signatures" else 0)  # the repository's name stands first
         for each, tokens in zip(shown, sizes, strict=True):
             at = min(at + tokens, start + size)
             cost: PartCost = next(cost for cost, end in ends if at <= end)
@@ -126,18 +126,18 @@ def prompt_parts(tokenizer: Tokenizer, prompt: Prompt, costs: Costs) -> list[Exp
     return found
 
 
-def suggestion(tokenizer: Tokenizer, answer: Answer | None, spoken: AnswerOrigin | None) -> dict[str, object] | None:
+def suggestion(tokenizer: Tokenizer, answer: Answer | None, origin: AnswerOrigin | None) -> dict[str, object] | None:
     """Return what an answer showed and hid as plain values, with who said each word; None if that is nothing.
 
-    `spoken` is what the last answer was made from.
+    `origin` is what the last answer was made from.
     """
     if answer is None or not (answer.text or answer.hidden):
         return None
-    if spoken and spoken.likelihood.text[spoken.start :] != answer.text + answer.hidden:
-        spoken = None
-    words, at = list[dict[str, object]](), spoken.start if spoken else 0
+    if origin and origin.likelihood.text[origin.start :] != answer.text + answer.hidden:
+        origin = None
+    words, at = list[dict[str, object]](), origin.start if origin else 0
     for text, probability in answer.words:
-        said = _who_said(tokenizer, spoken, at, at + len(text)) if spoken else UNKNOWN
+        said = _origin_shares(tokenizer, origin, at, at + len(text)) if origin else UNKNOWN
         words.append({"text": text, "probability": probability, **said})
         at += len(text)
     return {"shown": answer.text, "hidden": answer.hidden, "words": words}
@@ -153,17 +153,17 @@ def spent_on(prompt: Prompt, answer: Answer | None) -> Costs | None:
     return costs if spent == sizes else None
 
 
-def _who_said(tokenizer: Tokenizer, spoken: AnswerOrigin, start: int, end: int) -> dict[str, object]:
+def _origin_shares(tokenizer: Tokenizer, origin: AnswerOrigin, start: int, end: int) -> dict[str, object]:
     """Return the shares of who said some characters, and the places if the repository said enough of them."""
-    likelihood, memory = spoken.likelihood, spoken.memory
+    likelihood, counts = origin.likelihood, origin.counts
     shares, sources = likelihood.shares(start, end), list[dict[str, object]]()
-    if memory and shares.memory >= LEAST_SHARE:
+    if counts and shares.counts >= LEAST_SHARE:
         text = likelihood.text[start:end]
         begin = start + (len(text) - len(text.lstrip()) if text.strip() else 0)
-        for place in likelihood.places(memory, begin, end, MOST_PLACES):
-            line = _line(tokenizer, memory.ids_of(place.path), place.offset)
+        for place in likelihood.places(counts, begin, end, MOST_PLACES):
+            line = _line(tokenizer, counts.ids_of(place.path), place.offset)
             sources.append({"path": place.path, "line": line, "tokens": place.length})
-    return {"model": shares.model, "file": shares.file, "repository": shares.memory, "from": sources}
+    return {"model": shares.model, "file": shares.file, "repository": shares.counts, "from": sources}
 
 
 def _line(tokenizer: Tokenizer, ids: Ids, offset: int) -> int:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from efim_ls.request import Request
 from efim_ls.text.suggestion import Suggestion
-from model_runtime.counts.snapshot import MemoryView
+from model_runtime.counts.snapshot import CountsView
 from model_runtime.engine.output import TextProbability
 from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 
@@ -31,7 +31,7 @@ class Seen(NamedTuple):
     @classmethod
     def by(cls, request: Request) -> Seen:
         """Return what a request sees before its prompt is planned."""
-        return cls(hash(request.others), _version(request.memory))
+        return cls(hash(request.others), _version(request.counts))
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,10 @@ class Asked:
         """Return the same request with the excerpts that its prompt shows."""
         return replace(self, seen=self.seen._replace(excerpts=excerpts))
 
-    def counting(self, counts: MemoryView | None) -> Asked:
+    def counting(self, counts: CountsView | None) -> Asked:
         """Return the same request with another view of the repository."""
         seen = self.seen._replace(counts=_version(counts))
-        return replace(self, request=replace(self.request, memory=counts), seen=seen)
+        return replace(self, request=replace(self.request, counts=counts), seen=seen)
 
     @property
     def is_typed_through(self) -> bool:
@@ -137,7 +137,7 @@ class RecentSuggestions:
                 yield Remainder(made, typed)
 
 
-def _version(counts: MemoryView | None) -> int | None:
+def _version(counts: CountsView | None) -> int | None:
     """Return the version of a view of the repository, None if there is none."""
     return counts and counts.version
 

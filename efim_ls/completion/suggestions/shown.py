@@ -56,7 +56,7 @@ def _last_shown(text: str, start: int, ends: list[WordEnd], least: float) -> Wor
     """Return the last place to show: in the first line, or at the end of a later one."""
     first, *further = (list(line) for _, line in groupby(ends, lambda end: text.count("\n", start, end.at)))
     likely = [end for end in first if end.probability >= least]
-    shown = max(likely, key=lambda end: worth(end, start))
+    shown = max(likely, key=lambda end: expected_saving(end, start))
     for end in likely[likely.index(shown) + 1 :]:
         if not (is_closers(text[shown.at : end.at]) and end.probability >= CLOSERS * shown.probability):
             break
@@ -73,7 +73,7 @@ def _last_shown(text: str, start: int, ends: list[WordEnd], least: float) -> Wor
     return shown
 
 
-def worth(end: WordEnd, start: int) -> float:
+def expected_saving(end: WordEnd, start: int) -> float:
     """Return how many keys accepting a suggestion up to a place is expected to save; accepting takes one itself.
 
     On held-out packages the longest beginning that is likely enough saves fewer keys, and is wrong more often.

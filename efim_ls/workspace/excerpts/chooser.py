@@ -7,10 +7,10 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Protocol
 
 from efim_ls.text.outline import Outline
-from efim_ls.workspace.excerpts.definitions import OpenFile, choose_definitions
-from efim_ls.workspace.excerpts.preamble import RankedSource, preamble_steps
+from efim_ls.workspace.excerpts.imports import OpenFile, choose_imports
+from efim_ls.workspace.excerpts.ranked import RankedSource, signature_steps
 from efim_ls.workspace.excerpts.signatures import ExcerptRules, OpenDefinitions, relative_name
-from efim_ls.workspace.excerpts.volatile import PassageSource, RecentEdit, TextOf, choose_volatile
+from efim_ls.workspace.excerpts.similar import PassageSource, RecentEdit, TextOf, choose_similar
 from model_runtime.prompt.excerpts import Excerpt, ExcerptBudget, Excerpts
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -45,27 +45,27 @@ class ExcerptChooser:
         repository = os.path.basename(self._folders[0]) if self._folders else ""
         return Excerpts(repository=repository, path=self._rules.name(path))
 
-    def preamble(self) -> Generator[None, None, tuple[Excerpt, ...]]:
+    def signatures(self) -> Generator[None, None, tuple[Excerpt, ...]]:
         """Choose the workspace's most used signatures, in steps of milliseconds."""
-        if not self._budget.preamble:
+        if not self._budget.signatures:
             return ()
-        return (yield from preamble_steps(self._index, self._budget.preamble, self._rules))
+        return (yield from signature_steps(self._index, self._budget.signatures, self._rules))
 
-    def definitions(self, file: OpenFile, opened: Mapping[str, Outline]) -> tuple[Excerpt, ...]:
+    def imports(self, file: OpenFile, opened: Mapping[str, Outline]) -> tuple[Excerpt, ...]:
         """Choose signatures of what a document imports; `opened` are the outlines of all open documents."""
-        if not self._budget.definitions:
+        if not self._budget.imports:
             return ()
-        return choose_definitions(OpenDefinitions(self._index, opened), file, self._budget.definitions, self._rules)
+        return choose_imports(OpenDefinitions(self._index, opened), file, self._budget.imports, self._rules)
 
-    def volatile(
+    def similar(
         self, path: str, text: str, cursor: int, edits: Sequence[RecentEdit], text_of: TextOf
     ) -> tuple[Excerpt, ...]:
         """Choose the last edits elsewhere, the oldest first in `edits`, and the chunk most similar to this place."""
-        if not self._budget.volatile:
+        if not self._budget.similar:
             return ()
         shown = [each for each in edits if self._rules.is_shown(each.file)]
-        budget = self._budget.volatile
-        return choose_volatile(self._index, path, text, cursor, shown, self._text_of(text_of), budget, self._rules)
+        budget = self._budget.similar
+        return choose_similar(self._index, path, text, cursor, shown, self._text_of(text_of), budget, self._rules)
 
     def size(self, excerpt: Excerpt) -> int:
         """Return the most tokens of an excerpt in a prompt."""

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from efim_ls.text.outline import outline
 from efim_ls.workspace.excerpts.chooser import ExcerptChooser
-from efim_ls.workspace.excerpts.definitions import OpenFile
-from efim_ls.workspace.excerpts.volatile import RecentEdit, TextOf
+from efim_ls.workspace.excerpts.imports import OpenFile
+from efim_ls.workspace.excerpts.similar import RecentEdit, TextOf
 from model_runtime.prompt.excerpts import Excerpt, Excerpts
 
 DAY = 24 * 60 * 60.0  # seconds for which a preamble stays: a new one makes all prompts be computed again
@@ -32,17 +32,17 @@ class RetrievalPlace(NamedTuple):
 class ExcerptSnapshot(NamedTuple):
     """What prompts may show now: the preamble, by document what it imports, and what was retrieved for a place in it.
 
-    Nothing is from `withdrawn` files, which the rules came to exclude.
+    Nothing is from `excluded_files` files, which the rules came to exclude.
     """
 
-    preamble: tuple[Excerpt, ...] = ()
-    definitions: Mapping[str, tuple[Excerpt, ...]] = MappingProxyType({})
-    volatile: Mapping[str, tuple[int, tuple[Excerpt, ...]]] = MappingProxyType({})
-    withdrawn: frozenset[str] = frozenset()
+    signatures: tuple[Excerpt, ...] = ()
+    imports: Mapping[str, tuple[Excerpt, ...]] = MappingProxyType({})
+    similar: Mapping[str, tuple[int, tuple[Excerpt, ...]]] = MappingProxyType({})
+    excluded_files: frozenset[str] = frozenset()
 
 
 class WorkspaceExcerpts:
-    """Chooses a workspace's excerpts. Used on one thread, except `excerpts` and `withdrawn`."""
+    """Chooses a workspace's excerpts. Used on one thread, except `excerpts` and `excluded_files`."""
 
     def __init__(
         self,
@@ -59,25 +59,25 @@ class WorkspaceExcerpts:
     def excerpts(self, path: str, cursor: int) -> Excerpts:
         """Return what a prompt at an offset of a document may show; on any thread."""
         snapshot = self._snapshot
-        at, volatile = snapshot.volatile.get(path, (0, ()))
+        at, similar = snapshot.similar.get(path, (0, ()))
         return self._chooser.empty(path)._replace(
-            preamble=snapshot.preamble,
-            definitions=snapshot.definitions.get(path, ()),
-            volatile=volatile if abs(cursor - at) <= NEARBY else (),
+            signatures=snapshot.signatures,
+            imports=snapshot.imports.get(path, ()),
+            similar=similar if abs(cursor - at) <= NEARBY else (),
         )
 
     @property
-    def withdrawn(self) -> frozenset[str]:
+    def excluded_files(self) -> frozenset[str]:
         """Files that no prompt may show any more; on any thread."""
-        return self._snapshot.withdrawn
+        return self._snapshot.excluded_files
 
     def renew(self, rebuilt: bool = False) -> Generator[None]:
         """Choose the preamble anew if the index was rebuilt or a day has passed, then what open documents import."""
         now = self._clock()
         if rebuilt or self._chosen_at is None or now - self._chosen_at > DAY:
-            preamble = yield from self._chooser.preamble()
+            signatures = yield from self._chooser.signatures()
             self._chosen_at = now
-            self._publish(self._snapshot._replace(preamble=preamble))
+            self._publish(self._snapshot._replace(signatures=signatures))
         if rebuilt:
             for file in list(self._opened.values()):
                 self._define(file)
@@ -91,9 +91,9 @@ class WorkspaceExcerpts:
     def close_document(self, path: str) -> None:
         """Forget a document."""
         self._opened.pop(path, None)
-        definitions = {name: each for name, each in self._snapshot.definitions.items() if name != path}
-        volatile = {name: each for name, each in self._snapshot.volatile.items() if name != path}
-        self._publish(self._snapshot._replace(definitions=definitions, volatile=volatile))
+        imports = {name: each for name, each in self._snapshot.imports.items() if name != path}
+        similar = {name: each for name, each in self._snapshot.similar.items() if name != path}
+        self._publish(self._snapshot._replace(imports=imports, similar=similar))
 
     def retrieve(self, place: RetrievalPlace, text_of: TextOf) -> None:
         """Choose the volatile excerpts for a place; `text_of` reads a file that is not open."""
@@ -103,33 +103,33 @@ class WorkspaceExcerpts:
         def current(file: str) -> str | None:
             return opened[file] if file in opened else text_of(file)
 
-        found = self._chooser.volatile(place.path, place.text, place.cursor, place.edits, current)
+        found = self._chooser.similar(place.path, place.text, place.cursor, place.edits, current)
         if found:
-            volatile = {**self._snapshot.volatile, place.path: (place.cursor, found)}
-            self._publish(self._snapshot._replace(volatile=volatile))
+            similar = {**self._snapshot.similar, place.path: (place.cursor, found)}
+            self._publish(self._snapshot._replace(similar=similar))
 
-    def withdraw(self, files: Collection[str]) -> None:
+    def exclude(self, files: Collection[str]) -> None:
         """Take the text of files out of all excerpts, and out of prompts that show it."""
         if files:
-            self._publish(self._snapshot._replace(withdrawn=self._snapshot.withdrawn | set(files)))
+            self._publish(self._snapshot._replace(excluded_files=self._snapshot.excluded_files | set(files)))
 
     def readmit(self, file: str) -> None:
         """Let a file be shown again that the rules allow once more."""
-        if file in self._snapshot.withdrawn:
-            self._publish(self._snapshot._replace(withdrawn=self._snapshot.withdrawn - {file}))
+        if file in self._snapshot.excluded_files:
+            self._publish(self._snapshot._replace(excluded_files=self._snapshot.excluded_files - {file}))
 
     def _define(self, file: OpenFile) -> None:
-        found = self._chooser.definitions(file, {each.path: each.outline for each in self._opened.values()})
-        if found != self._snapshot.definitions.get(file.path):
-            self._publish(self._snapshot._replace(definitions={**self._snapshot.definitions, file.path: found}))
+        found = self._chooser.imports(file, {each.path: each.outline for each in self._opened.values()})
+        if found != self._snapshot.imports.get(file.path):
+            self._publish(self._snapshot._replace(imports={**self._snapshot.imports, file.path: found}))
 
     def _publish(self, snapshot: ExcerptSnapshot) -> None:
         """Replace the snapshot by one without what is withdrawn."""
-        before, gone = self._snapshot, snapshot.withdrawn
+        before, gone = self._snapshot, snapshot.excluded_files
         self._snapshot = snapshot._replace(
-            preamble=_without(snapshot.preamble, gone),
-            definitions={path: _without(each, gone) for path, each in snapshot.definitions.items()},
-            volatile={path: (at, _without(each, gone)) for path, (at, each) in snapshot.volatile.items()},
+            signatures=_without(snapshot.signatures, gone),
+            imports={path: _without(each, gone) for path, each in snapshot.imports.items()},
+            similar={path: (at, _without(each, gone)) for path, (at, each) in snapshot.similar.items()},
         )
         if self._snapshot != before:
             self._on_change()

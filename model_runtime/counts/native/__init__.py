@@ -1,1 +1,1 @@
-"""The memory's look-ups and the order of its places, in C for any CPU."""
+"""The look-ups of counts and the order of their places, in C for any CPU."""

@@ -41,7 +41,7 @@ class NativeCounter:
 
     def __init__(self, library: ctypes.CDLL, parts: Sequence[Part]) -> None:
         """Keep the parts, whose arrays the compiled part reads."""
-        self._count, self._draft = library.memory_count, library.memory_draft
+        self._count, self._draft = library.counts_count, library.counts_draft
         self._hidden = [_ranges(part) for part in parts]
         self._kept, self._size = parts, len(parts)
         self._parts = (NativePart * len(parts))(*map(_native, parts, self._hidden))

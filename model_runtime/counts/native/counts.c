@@ -1,4 +1,4 @@
-/* Orders the places of a segment of the memory, and looks histories up in segments. lookup.py and segment.py say the
+/* Orders the places of a segment of counts, and looks histories up in segments. lookup.py and segment.py say the
    same in numpy, and describe what is stored. Nothing here is written to but what the caller gives. */
 #include <stdint.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@ enum { LEAST = 3, MOST = 16, FOLLOWER = MOST, PLACE = MOST + 1, TOKEN_BITS = 24,
 #define SPELLED(x) TEXT(x)
 
 /* A hash of the sources this was built from, given by setup.py. */
-const char *memory_sources(void) { return SPELLED(SOURCES); }
+const char *counts_sources(void) { return SPELLED(SOURCES); }
 
 static inline uint32_t token_at(const uint8_t *raw, int64_t width, int64_t place) {
     const uint8_t *at = raw + width * place;
@@ -99,7 +99,7 @@ static void sort_from(const Tokens *t, int32_t *places, int64_t n, int depth) {
 
 /* Write the places of tokens that another one follows, 3 bytes each, in a segment's order; there are `size` of them
    among `count` tokens. Return 0, or -1 without memory. */
-int64_t memory_order(const uint8_t *raw, int64_t width, int64_t count, int64_t size, uint8_t *packed) {
+int64_t counts_order(const uint8_t *raw, int64_t width, int64_t count, int64_t size, uint8_t *packed) {
     Tokens t = {raw, width, pause_of(width)};
     uint32_t highest = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -288,7 +288,7 @@ static void sort_entries(Entry *entries, Entry *spare, int64_t n) {
 
 /* Count what followed the matches of a history's end; return how many (length, token) there are, or -1 if the answer
    has too little room. `found` is [count] to work with. */
-int64_t memory_count(const Part *parts, int64_t count, const int32_t *history, int64_t history_count,
+int64_t counts_count(const Part *parts, int64_t count, const int32_t *history, int64_t history_count,
                      int64_t most_places, Range *found, Answer *answer) {
     uint32_t nearest[MOST] = {0};
     int known = nearest_of(history, history_count, nearest);
@@ -319,7 +319,7 @@ static int is_hidden(const Part *part, int64_t place) {
 }
 
 /* Write at most `most` tokens that followed the first match of a length with this follower; return how many. */
-int64_t memory_draft(const Part *parts, int64_t count, const int32_t *history, int64_t history_count,
+int64_t counts_draft(const Part *parts, int64_t count, const int32_t *history, int64_t history_count,
                      int64_t most_places, Range *found, int64_t length, int64_t follower, int32_t *draft, int64_t most) {
     uint32_t nearest[MOST] = {0};
     int known = nearest_of(history, history_count, nearest);

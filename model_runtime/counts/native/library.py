@@ -1,4 +1,4 @@
-"""Loads the compiled look-ups of the memory. The structures mirror counts.c field by field."""
+"""Loads the compiled look-ups of counts. The structures mirror counts.c field by field."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def library() -> ctypes.CDLL | str:
 
 
 def _load() -> ctypes.CDLL | str:
-    if isinstance(lib := load_library(PATH, "the memory's compiled part", "memory_sources"), str):
+    if isinstance(lib := load_library(PATH, "the compiled part of the counts", "counts_sources"), str):
         return lib
     look_up = (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_void_p)
-    lib.memory_order.restype = lib.memory_count.restype = lib.memory_draft.restype = c_int64
-    lib.memory_order.argtypes = (c_void_p, c_int64, c_int64, c_int64, c_void_p)
-    lib.memory_count.argtypes = (*look_up, c_void_p)
-    lib.memory_draft.argtypes = (*look_up, c_int64, c_int64, c_void_p, c_int64)
+    lib.counts_order.restype = lib.counts_count.restype = lib.counts_draft.restype = c_int64
+    lib.counts_order.argtypes = (c_void_p, c_int64, c_int64, c_int64, c_void_p)
+    lib.counts_count.argtypes = (*look_up, c_void_p)
+    lib.counts_draft.argtypes = (*look_up, c_int64, c_int64, c_void_p, c_int64)
     return lib

@@ -158,7 +158,9 @@ def _slab_spans(spans: Sequence[Span]) -> list[SlabSpan]:
     for span in spans:
         arena, tokens = cast(SlabArena, span.arena), span.places
         begins = np.broadcast_to(np.int32(arena.begins(tokens)), tokens.shape)
-        places.append(SlabSpan(slice(row, row + len(tokens)), arena.first, tokens + np.int32(arena.room), begins))
+        places.append(
+            SlabSpan(slice(row, row + len(tokens)), arena.first, tokens + np.int32(arena.excerpt_rows), begins)
+        )
         row += len(tokens)
     return places
 

@@ -17,14 +17,14 @@ MOST_ELEMENTS = 2**31  # of a layer's keys: kernels count them in 32 bits
 class Slab:
     """Keys and values of all arenas, each [layers, tokens, kv_heads, head_dim]: `arenas` slots, then spare rows.
 
-    Tokens come before heads, as xformers expects. Nothing is allocated after the start. A slot is a model's room and
-    `capacity` tokens; with a room there is one slot more, in which excerpts are computed.
+    Tokens come before heads, as xformers expects. Nothing is allocated after the start. A slot has a model's excerpt
+    rows and `capacity` tokens; with excerpt rows there is one slot more, in which excerpts are computed.
     """
 
     def __init__(self, config: ModelConfig, capacity: int, arenas: int, dtype: torch.dtype, device: torch.device):
         """Allocate slots of `capacity` tokens."""
-        self.capacity, self.room, self.slot = capacity, config.room, config.room + capacity
-        arenas += config.room > 0
+        self.capacity, self.excerpt_rows, self.slot = capacity, config.excerpt_rows, config.excerpt_rows + capacity
+        arenas += config.excerpt_rows > 0
         rows = arenas * self.slot + SPARE_ROWS
         self.k, self.v = (
             torch.zeros((len(plane.layers), rows, plane.heads, plane.width), dtype=dtype, device=device)
@@ -49,19 +49,19 @@ class Slab:
 
     def arena(self) -> SlabArena:
         """Return the next slot as an arena; StopIteration when all slots are taken."""
-        return SlabArena(self, next(self._slots) * self.slot, self.room)
+        return SlabArena(self, next(self._slots) * self.slot, self.excerpt_rows)
 
     def scratch(self) -> SlabArena:
-        """Return the next slot as an arena without a room, for what is computed alone."""
+        """Return the next slot as an arena without excerpt rows, for what is computed alone."""
         return SlabArena(self, next(self._slots) * self.slot, 0)
 
 
 class SlabArena(Arena):
     """An arena that is a slot of a slab, from row `first` on."""
 
-    def __init__(self, slab: Slab, first: int, room: int) -> None:
+    def __init__(self, slab: Slab, first: int, excerpt_rows: int) -> None:
         """Make views of a slot; nothing is allocated."""
-        super().__init__(slab.slot - room, room)
+        super().__init__(slab.slot - excerpt_rows, excerpt_rows)
         self.first = first
         self.k: torch.Tensor = slab.k[:, first : first + slab.slot].transpose(1, 2)
         self.v: torch.Tensor = slab.v[:, first : first + slab.slot].transpose(1, 2)
@@ -69,7 +69,7 @@ class SlabArena(Arena):
     def copy_out(self, start: int, end: int) -> KeysValues:
         """Return keys and values in fp32, which holds every bf16 number exactly; waits for the device."""
         assert 0 <= start <= end <= self.length
-        rows = slice(self.room + start, self.room + end)
+        rows = slice(self.excerpt_rows + start, self.excerpt_rows + end)
         return torch.stack([each[:, :, rows] for each in (self.k, self.v)]).cpu().float().numpy()
 
     def write(self, row: int, computed: KeysValues) -> None:
@@ -82,4 +82,4 @@ class SlabArena(Arena):
 def most_slots(config: ModelConfig, capacity: int) -> int:
     """Return the most slots that one slab may have."""
     rows = MOST_ELEMENTS // max(plane.heads * plane.width for plane in KvLayout.of(config).planes) - SPARE_ROWS
-    return rows // (config.room + capacity) - (config.room > 0)
+    return rows // (config.excerpt_rows + capacity) - (config.excerpt_rows > 0)

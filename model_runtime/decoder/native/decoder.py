@@ -194,13 +194,15 @@ def _round_up(size: int, unit: int) -> int:
 
 def _row_places(span: Span, positions: int) -> npt.NDArray[np.void]:
     arena, tokens = span.arena, span.places
-    if len(tokens) and arena.room + tokens[-1] >= positions:  # the compiled part would read past the rotations' end
-        raise IndexError(f"a room and a context of {positions} tokens have no place for token {tokens[-1]}")
+    if (
+        len(tokens) and arena.excerpt_rows + tokens[-1] >= positions
+    ):  # the compiled part would read past the rotations' end
+        raise IndexError(f"{positions} rows for excerpts and tokens have no place for token {tokens[-1]}")
     places = np.empty(len(tokens), ROW_PLACE)
     places["k"], places["v"] = arena.k.ctypes.data, arena.v.ctypes.data
-    places["capacity"] = arena.room + arena.capacity
+    places["capacity"] = arena.excerpt_rows + arena.capacity
     places["begin"] = arena.begins(tokens)
-    places["position"] = tokens + arena.room
+    places["position"] = tokens + arena.excerpt_rows
     return places
 
 
@@ -222,7 +224,9 @@ def _shared(spans: Sequence[Span]) -> int:
     if any(arena.excerpts != excerpts for arena in others):
         return 0
     counts = [common_prefix(first.ids, arena.ids) for arena in others]
-    return first.room + min([*counts, *firsts, *(span.arena.rows.first_below(Quality.EXACT) for span in spans)])
+    return first.excerpt_rows + min(
+        [*counts, *firsts, *(span.arena.rows.first_below(Quality.EXACT) for span in spans)]
+    )
 
 
 def _logit_rows(spans: Sequence[Span]) -> Iterator[npt.NDArray[np.int64]]:

@@ -27,7 +27,7 @@ class NativeShares(ctypes.Structure):
 
 
 class NativeFollowers(ctypes.Structure):
-    """What followed matches in the memory."""
+    """What followed matches in the repository."""
 
     _fields_ = (
         ("tokens", c_void_p),
@@ -38,7 +38,7 @@ class NativeFollowers(ctypes.Structure):
     )
 
 
-class NativeRoom(ctypes.Structure):
+class NativeBuffers(ctypes.Structure):
     """Where a step works and writes what it found."""
 
     _fields_ = (

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from model_runtime.counts.lookup import Followers
-from model_runtime.engine.native.library import NativeFollowers, NativeRoom, NativeShares
+from model_runtime.engine.native.library import NativeBuffers, NativeFollowers, NativeShares
 from model_runtime.ids import Ids
 
 PADDING = 16  # numbers that the compiled part may write beyond a vocabulary
@@ -50,36 +50,36 @@ class Recency(NamedTuple):
 
 
 class _Scratch(threading.local):
-    """Room of each thread, whose addresses are known: asking numpy for them takes longer than a step."""
+    """Buffers of each thread, whose addresses are known: asking numpy for them takes longer than a step."""
 
     def __init__(self) -> None:
-        self.room, self.followers, self.found = NativeRoom(), NativeFollowers(), (c_int64 * 3)()
-        self.room_at, self.followers_at = addressof(self.room), addressof(self.followers)
+        self.buffers, self.followers, self.found = NativeBuffers(), NativeFollowers(), (c_int64 * 3)()
+        self.buffers_at, self.followers_at = addressof(self.buffers), addressof(self.followers)
         self.found_at = addressof(self.found)
         self._vocab = self._history = self._gains = -1
 
-    def prepare(self, history: int, recency: Recency, said: Followers, vocab: int) -> None:
-        """Make room for a history of so many tokens and a vocabulary, and set what followed in the memory."""
+    def prepare(self, history: int, recency: Recency, following: Followers, vocab: int) -> None:
+        """Make room for a history of so many tokens and a vocabulary, and set what followed in the repository."""
         self._recency = recency  # which another thread may replace by a longer one
-        room, followers = self.room, self.followers
+        buffers, followers = self.buffers, self.followers
         if vocab > self._vocab:
             self._vocab, size = vocab, vocab + PADDING
             self.floats, self.likely = np.zeros((4, size), dtype=np.float32), np.zeros(size, dtype=np.int32)
             _, self.chances, self.likely_chances, self.likely_model = self.floats
-            room.values, room.chances, room.likely_chances, room.likely_model = map(address, self.floats)
-            room.likely = address(self.likely)
+            buffers.values, buffers.chances, buffers.likely_chances, buffers.likely_model = map(address, self.floats)
+            buffers.likely = address(self.likely)
         if history > self._history:
             self._history = 2 * history
             self._places = np.zeros(self._history, dtype=np.int32), np.zeros(self._history, dtype=np.uint8)
-            room.places, room.lengths = map(address, self._places)
-        if (count := len(said.tokens)) > self._gains:
+            buffers.places, buffers.lengths = map(address, self._places)
+        if (count := len(following.tokens)) > self._gains:
             self._gains = 2 * count
             self.gains = np.zeros(self._gains, dtype=np.float32)
-            room.gains = address(self.gains)
-        room.recency, followers.size = recency.at, count
+            buffers.gains = address(self.gains)
+        buffers.recency, followers.size = recency.at, count
         if count:
-            followers.tokens, followers.lengths, followers.counts = map(address, said[:3])
-            followers.least = said.least
+            followers.tokens, followers.lengths, followers.counts = map(address, following[:3])
+            followers.least = following.least
 
 
 _scratch = _Scratch()
@@ -102,36 +102,34 @@ class NativeMixer:
         self._by_at, self._recency_of = addressof(self._by), recency
         self._recency = Recency.of(recency(LEAST_WEIGHTS))
 
-    def mix(self, probabilities: Floats, history: Ids, said: Followers) -> tuple[Floats, float, Floats]:
+    def mix(self, probabilities: Floats, history: Ids, following: Followers) -> tuple[Floats, float, Floats]:
         """Return the mixed chances [vocab], the model's share, and what each follower [m] gains."""
         history = np.ascontiguousarray(history, dtype=np.int32)
         values = np.ascontiguousarray(probabilities, dtype=np.float32)
-        room, vocab = self._prepared(history, said, len(values)), len(values)
-        self._mix(
-            self._by_at, address(history), len(history), room.followers_at, address(values), vocab, room.room_at
-        )
-        return room.chances[:vocab].copy(), room.room.left, room.gains[: len(said.tokens)].copy()
+        buffers, vocab = self._prepared(history, following, len(values)), len(values)
+        at = buffers.followers_at, address(values), vocab, buffers.buffers_at
+        self._mix(self._by_at, address(history), len(history), *at)
+        return buffers.chances[:vocab].copy(), buffers.buffers.left, buffers.gains[: len(following.tokens)].copy()
 
-    def pick(self, logits: int, vocab: int, history: Ids, said: Followers, fitting: Ids | None) -> Picked:
+    def pick(self, logits: int, vocab: int, history: Ids, following: Followers, fitting: Ids | None) -> Picked:
         """Choose the likeliest token by `vocab` logits (fp32) at an address, among `fitting` ones if given."""
         history = np.ascontiguousarray(history, dtype=np.int32)
-        room = self._prepared(history, said, vocab)
+        buffers = self._prepared(history, following, vocab)
         among, few = (None, 0) if fitting is None else (address(fitting), len(fitting))
-        self._pick(
-            self._by_at, address(history), len(history), room.followers_at, logits, vocab, among, few, room.room_at
-        )
-        found, count = room.room, room.room.likely_count
-        likely, chances = room.likely[:count].copy(), room.likely_chances[:count].copy()
-        model, gains = room.likely_model[:count].copy(), room.gains[: len(said.tokens)].copy()
+        at = buffers.followers_at, logits, vocab, among, few, buffers.buffers_at
+        self._pick(self._by_at, address(history), len(history), *at)
+        found, count = buffers.buffers, buffers.buffers.likely_count
+        likely, chances = buffers.likely[:count].copy(), buffers.likely_chances[:count].copy()
+        model, gains = buffers.likely_model[:count].copy(), buffers.gains[: len(following.tokens)].copy()
         return Picked(
-            found.token, room.chances.item(found.token), likely, chances, model, gains, bool(found.is_mixed)
+            found.token, buffers.chances.item(found.token), likely, chances, model, gains, bool(found.is_mixed)
         )
 
-    def _prepared(self, history: Ids, said: Followers, vocab: int) -> _Scratch:
+    def _prepared(self, history: Ids, following: Followers, vocab: int) -> _Scratch:
         recency = self._recency
         if len(recency.weights) <= len(history):
             self._recency = recency = Recency.of(self._recency_of(2 * len(history)))
-        _scratch.prepare(len(history), recency, said, vocab)
+        _scratch.prepare(len(history), recency, following, vocab)
         return _scratch
 
 

@@ -35,7 +35,7 @@ typedef struct {
 } Shares;
 
 typedef struct {
-    const int32_t *tokens, *lengths, *counts; /* [size] what followed matches in the memory */
+    const int32_t *tokens, *lengths, *counts; /* [size] what followed matches in the repository */
     int64_t size, least;
 } Followers;
 
@@ -85,8 +85,8 @@ WIDE static int64_t places_of_last(const int32_t *history, int64_t count, int32_
     return found;
 }
 
-/* Find what a place of weight 1 and one count of the memory gain by length of match, and the model's share: of each
-   length, from the longest down, the history's own places take their share of what is left, then the memory's do. */
+/* Find what a place of weight 1 and one count of the repository gain by length of match, and the model's share: of each
+   length, from the longest down, the history's own places take their share of what is left, then the repository's do. */
 static double share_out(const Shares *by, const double *own, const double *said, int64_t least, double *gains,
                         double *memory_gains) {
     double left = 1, weight = 0, count = 0;
@@ -115,7 +115,7 @@ WIDE static void scale(const float *values, int64_t vocab, float factor, float l
     for (int64_t i = 0; i < vocab; i++) chances[i] = values[i] * factor * left;
 }
 
-/* Mix what followed the history's end, there and in the memory, into `values` times `factor`. A token beyond the
+/* Mix what followed the history's end, there and in the repository, into `values` times `factor`. A token beyond the
    vocabulary has no chance. */
 static void mix(const Shares *by, const int32_t *history, int64_t count, const Followers *said, const float *values,
                 int64_t vocab, float factor, Room *room) {

@@ -21,7 +21,7 @@ from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
 from model_runtime.checkpoint.config import read_config
-from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache
+from model_runtime.engine.ngrams import NGRAMS_FILE, Ngrams
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
@@ -51,25 +51,25 @@ LONG_LINES = {
 Make = Callable[[], tuple[Completer, Watched]]
 
 
-def loaded_from(folder: Path, *, local_cache: bool = False) -> LoadedModel:
+def loaded_from(folder: Path, *, ngrams: bool = False) -> LoadedModel:
     return load(
         read_checkpoint(folder),
         weights="fp32",
         threads=1,
         capacity=CAPACITY,
         kv_memory_mib=64,
-        local_cache=local_cache,
+        ngrams=ngrams,
         progress=lambda *_: None,
     )
 
 
-def maker(folder: Path, arenas: int = 2, settings: Settings = SETTINGS, cache: NgramCache | None = CACHE) -> Make:
+def maker(folder: Path, arenas: int = 2, settings: Settings = SETTINGS, cache: Ngrams | None = CACHE) -> Make:
     """Makes completers that have seen nothing, and the engine in each."""
     decoder, model = decoder_of(folder), loaded_from(folder)
 
     def make_one() -> tuple[Completer, Watched]:
         engine = Watched(decoder, model.tokenizer, CAPACITY, arenas, cache)
-        made = replace(model, ngram_cache=cache)
+        made = replace(model, ngrams=cache)
         return completer_over(engine, made, settings, BUDGET, in_memory(model)), engine
 
     return make_one
@@ -153,8 +153,8 @@ def test_the_memory_for_the_kv_cache_is_what_the_settings_allow(folder: Path) ->
 def test_a_local_cache_is_used_where_the_folder_has_one(tmp_path: Path) -> None:
     folder = make(tmp_path)
     without = completer_of(folder).describe()
-    (folder / LOCAL_CACHE_FILE).write_text(CACHE.to_json())
-    assert loaded_from(folder, local_cache=True).ngram_cache == CACHE
+    (folder / NGRAMS_FILE).write_text(CACHE.to_json())
+    assert loaded_from(folder, ngrams=True).ngrams == CACHE
     found = completer_of(folder).describe()
     assert [each["local_cache"] for each in (without, found)] == [False, True]
     assert without["local_cache_reason"] != found["local_cache_reason"]

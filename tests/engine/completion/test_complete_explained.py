@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from efim_ls.completion.suggestions.explanation import prompt_parts
 from efim_ls.request import Answer, Costs, Request
 from model_runtime.cancel import NEVER
-from model_runtime.counts.segment import MemoryDocument
-from model_runtime.counts.snapshot import EMPTY, MemoryView
+from model_runtime.counts.segment import CountedDocument
+from model_runtime.counts.snapshot import EMPTY, CountsView
 from model_runtime.isolated import Mask
 from model_runtime.prompt.prompt import LaidOut, Prompt, PromptPart, order_parts
 from model_runtime.prompt.template import Template
@@ -134,12 +134,12 @@ def test_costs_follow_each_other_in_a_prompt(tokenizer: Tokenizer) -> None:
 @pytest.mark.parametrize("mask", ["typed", "head"])
 def test_isolated_excerpts_are_listed_one_by_one_where_they_are_seen_from(tokenizer: Tokenizer, mask: Mask) -> None:
     texts = {"head": "h = 1\n", "tail": "t = 1\n", "typed": "y = 1\n"}
-    excerpts = tuple(PromptPart("volatile", tokenizer.encode(text), False, "file:///b.py") for text in ("a\n", "b\n"))
+    excerpts = tuple(PromptPart("similar", tokenizer.encode(text), False, "file:///b.py") for text in ("a\n", "b\n"))
     laid = LaidOut(isolated=excerpts, mask=mask)
     head, tail, typed = map(tokenizer.encode, texts.values())
     prompt = Prompt(order_parts(Template((), (), ()), head, tail, typed, excerpts=laid), b"", typed)
     listed = prompt_parts(tokenizer, prompt, Costs(recomputed=prompt.tokens))
-    shown, window = [("volatile", "a\n"), ("volatile", "b\n")], list(texts.items())
+    shown, window = [("similar", "a\n"), ("similar", "b\n")], list(texts.items())
     before = 2 if mask == "typed" else 0
     assert [(part.part, part.text) for part in listed] == [*window[:before], *shown, *window[before:]]
 
@@ -170,9 +170,9 @@ ELSEWHERE = f"import os\n\n\ndef parts(line, separator):\n    {REPEATED}    retu
 LISTENING = replace(CACHE, memory_shares=(0.0, 0.0, *(0.99,) * 14))  # believes the repository alone
 
 
-def view_of(tokenizer: Tokenizer, texts: dict[str, str]) -> MemoryView:
+def view_of(tokenizer: Tokenizer, texts: dict[str, str]) -> CountsView:
     """A repository of these files."""
-    documents = [MemoryDocument(path, path.encode(), tokenizer.encode(text)) for path, text in texts.items()]
+    documents = [CountedDocument(path, path.encode(), tokenizer.encode(text)) for path, text in texts.items()]
     return EMPTY.with_changes((), documents).without(())
 
 
@@ -181,9 +181,9 @@ def test_words_name_the_places_of_the_repository_that_said_them(
     folder: Path, tokenizer: Tokenizer, explicit: bool
 ) -> None:
     completer, _ = maker(folder, cache=LISTENING)()
-    memory = view_of(tokenizer, {"/project/parts.py": ELSEWHERE, "/project/other.py": "x = 1\n" * 9})
+    counts = view_of(tokenizer, {"/project/parts.py": ELSEWHERE, "/project/other.py": "x = 1\n" * 9})
     text = "def again(line, separator):\n    value = line.split("
-    request = Request("file:///a.py", text, len(text), explicit, memory=memory)
+    request = Request("file:///a.py", text, len(text), explicit, counts=counts)
     answer = completer.complete(request, NEVER)
     assert (answer.text + answer.hidden).startswith("separator)")
     told = completer.explain(request, answer)["suggestion"]
@@ -198,11 +198,11 @@ def test_words_name_the_places_of_the_repository_that_said_them(
 
 def test_typing_through_a_suggestion_keeps_who_said_the_rest(folder: Path, tokenizer: Tokenizer) -> None:
     completer, _ = maker(folder, cache=LISTENING)()
-    memory = view_of(tokenizer, {"/project/parts.py": ELSEWHERE})
+    counts = view_of(tokenizer, {"/project/parts.py": ELSEWHERE})
     text = "def again(line, separator):\n    value = line.split("
-    completer.complete(Request("file:///a.py", text, len(text), memory=memory), NEVER)
+    completer.complete(Request("file:///a.py", text, len(text), counts=counts), NEVER)
     typed = f"{text}sepa"
-    request = Request("file:///a.py", typed, len(typed), memory=memory)
+    request = Request("file:///a.py", typed, len(typed), counts=counts)
     answer = completer.complete(request, NEVER)
     assert answer.costs.recomputed == answer.costs.passes == 0
     told = completer.explain(request, answer)["suggestion"]

@@ -16,11 +16,11 @@ from efim_ls.completion.planning.window import SURROUNDING_CHARACTERS
 from efim_ls.request import Request
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
-from model_runtime.counts.snapshot import MemoryView
-from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.counts.snapshot import CountsView
+from model_runtime.engine.ngrams import Ngrams
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.completion.test_complete import PLACE, SETTINGS, Make, ask, maker
-from tests.engine.doubles import Watched, memory_of
+from tests.engine.doubles import Watched, counts_of
 from tests.models import CODE
 
 
@@ -92,23 +92,23 @@ def test_it_may_be_stopped_between_other_documents(made: Make, questions: int) -
 # The repository
 
 
-def view_of(tokenizer: Tokenizer, *texts: str) -> MemoryView:
-    return memory_of(tokenizer, *texts).without(())
+def view_of(tokenizer: Tokenizer, *texts: str) -> CountsView:
+    return counts_of(tokenizer, *texts).without(())
 
 
 PHRASE = "    zebra.quagga(wombat, 77)\n"
 HEAD, BELOW = "def f(zebra):\n    zebra.qu", "\n"
 
 
-def asked(text: str, memory: MemoryView | None, typed: str = "", explicit: bool = False) -> Request:
+def asked(text: str, counts: CountsView | None, typed: str = "", explicit: bool = False) -> Request:
     before = text + typed
-    return Request("file:///a.py", before + BELOW, len(before), explicit, memory=memory)
+    return Request("file:///a.py", before + BELOW, len(before), explicit, counts=counts)
 
 
 @pytest.fixture(scope="module")
 def counting(folder: Path) -> Make:
     """Completers of a model that says only what it has counted, wherever it has."""
-    counts = NgramCache((0.0,), 500.0, (0.0, 0.0, *(1.0,) * 14))
+    counts = Ngrams((0.0,), 500.0, (0.0, 0.0, *(1.0,) * 14))
     return maker(folder, settings=replace(SETTINGS, max_new_tokens=24), cache=counts)
 
 
@@ -117,7 +117,7 @@ def test_a_phrase_that_only_the_repository_has_is_finished(counting: Make, token
         completer, engine = counting()
         answer = completer.complete(asked(HEAD, view), NEVER)
         assert (answer.text == "agga(wombat, 77)") is known
-        assert engine.log.prompt is not None and engine.log.prompt.memory == view
+        assert engine.log.prompt is not None and engine.log.prompt.counts == view
 
 
 def test_what_the_repository_said_is_known_by_word(counting: Make, tokenizer: Tokenizer) -> None:

@@ -170,8 +170,8 @@ def test_what_may_be_secret_never_reaches_the_disk(start: Start, cache: Path, ur
     there = ask(completer, uri=uri)
     completer.save(uri, NEVER)
     completer.flush(10)
-    [memory, disk] = completer.tiers
-    assert memory["blocks"] and not disk["blocks"]
+    [counts, disk] = completer.tiers
+    assert counts["blocks"] and not disk["blocks"]
     completer.close(10)
     assert written(cache) == ["blocks.kv"] and not holds(cache, "name, value")
     again = ask(start(), uri=uri)

@@ -20,10 +20,10 @@ from efim_ls.session.prefetch import accepted
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
 from model_runtime.checkpoint.config import EMBEDDED
-from model_runtime.counts.snapshot import MemoryView
+from model_runtime.counts.snapshot import CountsView
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.completion.test_complete import SETTINGS, Make, completer_of, maker
-from tests.engine.doubles import memory_of
+from tests.engine.doubles import counts_of
 from tests.models import CODE
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "phrases"
@@ -105,19 +105,19 @@ def test_other_open_files_are_read_and_nothing_else_is(embedded: PhraseAnswerer)
 def test_the_repository_is_read(embedded: PhraseAnswerer) -> None:
     tokenizer = Tokenizer(EMBEDDED / "tokenizer.json")
     text = "if (ready) zebra.brushedBy"
-    known = memory_of(tokenizer, *[f"{text}Keeper(path, true);\n"] * 4)
+    known = counts_of(tokenizer, *[f"{text}Keeper(path, true);\n"] * 4)
     for view, finished in ((known.without(()), True), (known.without(known.paths), False), (None, False)):
-        answer = complete(embedded, asked(text, len(text), explicit=True, memory=view), NEVER)
+        answer = complete(embedded, asked(text, len(text), explicit=True, counts=view), NEVER)
         assert answer.text.startswith("Keeper(path") is finished
 
 
 def test_a_new_view_waits_while_a_phrase_is_typed_through(embedded: PhraseAnswerer) -> None:
     tokenizer, text = Tokenizer(EMBEDDED / "tokenizer.json"), "if (ready) zebra.brushedBy"
-    old, new = (memory_of(tokenizer, *[f"{text}{name}(path);\n"] * 4).without(()) for name in ("Keeper", "Nobody"))
+    old, new = (counts_of(tokenizer, *[f"{text}{name}(path);\n"] * 4).without(()) for name in ("Keeper", "Nobody"))
     document = unplanned()
 
-    def ask(typed: str, memory: MemoryView, explicit: bool = False) -> str:
-        request = asked(text + typed, len(text + typed), explicit=explicit, memory=memory)
+    def ask(typed: str, counts: CountsView, explicit: bool = False) -> str:
+        request = asked(text + typed, len(text + typed), explicit=explicit, counts=counts)
         return embedded.complete(document, document.ask(request), NEVER).text
 
     assert ask("", old, explicit=True).startswith("Keeper(")
@@ -148,7 +148,7 @@ def test_nothing_is_computed_planned_or_prefetched(made: Make) -> None:
         answer = completer.complete(request, NEVER)
         assert completer.prefetch(request)(NEVER) and completer.prefetch_opened(URI, text, "typescript")(NEVER)
         assert replace(answer.costs, ms=Costs().ms, new_tokens=0) == Costs()
-    assert engine.log.events == [] and engine.computed_ahead == 0
+    assert engine.log.events == [] and engine.prefetched == 0
     assert not completer._documents[URI].unsaved
 
 

@@ -22,7 +22,7 @@ from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.counts.snapshot import EMPTY
 from model_runtime.decoder.quantization import Format
-from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.engine.ngrams import Ngrams
 from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.formats import CpuMethod
@@ -30,7 +30,7 @@ from model_runtime.loading.load import load
 from model_runtime.logits import Logits
 from model_runtime.prompt.families import FAMILIES
 from tests.compiled import require_compiled
-from tests.engine.doubles import CACHE, Log, Surer, Watched, fetched, memory_of
+from tests.engine.doubles import CACHE, Log, Surer, Watched, counts_of, fetched
 from tests.engine.persistence import adopt_frames, completer_over, in_memory, on_disk
 from tests.models import CODE, Tiny, make
 from tests.sized import Sized
@@ -160,9 +160,9 @@ class Session:
         self.beside = not self.beside
         yield
 
-    def index(self, memory: int) -> Iterator[None]:
+    def index(self, counts: int) -> Iterator[None]:
         """Read other files of the repository."""
-        self.indexed = memory
+        self.indexed = counts
         yield
 
     def restart(self) -> Iterator[None]:
@@ -226,7 +226,7 @@ class Bench:
 
     budget = BUDGET
 
-    def __init__(self, folder: Path, form: Format, cache: NgramCache | None) -> None:
+    def __init__(self, folder: Path, form: Format, cache: Ngrams | None) -> None:
         self.cache, self.tolerance = cache, TOLERANCE[form]
         self.tie = TIE if self.tolerance else 0.0
         config = read_config(folder)
@@ -239,12 +239,12 @@ class Bench:
             threads=1,
             capacity=CAPACITY,
             kv_memory_mib=64,
-            local_cache=False,
+            ngrams=False,
             progress=lambda *_: None,
         )
         self.decoder = Surer(decoder, self._model.tokenizer)
         texts = CODE, CODE.replace("value", "amount")
-        first, both = (memory_of(self._model.tokenizer, *texts[:size]) for size in (1, 2))
+        first, both = (counts_of(self._model.tokenizer, *texts[:size]) for size in (1, 2))
         self.memories = None, EMPTY.without(()), first.without(()), both.without(())
         assert len(self.memories) == MEMORIES
 
@@ -253,7 +253,7 @@ class Bench:
         opened = on_disk(self._model, store) if store else in_memory(self._model)
         backing = KvPersistence(opened.store)
         engine = Watched(self.decoder, tokenizer, CAPACITY, arenas, self.cache, backing, LINE_TOKENS)
-        model = replace(self._model, ngram_cache=self.cache)
+        model = replace(self._model, ngrams=self.cache)
         return completer_over(engine, model, self.settings, self.budget, opened), engine
 
     def cold(self, warm: Completer, request: Request, arenas: int) -> tuple[Answer, Log]:
@@ -298,7 +298,7 @@ def test_a_warm_answer_is_the_cold_answer(
             place, others = session.place, (other,) * session.beside
             request = Request(
                 DOCUMENTS[session.open], place.text, place.cursor, session.explicit, others,
-                least=0.0 if session.explicit else least, memory=bench.memories[session.indexed],
+                least=0.0 if session.explicit else least, counts=bench.memories[session.indexed],
             )  # fmt: skip
             if session.restarted:
                 session.restarted = False
@@ -358,7 +358,7 @@ def assert_same_history(log: Log, cold_log: Log) -> None:
     """What the local cache reads is what stands in the open documents now, and the repository that is in effect."""
     assert log.prompt is not None and cold_log.prompt is not None
     assert log.prompt.history.tolist() == cold_log.prompt.history.tolist()
-    assert log.prompt.memory == cold_log.prompt.memory
+    assert log.prompt.counts == cold_log.prompt.counts
 
 
 def assert_same_numbers(bench: Bench, log: Log) -> None:

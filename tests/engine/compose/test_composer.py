@@ -83,7 +83,7 @@ def test_keys_of_a_first_layer_are_exact_wherever_they_are_moved(decoder: Decode
 
 
 def test_rows_behind_a_room_are_composed_and_computed_again_as_without_one(decoder: Decoder, folder: Path) -> None:
-    config = replace(read_config(folder), room=64)
+    config = replace(read_config(folder), excerpt_rows=64)
     behind = Decoder(config, read_weights(folder, config), "fp32")
     ids = np.concatenate((TOKENS[300:333], TOKENS[90:200], TOKENS[:1]))
     found = list[Arena]()

@@ -196,18 +196,18 @@ def test_a_copy_knows_neither_what_follows_nor_what_was_chosen(length: int) -> N
     for arena in (source, target):
         compute(arena, [1, 2, 3, 4, 5])
         keep_logits(arena, max(1, length))
-        arena.memo = Choices(ids_of([1, 2]), ids_of([1, 2]), SeenCounts())
+        arena.answers = Choices(ids_of([1, 2]), ids_of([1, 2]), SeenCounts())
     target.copy_prefix(source, length)
-    assert (target.logits_at, target.memo) == (-1, None)
-    assert source.memo is not None
+    assert (target.logits_at, target.answers) == (-1, None)
+    assert source.answers is not None
 
 
 def test_truncating_leaves_what_was_chosen() -> None:
     arena = DenseArena(CONFIG, CAPACITY)
     compute(arena, [1, 2, 3])
-    arena.memo = chosen = Choices(ids_of([1, 2]), ids_of([1, 2]), SeenCounts())
+    arena.answers = chosen = Choices(ids_of([1, 2]), ids_of([1, 2]), SeenCounts())
     arena.truncate(1)
-    assert arena.memo is chosen
+    assert arena.answers is chosen
 
 
 def test_the_bytes_of_an_arena_are_those_of_its_keys_and_values() -> None:

@@ -90,7 +90,7 @@ def test_an_arena_takes_memory_for_the_tokens_that_it_holds() -> None:
         assert flags and "nh" in flags[1].split()
     before, tokens = resident(arena.k), 20
     ones = np.ones((2, len(shape.layers), attention.kv_heads, tokens, attention.head_dim), dtype=np.float32)
-    arena.write(shape.room, ones)
+    arena.write(shape.excerpt_rows, ones)
     pages = 1 + -(-4 * attention.head_dim * tokens // mmap.PAGESIZE)
     most = 2 * len(shape.layers) * attention.kv_heads * pages * mmap.PAGESIZE
     assert 0 < resident(arena.k) - before <= most < arena_bytes(shape, shape.context) // 8

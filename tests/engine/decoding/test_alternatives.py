@@ -16,7 +16,7 @@ from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine.alternatives import Fork, forks
 from model_runtime.engine.engine import Generation
-from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.engine.ngrams import Ngrams
 from model_runtime.engine.output import Output
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.engine.stops import Rule
@@ -65,7 +65,7 @@ def decoded_alone(engine: Watched, prompt: Prompt, chosen: Sequence[Choice], for
 @settings(deadline=None, max_examples=25)
 @given(typed=TYPED, count=st.integers(1, 4), again=st.booleans(), rule=st.sampled_from([ENDLESS, ONE_LINE]))
 def test_each_is_what_the_model_says_alone_behind_its_fork(
-    decoder: Decoder, tokenizer: Tokenizer, cache: NgramCache | None, typed: str, count: int, again: bool, rule: Rule
+    decoder: Decoder, tokenizer: Tokenizer, cache: Ngrams | None, typed: str, count: int, again: bool, rule: Rule
 ) -> None:
     """Whatever the arenas held before, and however many go on in one pass."""
     engine, prompt = Watched(decoder, tokenizer, arenas=6, cache=cache), prompt_of(tokenizer, typed)

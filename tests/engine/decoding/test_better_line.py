@@ -18,7 +18,7 @@ from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine.alternatives import MOST_LINES, forks
 from model_runtime.engine.engine import GenerateJob, Generation
 from model_runtime.engine.local import LocalEngine
-from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.engine.ngrams import Ngrams
 from model_runtime.engine.output import Output
 from model_runtime.engine.sampler import LEAST_CHANCE, Choice
 from model_runtime.engine.stops import Rule, stop_rule
@@ -67,7 +67,7 @@ def decoder(folder: Path, tokenizer: Tokenizer) -> Decoder:
     return Surer(decoder_of(folder), tokenizer)
 
 
-def watched(decoder: Decoder, tokenizer: Tokenizer, cache: NgramCache | None = CACHE, arenas: int = 6) -> Watched:
+def watched(decoder: Decoder, tokenizer: Tokenizer, cache: Ngrams | None = CACHE, arenas: int = 6) -> Watched:
     return paced(Watched(decoder, tokenizer, arenas=arenas, cache=cache, line_tokens=LINE_TOKENS), Shy())
 
 
@@ -106,7 +106,7 @@ def first_line(engine: Watched, prompt: Prompt, made: Generation, rule: Rule) ->
     return chosen
 
 
-def joint(engine: Watched, prompt: Prompt, chosen: Sequence[Choice], cache: NgramCache | None) -> float:
+def joint(engine: Watched, prompt: Prompt, chosen: Sequence[Choice], cache: Ngrams | None) -> float:
     """The probability of some tokens, from the model's distributions after each of them."""
     reached, stub, sampler = 1.0, prompt.stub, engine.sampler
     for at, choice in enumerate(chosen):
@@ -126,7 +126,7 @@ def joint(engine: Watched, prompt: Prompt, chosen: Sequence[Choice], cache: Ngra
 @settings(deadline=None, max_examples=30)
 @given(typed=TYPED, rule=RULES)
 def test_it_is_the_likeliest_of_the_greedy_line_and_three_others(
-    decoder: Decoder, tokenizer: Tokenizer, cache: NgramCache | None, typed: str, rule: Rule
+    decoder: Decoder, tokenizer: Tokenizer, cache: Ngrams | None, typed: str, rule: Rule
 ) -> None:
     engine, prompt = watched(decoder, tokenizer, cache), prompt_of(tokenizer, typed)
     made, greedy = answer(engine, prompt, rule), answer(watched(decoder, tokenizer, cache), prompt, rule, False)
@@ -142,7 +142,7 @@ def test_it_is_the_likeliest_of_the_greedy_line_and_three_others(
 @settings(deadline=None, max_examples=30)
 @given(typed=TYPED, rule=RULES)
 def test_its_confidence_is_what_the_models_distributions_give_it(
-    decoder: Decoder, tokenizer: Tokenizer, cache: NgramCache | None, typed: str, rule: Rule
+    decoder: Decoder, tokenizer: Tokenizer, cache: Ngrams | None, typed: str, rule: Rule
 ) -> None:
     engine, prompt = watched(decoder, tokenizer, cache), prompt_of(tokenizer, typed)
     made = answer(engine, prompt, rule)
@@ -242,7 +242,7 @@ def test_the_embedded_model_finds_a_better_line_than_the_greedy_one() -> None:
         threads=1,
         capacity=512,
         kv_memory_mib=64,
-        local_cache=True,
+        ngrams=True,
         progress=lambda *_: None,
     )
     prompt = build(model.tokenizer, model.template, STORE, "", "    def keys(self")

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from model_runtime.cancel import NEVER, Cancelled
 from model_runtime.counts.lookup import Followers
-from model_runtime.counts.snapshot import MemoryView
+from model_runtime.counts.snapshot import CountsView
 from model_runtime.decoder.any_decoder import CHUNK
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine.engine import GenerateJob
 from model_runtime.engine.local import LocalEngine
-from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.engine.ngrams import Ngrams
 from model_runtime.ids import Ids
 from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.kv.pool import FrameId
@@ -171,19 +171,19 @@ def test_keys_and_values_are_allocated_once_for_each_arena_however_long_the_sess
 
 
 @dataclass(frozen=True)
-class Seen(NgramCache):
+class Seen(Ngrams):
     """A local cache that keeps the histories it was asked about."""
 
     histories: list[list[int]] = field(default_factory=list[list[int]])
 
-    def followers(self, history: Ids, memory: MemoryView | None) -> Followers:
+    def followers(self, history: Ids, counts: CountsView | None) -> Followers:
         self.histories.append(history.tolist())
-        return super().followers(history, memory)
+        return super().followers(history, counts)
 
 
-def mixing(engine: Watched, cache: NgramCache | None) -> LocalEngine:
+def mixing(engine: Watched, cache: Ngrams | None) -> LocalEngine:
     """Another engine of the same parts that mixes in another cache."""
-    return LocalEngine(engine.parts.with_ngram_cache(cache))
+    return LocalEngine(engine.parts.with_ngrams(cache))
 
 
 def test_the_history_grows_by_each_token_that_was_picked(decoder: Decoder, tokenizer: Tokenizer) -> None:

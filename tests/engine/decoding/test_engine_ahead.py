@@ -51,12 +51,12 @@ def test_what_was_computed_ahead_until_it_was_stopped_is_saved_and_the_answer_th
     prompt = prompt_of(tokenizer, "def wri")
     engine, cold = paced(Watched(decoder, tokenizer), pace()), Watched(decoder, tokenizer)
     whole = engine.prepare(A, prompt, after(chunks))
-    assert whole == (engine.computed_ahead == len(prompt.ids))
-    assert sum(engine.log.passes) == engine.computed_ahead
-    assert engine.reusable(A, prompt).reused == engine.computed_ahead
+    assert whole == (engine.prefetched == len(prompt.ids))
+    assert sum(engine.log.passes) == engine.prefetched
+    assert engine.reusable(A, prompt).reused == engine.prefetched
     made = generate(engine, prompt)
-    assert made.stats.recomputed == len(prompt.ids) - engine.computed_ahead
-    assert engine.wasted_ahead == 0
+    assert made.stats.recomputed == len(prompt.ids) - engine.prefetched
+    assert engine.wasted_prefetched == 0
     generate(cold, prompt)
     assert_same_tokens(engine.log, cold.log)
 
@@ -75,7 +75,7 @@ def test_pieces_add_up(decoder: Decoder, tokenizer: Tokenizer) -> None:
     told, computed = list[bool](), [0]
     while not (told and told[-1]):
         told.append(engine.prepare(A, prompt, after(1)))
-        computed.append(engine.computed_ahead)
+        computed.append(engine.prefetched)
     assert told == [False] * (len(told) - 1) + [True]
     assert computed[-1] == len(prompt.ids)
     assert all(before < now <= before + CHUNK for before, now in pairwise(computed))
@@ -96,7 +96,7 @@ def test_nothing_is_computed_ahead_that_is_there(decoder: Decoder, tokenizer: To
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def wri")
     generate(engine, prompt)
     assert engine.prepare(A, prompt, Cancel(lambda: True))
-    assert (engine.log.passes, engine.computed_ahead) == ([], 0)
+    assert (engine.log.passes, engine.prefetched) == ([], 0)
 
 
 @pytest.mark.parametrize("typed", ["def ", "def write(path, rec", "x = 1\n    y"])
@@ -144,7 +144,7 @@ def test_what_other_arenas_hold_is_copied_not_computed_ahead(decoder: Decoder, t
     longer = prompt_of(tokenizer, "def write(path")
     generate(engine, prompt)
     assert engine.prepare(B, longer, NEVER)
-    assert engine.computed_ahead == len(longer.ids) - len(prompt.ids) > 0
+    assert engine.prefetched == len(longer.ids) - len(prompt.ids) > 0
     assert generate(engine, prompt, limit=1, owner=A).stats.recomputed == 0
 
 
@@ -155,13 +155,13 @@ def test_what_is_given_up_before_an_answer_needed_it_is_wasted(decoder: Decoder,
         other_of(tokenizer),
     )
     engine.prepare(A, prompt, NEVER)
-    assert engine.wasted_ahead == 0
+    assert engine.wasted_prefetched == 0
     engine.prepare(A, other, NEVER)
     wasted = len(prompt.ids) - common(prompt, other)
-    assert engine.wasted_ahead == wasted
+    assert engine.wasted_prefetched == wasted
     generate(engine, other)
     generate(engine, prompt)
-    assert engine.wasted_ahead == wasted, "what an answer needed is not wasted, nor is what an answer computed"
+    assert engine.wasted_prefetched == wasted, "what an answer needed is not wasted, nor is what an answer computed"
 
 
 def test_of_what_an_answer_needed_in_part_the_rest_is_wasted(decoder: Decoder, tokenizer: Tokenizer) -> None:
@@ -171,9 +171,9 @@ def test_of_what_an_answer_needed_in_part_the_rest_is_wasted(decoder: Decoder, t
     engine.prepare(A, prompt, NEVER)
     generate(engine, other, limit=1)
     assert 0 < shared < len(prompt.ids)
-    assert engine.wasted_ahead == len(prompt.ids) - shared
+    assert engine.wasted_prefetched == len(prompt.ids) - shared
     generate(engine, other_of(tokenizer), limit=1)
-    assert engine.wasted_ahead == len(prompt.ids) - shared
+    assert engine.wasted_prefetched == len(prompt.ids) - shared
 
 
 def common(one: Prompt, other: Prompt) -> int:
@@ -184,7 +184,7 @@ def common(one: Prompt, other: Prompt) -> int:
 def test_engines_that_mix_otherwise_share_what_was_prepared(decoder: Decoder, tokenizer: Tokenizer) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def wri")
     engine.prepare(A, prompt, NEVER)
-    other = LocalEngine(engine.parts.with_ngram_cache(CACHE))
+    other = LocalEngine(engine.parts.with_ngrams(CACHE))
     assert other.generate(GenerateJob(A, prompt, ONE_LINE, 1), NEVER).stats.recomputed == 0
 
 
@@ -224,7 +224,7 @@ def test_whatever_was_prepared_and_stopped_before_the_answer_is_the_cold_one(
     assert made.reused >= promised
     generate(cold, prompt)
     assert_same_tokens(engine.log, cold.log)
-    assert engine.wasted_ahead <= engine.computed_ahead
+    assert engine.wasted_prefetched <= engine.prefetched
 
 
 def test_the_only_arena_is_left_to_the_frame_that_was_asked_for(decoder: Decoder, tokenizer: Tokenizer) -> None:

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model_runtime.engine.native import library
-from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.engine.ngrams import Ngrams
 from model_runtime.engine.output import Output
 from model_runtime.engine.sampler import LEAST_CHANCE, Choices, Sampler, SeenCounts
 from model_runtime.engine.stops import StopRule
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, ids_of
-from tests.unit.counted import memory_of
+from tests.unit.counted import counts_of
 
 HISTORY = ids_of([7, 8, 9, 7, 8])
 seeds, sharpness = st.integers(0, 2**16), st.sampled_from([0.5, 3.0, 12.0, 60.0])
@@ -32,8 +32,8 @@ def logits_of(tokenizer: Tokenizer, seed: int, sharp: float) -> torch.Tensor:
 def distribution(sampler: Sampler, logits: torch.Tensor, stub: bytes) -> dict[int, float]:
     """The chances of all tokens that fit."""
     chances = torch.softmax(logits.double(), 0).float().numpy()
-    if sampler.ngram_cache is not None:
-        chances = sampler.ngram_cache.mix(torch.softmax(logits, 0).numpy(), HISTORY)
+    if sampler.ngrams is not None:
+        chances = sampler.ngrams.mix(torch.softmax(logits, 0).numpy(), HISTORY)
     fitting = [i for i in range(len(chances)) if not stub or sampler.spells(i, stub)]
     total = float(np.sum(chances[fitting], dtype=np.float64))
     return {i: float(chances[i]) / total for i in fitting} if total > 1e-30 else {}
@@ -42,7 +42,7 @@ def distribution(sampler: Sampler, logits: torch.Tensor, stub: bytes) -> dict[in
 @settings(deadline=None, max_examples=150)
 @given(seed=seeds, sharp=sharpness, stub=stubs, cache=caches)
 def test_the_probability_is_the_share_of_what_fits(
-    tokenizer: Tokenizer, seed: int, sharp: float, stub: bytes, cache: NgramCache | None
+    tokenizer: Tokenizer, seed: int, sharp: float, stub: bytes, cache: Ngrams | None
 ) -> None:
     """But for unlikely tokens, which are not counted: together they may make it a little too high."""
     sampler, logits = Sampler(tokenizer, cache), logits_of(tokenizer, seed, sharp)
@@ -63,12 +63,12 @@ def test_the_probability_is_the_share_of_what_fits(
 def test_the_compiled_part_and_numpy_choose_the_same(
     tokenizer: Tokenizer, seed: int, sharp: float, stub: bytes
 ) -> None:
-    logits, memory = logits_of(tokenizer, seed, sharp), memory_of({"a": [8, 7, 8, 5], "b": [9, 7, 8, 6]}).without(())
-    cache = NgramCache(CACHE.shares, CACHE.half_life, (0.0, 0.0, 0.5))
-    compiled = Sampler(tokenizer, cache).pick(logits, HISTORY, stub, memory=memory)
+    logits, counts = logits_of(tokenizer, seed, sharp), counts_of({"a": [8, 7, 8, 5], "b": [9, 7, 8, 6]}).without(())
+    cache = Ngrams(CACHE.shares, CACHE.half_life, (0.0, 0.0, 0.5))
+    compiled = Sampler(tokenizer, cache).pick(logits, HISTORY, stub, counts=counts)
     with pytest.MonkeyPatch.context() as changed:
         changed.setattr(library, "library", lambda: "switched off")
-        plain = Sampler(tokenizer, replace(cache)).pick(logits, HISTORY, stub, memory=memory)
+        plain = Sampler(tokenizer, replace(cache)).pick(logits, HISTORY, stub, counts=counts)
     assert (compiled.token, compiled.whole) == (plain.token, plain.whole)
     assert compiled.chance == pytest.approx(plain.chance, rel=1e-5)
     assert compiled.likely.tolist() == plain.likely.tolist()
@@ -80,7 +80,7 @@ def test_the_compiled_part_and_numpy_choose_the_same(
 @settings(deadline=None, max_examples=150)
 @given(seed=seeds, sharp=sharpness, shorter=stubs, size=st.integers(1, 4), cache=caches)
 def test_a_choice_that_is_recalled_is_as_probable_as_one_made_anew(
-    tokenizer: Tokenizer, seed: int, sharp: float, shorter: bytes, size: int, cache: NgramCache | None
+    tokenizer: Tokenizer, seed: int, sharp: float, shorter: bytes, size: int, cache: Ngrams | None
 ) -> None:
     sampler, logits = Sampler(tokenizer, cache), logits_of(tokenizer, seed, sharp)
     choices, made = Choices(ids_of([1]), HISTORY, SeenCounts(cache)), sampler.pick(logits, HISTORY, shorter)

@@ -27,7 +27,7 @@ from efim_ls.completion.models.open import load_model
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.decoder.linear import packed_format
-from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache
+from model_runtime.engine.ngrams import NGRAMS_FILE, Ngrams
 from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.loading.load import LoadedModel
 from model_runtime.prompt.excerpts import ExcerptBudget
@@ -86,7 +86,7 @@ def place(kind: str = "inproject") -> RepositoryPlace:
 def model(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
     """A tiny model with a local cache."""
     caching = with_local_cache(folder, tmp_path_factory.mktemp("caching") / "model")
-    (caching / LOCAL_CACHE_FILE).write_text(NgramCache((0.1, 0.5, 0.8), 500.0).to_json())
+    (caching / NGRAMS_FILE).write_text(Ngrams((0.1, 0.5, 0.8), 500.0).to_json())
     loaded, _ = load_model(Settings(str(caching), persist=False, weights=packed_format()), lambda _, __: None)
     return loaded
 
@@ -98,7 +98,7 @@ def prompt_of(model: LoadedModel, typed: str) -> Prompt:
 @pytest.mark.parametrize("typed", ["value = os.pa", "value = ", "val"])
 def test_bits_are_those_of_the_mixture_among_tokens_that_fit(model: LoadedModel, folder: Path, typed: str) -> None:
     prompt, text = prompt_of(model, typed), "th.join(x)"
-    decoder, cache, stub = decoder_of(folder, packed_format()), model.ngram_cache, prompt.stub
+    decoder, cache, stub = decoder_of(folder, packed_format()), model.ngrams, prompt.stub
     assert cache and stub
     arena, ids, bits = DenseArena(decoder.config, 512), prompt.ids, 0.0
     history = prompt.history
@@ -126,7 +126,7 @@ def test_bits_are_of_the_mixture_with_what_a_prompt_knows(model: LoadedModel) ->
     bits = bits_of(model, prompt, "tience(7)")
     assert bits_of(model, informed, "tience(7)") < bits - 3
     assert bits_of(model, prompt, "tience(7)") == bits > bits_of(model, prompt, "th")
-    alone = replace(model, ngram_cache=None)
+    alone = replace(model, ngrams=None)
     assert bits_of(alone, informed, "tience(7)") == bits_of(alone, prompt, "tience(7)")
 
 
@@ -135,9 +135,9 @@ def test_the_repository_is_known_to_the_arms_that_read_it() -> None:
     places = [place(), place("chunk")]
     found = measure(EMBEDDED, DOCUMENTS, places, 1, lambda *step: steps.append(step), COUNTS)
     assert tuple(found) == COUNTS
-    alone, memory = (found[arm][0] for arm in COUNTS)
-    assert (memory.is_exact, alone.is_exact) == (True, False)
-    assert memory.bits < alone.bits / 2
+    alone, counts = (found[arm][0] for arm in COUNTS)
+    assert (counts.is_exact, alone.is_exact) == (True, False)
+    assert counts.bits < alone.bits / 2
     for scores in found.values():
         assert [score.place for score in scores] == places
         for score in scores:
@@ -157,12 +157,12 @@ def test_what_an_index_of_the_repository_has_to_show_is_shown(
     with closing(OtherFiles(DOCUMENTS, tokenizer, tmp_path)) as others:
         budget, asked = ExcerptBudget(*parts), place()
         found = others.excerpts(asked, budget, retrieved=True)
-        assert [bool(part) for part in (found.preamble, found.definitions, found.volatile)] == [n > 0 for n in parts]
+        assert [bool(part) for part in (found.signatures, found.imports, found.similar)] == [n > 0 for n in parts]
         files = {Path(each.file).relative_to(tmp_path).as_posix() for each in found.all}
         assert files <= {"shop/shop/stock.py", "shop/shop/again.py"}  # never its own, which has the target
         assert all(each.path in ("shop/stock.py", "shop/again.py") for each in found.all)
         assert "register_delivery" in "".join(each.text for each in found.all) or not any(parts)
-        assert not others.excerpts(asked, budget, retrieved=False).volatile
+        assert not others.excerpts(asked, budget, retrieved=False).similar
         assert others.excerpts(asked, budget, retrieved=True) == found
 
 

@@ -36,11 +36,11 @@ Form = Literal["fp32", "fp16", "int8"]
 
 @cache
 def folder(mask: str) -> Path:
-    return make(Path(tempfile.mkdtemp()), Tiny(context=900, room=ROOM, mask=mask, seed=1), half=True)
+    return make(Path(tempfile.mkdtemp()), Tiny(context=900, excerpt_rows=ROOM, mask=mask, seed=1), half=True)
 
 
 def isolated(ids: Ids, origin: str = "") -> PromptPart:
-    return PromptPart("volatile", ids, sees_excerpts=False, origin=origin)
+    return PromptPart("similar", ids, sees_excerpts=False, origin=origin)
 
 
 def excerpts_of(prompt: Prompt) -> list[PromptPart]:
@@ -98,7 +98,7 @@ def answered_cold(mask: str, form: Form, prompt: Prompt) -> tuple[Generation, np
     served = cold(mask, form)
     for arena in served.model.parts.pool._all:
         arena.truncate(0)
-        arena.memo = None
+        arena.answers = None
     library = served.model.parts.library
     assert library
     library._kept.clear()
@@ -203,10 +203,10 @@ def test_excerpts_that_were_interrupted_are_gone_on_with(served: Served) -> None
 def test_excerpts_whose_preparing_was_interrupted_are_gone_on_with(served: Served) -> None:
     prompt, turns, engine = served.prompt(400, 300, [0, 1]), iter([False, True]), served.engine
     assert not engine.prepare(FrameId(URI), prompt, Cancel(lambda: next(turns, True)))
-    ahead = engine.statistics().computed_ahead
+    ahead = engine.statistics().prefetched
     assert 0 < ahead < prompt.isolated.tokens
     assert engine.prepare(FrameId(URI), prompt, NEVER)
-    assert engine.statistics().computed_ahead == prompt.tokens
+    assert engine.statistics().prefetched == prompt.tokens
     assert served.generate(0, prompt).stats.recomputed == 0
 
 

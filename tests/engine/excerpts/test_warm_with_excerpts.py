@@ -37,13 +37,13 @@ def excerpt(place: ExcerptPlace, name: str) -> Excerpt:
     return Excerpt(place, f"{name}.py", f"/project/{name}.py", (0,), f"def {name}(x): ...\n", "named here")
 
 
-A, B, C, D = (excerpt("preamble", name) for name in ("alpha", "beta", "gamma", "delta"))
+A, B, C, D = (excerpt("signatures", name) for name in ("alpha", "beta", "gamma", "delta"))
 OFFERS = (
     NO_EXCERPTS,
-    Excerpts((A,), (B._replace(place="definitions"),), (), "project", "a.py"),
-    Excerpts((A,), (B._replace(place="definitions"),), (C._replace(place="volatile"),), "project", "a.py"),
-    Excerpts((A,), (C._replace(place="definitions"),), (D._replace(place="volatile"),), "project", "a.py"),
-    Excerpts((A, D), (), (B._replace(place="volatile"),), "project", "a.py"),
+    Excerpts((A,), (B._replace(place="imports"),), (), "project", "a.py"),
+    Excerpts((A,), (B._replace(place="imports"),), (C._replace(place="similar"),), "project", "a.py"),
+    Excerpts((A,), (C._replace(place="imports"),), (D._replace(place="similar"),), "project", "a.py"),
+    Excerpts((A, D), (), (B._replace(place="similar"),), "project", "a.py"),
 )
 FILES = tuple(each.file for each in (A, B, C, D))
 
@@ -58,7 +58,7 @@ class Surrounded(Session):
     """A user whose other files change."""
 
     offered = 0
-    withdrawn = frozenset[str]()
+    excluded_files = frozenset[str]()
 
     def offer(self, number: int) -> Iterator[None]:
         """The index has chosen something else."""
@@ -67,7 +67,7 @@ class Surrounded(Session):
 
     def exclude(self, number: int) -> Iterator[None]:
         """The rules come to exclude a file, or to allow it again."""
-        self.withdrawn ^= {FILES[number]}
+        self.excluded_files ^= {FILES[number]}
         yield
 
 
@@ -107,7 +107,8 @@ def test_a_warm_answer_is_the_cold_answer_whatever_other_files_say(
             place = session.place
             request = Request(
                 DOCUMENTS[session.open], place.text, place.cursor, session.explicit,
-                memory=bench.memories[session.indexed], excerpts=OFFERS[session.offered], withdrawn=session.withdrawn,
+                counts=bench.memories[session.indexed], excerpts=OFFERS[session.offered],
+                excluded_files=session.excluded_files,
             )  # fmt: skip
             if session.restarted:
                 session.restarted = False
@@ -128,7 +129,7 @@ def test_a_warm_answer_is_the_cold_answer_whatever_other_files_say(
                 assert (answer.text, answer.hidden, answer.reason) == (cold.text, cold.hidden, cold.reason)
                 continue
             shown = bench.text_of(engine.log)
-            assert not [file for file in session.withdrawn if file.removeprefix("/project/") in shown]
+            assert not [file for file in session.excluded_files if file.removeprefix("/project/") in shown]
             assert_same_numbers(bench, engine.log)
             assert_same_answer(bench, answer, engine.log, cold, cold_log)
             if ahead is not None:
@@ -144,11 +145,11 @@ def test_a_file_excluded_at_run_time_is_out_of_the_next_answer_and_its_frames(be
     completer.prefetch(request, True)(NEVER)
     completer.complete(request, NEVER)
     assert all(name in bench.text_of(engine.log) for name in ("alpha", "beta", "gamma"))
-    assert completer._document(request.uri).asked()
-    completer.complete(replace(request, withdrawn=frozenset({B.file})), NEVER)
+    assert completer._document(request.uri).requested_frames()
+    completer.complete(replace(request, excluded_files=frozenset({B.file})), NEVER)
     assert "beta" not in bench.text_of(engine.log) and "alpha" in bench.text_of(engine.log)
     completer.forget_suggestions()
-    assert not completer._document(request.uri).asked(), "what showed them is not saved"
+    assert not completer._document(request.uri).requested_frames(), "what showed them is not saved"
     completer.complete(replace(request, excerpts=NO_EXCERPTS), NEVER)
     assert not [name for name in ("alpha", "beta", "gamma") if name in bench.text_of(engine.log)]
 
@@ -162,16 +163,16 @@ def test_excerpts_are_explained_with_their_places_and_costs(bench: Bench) -> Non
     shown = told["excerpts"]
     assert isinstance(shown, list)
     assert [(each["place"], each["path"], each["lines"], each["cost"]) for each in shown] == [
-        ("preamble", "alpha.py", (1,), "recomputed"),
-        ("definitions", "beta.py", (1,), "recomputed"),
-        ("volatile", "gamma.py", (1,), "recomputed"),
+        ("signatures", "alpha.py", (1,), "recomputed"),
+        ("imports", "beta.py", (1,), "recomputed"),
+        ("similar", "gamma.py", (1,), "recomputed"),
     ]
     completer.prefetch(request, True)(NEVER)
     costs = completer.complete(request, NEVER).costs
-    assert [costs.preamble, costs.definitions, costs.volatile] == [each["tokens"] for each in shown]
+    assert [costs.signatures, costs.imports, costs.similar] == [each["tokens"] for each in shown]
     again = completer.explain(request)["excerpts"]
     assert isinstance(again, list)
     assert {each["cost"] for each in again} == {"kept"}
     other = replace(request, uri=DOCUMENTS[1], text="x = 1\n", cursor=6, excerpts=OFFERS[3])
     costs = completer.complete(other, NEVER).costs
-    assert costs.reused >= costs.preamble > 0, "the preamble is shared by all files"
+    assert costs.reused >= costs.signatures > 0, "the preamble is shared by all files"

@@ -17,6 +17,6 @@ def load_here(folder: Path, wanted: Device) -> LoadedModel:
         threads=1,
         capacity=400,
         kv_memory_mib=1,
-        local_cache=False,
+        ngrams=False,
         progress=lambda stage, percent: None,
     )

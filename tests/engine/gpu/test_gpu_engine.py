@@ -29,7 +29,7 @@ from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import GenerateJob
 from model_runtime.engine.local import EngineParts, LocalEngine
-from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.engine.ngrams import Ngrams
 from model_runtime.engine.sampler import LEAST_CHANCE, Sampler
 from model_runtime.errors import ModelError
 from model_runtime.kv.format import fingerprint
@@ -53,7 +53,7 @@ def gpu_runtime(config: ModelConfig, weights: Weights, capacity: int, arenas: in
     return Runtime(0, decoder, slab.arena, arenas, "fp32", "fp32 slab", "steps", "", how.backend, how.reason)
 
 
-def gpu_parts(folder: Path, tokenizer: Tokenizer, cache: NgramCache | None = None) -> EngineParts:
+def gpu_parts(folder: Path, tokenizer: Tokenizer, cache: Ngrams | None = None) -> EngineParts:
     config = read_config(folder)
     runtime = gpu_runtime(config, read_weights(folder, config), CAPACITY, ARENAS)
     return EngineParts(DecodeContext.of(runtime.decoder, tokenizer, cache), Pool(runtime.arena, ARENAS), CAPACITY)
@@ -72,7 +72,7 @@ def test_it_says_what_the_cpus_engine_says(
     decoder: Decoder,
     tokenizer: Tokenizer,
     requests: list[tuple[str, FrameId]],
-    cache: NgramCache | None,
+    cache: Ngrams | None,
 ) -> None:
     engine = LocalEngine(gpu_parts(folder, tokenizer, cache))
     other = Watched(decoder, tokenizer, CAPACITY, ARENAS, cache)

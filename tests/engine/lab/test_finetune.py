@@ -96,9 +96,9 @@ def test_the_server_loads_it_in_the_bases_own_number_format(corpus: Path, tmp_pa
     ).stat().st_size
     loaded = load(
         read_checkpoint(tmp_path / "export"), weights="fp32", threads=1, capacity=64, kv_memory_mib=8,
-        local_cache=True, progress=lambda _what, _percent: None,
+        ngrams=True, progress=lambda _what, _percent: None,
     )  # fmt: skip
-    assert loaded.ngram_cache is None
+    assert loaded.ngrams is None
 
 
 def test_adapters_alone_are_trained_and_change_nothing_at_first(tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ def loaded(folder: Path, weights) -> LoadedModel:
         threads=1,
         capacity=512,
         kv_memory_mib=64,
-        local_cache=False,
+        ngrams=False,
         progress=lambda *_: None,
     )
 

@@ -25,7 +25,7 @@ from efim_ls.request import Request
 from efim_ls.settings import parse
 from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import ModelConfig, parse_config
-from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE
+from model_runtime.engine.ngrams import NGRAMS_FILE
 from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint_reader import read_tokenizer
 from model_runtime.prompt.tokenizer import Tokenizer as ByteLevel
@@ -239,7 +239,7 @@ def test_a_refusal_says_what_to_do(tmp_path: Path, damage: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "config.json", "tokenizer.json", "tokenizer_config.json", LOCAL_CACHE_FILE, "model.safetensors",
+        "config.json", "tokenizer.json", "tokenizer_config.json", NGRAMS_FILE, "model.safetensors",
         "model.safetensors.index.json", SHARD,
     ],
 )  # fmt: skip

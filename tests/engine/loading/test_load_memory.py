@@ -46,7 +46,7 @@ def load_within(folder: Path, mib: int, capacity: int = ROOMY.context) -> Loaded
         threads=1,
         capacity=capacity,
         kv_memory_mib=mib,
-        local_cache=False,
+        ngrams=False,
         progress=lambda stage, percent: None,
     )
 

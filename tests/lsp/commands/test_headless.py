@@ -247,7 +247,7 @@ def test_a_model_that_is_not_there_is_a_clear_error():
     assert "no/such/model" in done.stderr
 
 
-class Told(Connection):
+class OneShotResult(Connection):
     """A connection without a server that remembers its notifications."""
 
     def __init__(self) -> None:
@@ -259,7 +259,7 @@ class Told(Connection):
 
 
 def test_moves_and_looks_are_told_as_the_server_reads_them():
-    told = Told()
+    told = OneShotResult()
     headless = Editor(told)
     headless.open("file:///a.py", "x = 1\n😀 = 2\n", "python")
     headless.move("file:///a.py", 8)

@@ -24,8 +24,8 @@ from tests.lsp.keeping import (
     B,
     C,
     Home,
+    OneShotResult,
     Server,
-    Told,
     answered,
     complete,
     reopening,
@@ -90,20 +90,20 @@ async def settle_and_kill(editor: Editor) -> None:
     await kill(editor)
 
 
-async def completed(page: Page) -> Told:
+async def completed(page: Page) -> OneShotResult:
     told = await answered(page)
     assert told.fetched == 0 and told.recomputed > 200
     return told
 
 
-async def completed_while_typing(page: Page) -> Told:
+async def completed_while_typing(page: Page) -> OneShotResult:
     for key in "min(total_3, ":
         page.type(key)
         await page.item()
     return await answered(page)
 
 
-async def completed_after_it_was_closed(page: Page) -> Told:
+async def completed_after_it_was_closed(page: Page) -> OneShotResult:
     await answered(page)
     page.close()
     return await answered(again(page, page.editor))
@@ -116,7 +116,7 @@ def again(page: Page, editor: Editor) -> Page:
 
 async def test_after_a_restart_only_what_no_block_holds_is_computed(home: Home):
     ways = ((TEXT, completed), (OTHER, completed_while_typing), (TEXT[100:], completed_after_it_was_closed))
-    before: list[tuple[Page, Told]] = []
+    before: list[tuple[Page, OneShotResult]] = []
     for number, end in enumerate((say_goodbye, hang_up, terminate, settle_and_kill, say_goodbye)):
         async with launched(REAL) as editor:
             await editor.start(settings=home.settings())

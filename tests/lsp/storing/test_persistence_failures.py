@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from kv_store.block import BLOCK_TOKENS
-from tests.lsp.keeping import LONG, OTHER, B, C, Home, Server, Told, complete, reopening, settled, tier
+from tests.lsp.keeping import LONG, OTHER, B, C, Home, OneShotResult, Server, complete, reopening, settled, tier
 from tests.lsp.wire import started
 from tests.models import make
 
@@ -38,7 +38,9 @@ async def server(model: Path):
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def left_behind(server: Server, model: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Told]:
+async def left_behind(
+    server: Server, model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, OneShotResult]:
     """A cache folder that a server has left behind, and what it answered when nothing was kept."""
     home = Home(model, tmp_path_factory.mktemp("left") / "cache")
     cold = await complete(await server.open(home))
@@ -48,12 +50,12 @@ async def left_behind(server: Server, model: Path, tmp_path_factory: pytest.Temp
 
 
 @pytest.fixture
-def cold(left_behind: tuple[Path, Told]) -> Told:
+def cold(left_behind: tuple[Path, OneShotResult]) -> OneShotResult:
     return left_behind[1]
 
 
 @pytest.fixture
-def home(left_behind: tuple[Path, Told], model: Path, tmp_path: Path) -> Home:
+def home(left_behind: tuple[Path, OneShotResult], model: Path, tmp_path: Path) -> Home:
     """A folder with what was kept."""
     return Home(model, shutil.copytree(left_behind[0], tmp_path / "cache"))
 
@@ -97,7 +99,9 @@ def damage(home: Home, pattern: str, change: Change) -> None:
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-async def test_damage_is_told_once_at_most_and_then_mended(server: Server, home: Home, cold: Told, name: str):
+async def test_damage_is_told_once_at_most_and_then_mended(
+    server: Server, home: Home, cold: OneShotResult, name: str
+):
     pattern, change, told = DAMAGES[name]
     damage(home, pattern, change)
     now = await complete(await server.open(home))
@@ -115,7 +119,7 @@ async def test_damage_is_told_once_at_most_and_then_mended(server: Server, home:
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_any_damage_leaves_the_text_as_it_is(server: Server, home: Home, cold: Told, seed: int):
+async def test_any_damage_leaves_the_text_as_it_is(server: Server, home: Home, cold: OneShotResult, seed: int):
     choice = random.Random(seed)
 
     def change(old: bytes) -> bytes:
@@ -131,7 +135,7 @@ async def test_any_damage_leaves_the_text_as_it_is(server: Server, home: Home, c
     assert len(lines) <= 2 and all("cache on disk" in line and line.startswith("WARNING") for line in lines)
 
 
-async def test_a_folder_that_cannot_be_made_is_named_once(server: Server, home: Home, cold: Told):
+async def test_a_folder_that_cannot_be_made_is_named_once(server: Server, home: Home, cold: OneShotResult):
     nowhere = home._replace(cache=home.blocks / "below" / "a file")
     editor = await server.open(nowhere)
     status = await editor.ask("efim/status")
@@ -148,7 +152,7 @@ async def test_a_folder_that_cannot_be_made_is_named_once(server: Server, home: 
     assert "the usage statistics cannot be written" in statistics
 
 
-async def test_blocks_that_cannot_be_a_file_are_done_without(server: Server, home: Home, cold: Told):
+async def test_blocks_that_cannot_be_a_file_are_done_without(server: Server, home: Home, cold: OneShotResult):
     path = home.blocks
     path.unlink()
     path.mkdir()
@@ -160,7 +164,7 @@ async def test_blocks_that_cannot_be_a_file_are_done_without(server: Server, hom
     assert "(Is a directory); repair its folder or set cache_folder" in line
 
 
-async def test_a_cache_removed_while_a_server_runs_is_replaced(server: Server, home: Home, cold: Told):
+async def test_a_cache_removed_while_a_server_runs_is_replaced(server: Server, home: Home, cold: OneShotResult):
     editor = await server.open(home)
     assert (await complete(editor)).text == cold.text
     shutil.rmtree(home.cache)
@@ -177,7 +181,7 @@ async def test_a_cache_removed_while_a_server_runs_is_replaced(server: Server, h
     assert await server.said() == []
 
 
-async def test_a_full_disk_is_told_once_and_what_is_there_serves(server: Server, home: Home, cold: Told):
+async def test_a_full_disk_is_told_once_and_what_is_there_serves(server: Server, home: Home, cold: OneShotResult):
     shutil.rmtree(home.cache)
     async with started((sys.executable, "-c", LIMITED), settings=home.settings()) as editor:
         first = await complete(editor)
@@ -196,7 +200,7 @@ async def test_a_full_disk_is_told_once_and_what_is_there_serves(server: Server,
     assert await server.said() == []
 
 
-async def test_only_who_asks_for_it_waits_for_who_holds_the_file(home: Home, cold: Told):
+async def test_only_who_asks_for_it_waits_for_who_holds_the_file(home: Home, cold: OneShotResult):
     with home.blocks.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         async with home.serve() as editor:

@@ -45,6 +45,6 @@ def test_people_are_told_the_model_its_languages_and_the_remedy() -> None:
         "The embedded model knows Python only; here suggestions come from this file's own phrases. "
         "Choose a model that knows TypeScript with the setting 'model'."
     )
-    told = notice("me/mine", ("python", "go", "made-up"), "rust")
-    assert told is not None and told.startswith("The model me/mine knows Python, Go and made-up only;")
+    message = notice("me/mine", ("python", "go", "made-up"), "rust")
+    assert message is not None and message.startswith("The model me/mine knows Python, Go and made-up only;")
     assert name_of("made-up") == "made-up"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from efim_ls.completion.planning.planner import Plan, Planner
 from model_runtime.ids import common_prefix
-from model_runtime.kv.pool import WORTH_COPYING
+from model_runtime.kv.pool import MIN_COPIED
 from model_runtime.prompt.tokenizer import fragments
 from tests.unit.planning import (
     REALLY,
@@ -124,7 +124,7 @@ def test_the_first_plan_after_an_opening_computes_the_tail_and_what_is_typed(cou
     played, editor = Played(counter), Editor(numbered(60), 0)
     played.compute(played.planner.plan_unopened(editor.text).plan)
     plan, cost = played.plan(*editor.go_behind(f"value_{line} "))
-    assert cost <= 2 + counter.count(plan.tail) + counter.count(plan.typed) + WORTH_COPYING
+    assert cost <= 2 + counter.count(plan.tail) + counter.count(plan.typed) + MIN_COPIED
 
 
 calls = st.sampled_from(["plan", "plan", "plan", "plan_next", "plan_unopened"])

@@ -114,10 +114,10 @@ def test_the_frames_that_were_asked_for_are_kept_as_they_were_asked_for() -> Non
     places = [text.index(f"value_{line} ") for line in (40, 140, 240)]
     asked = [document.plan(Request("file:///a.py", text, place), NEVER) for place in places]
     assert [frame.plan.number for frame in asked] == [0, 1, 2]
-    assert document.asked() == asked
+    assert document.requested_frames() == asked
     again = document.plan(Request("file:///a.py", text, places[0]), NEVER)
     assert again.plan.number == 0
-    assert document.asked() == [*asked[1:], again]
+    assert document.requested_frames() == [*asked[1:], again]
 
 
 def test_a_prefetched_frame_is_not_one_that_was_asked_for() -> None:
@@ -128,4 +128,4 @@ def test_a_prefetched_frame_is_not_one_that_was_asked_for() -> None:
     planned = document.planner.plan(foreseen, place + len("foreseen"))
     assert planned.plan.number == asked.plan.number and "foreseen" in planned.plan.typed
     document.planner.plan(text, text.index("value_240 "))
-    assert document.asked() == [asked]
+    assert document.requested_frames() == [asked]

@@ -13,7 +13,7 @@ from efim_ls.completion.planning.window import Budget
 from efim_ls.text.lines import starts_line
 from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.ids import Ids, common_prefix
-from model_runtime.kv.pool import WORTH_COPYING
+from model_runtime.kv.pool import MIN_COPIED
 from model_runtime.prompt.prompt import Prompt
 from tests.unit.planning import (
     CHEAPLY,
@@ -273,7 +273,7 @@ def test_r10_sequences_recompute_what_the_planner_expects(counter: Counter, sess
     for text, cursor in states(*session):
         plan = played.planner.plan(text, cursor).plan
         expected, cost = remembered.cost(plan), played.compute(plan)
-        assert expected <= cost <= expected + WORTH_COPYING
+        assert expected <= cost <= expected + MIN_COPIED
         remembered.note(plan)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from efim_ls.completion.suggestions.recent import MOST_SUGGESTIONS, NEARBY, Asked, RecentSuggestions
 from efim_ls.request import Request
-from model_runtime.counts.snapshot import MemoryView
+from model_runtime.counts.snapshot import CountsView
 from model_runtime.prompt.excerpts import Excerpts
 
 BEFORE, AFTER = "def f():\n    ", "\n\nprint(f())\n"
@@ -140,16 +140,16 @@ def test_line_ends_of_two_characters_may_make_what_is_typed_longer_than_the_sugg
 
 
 def test_what_is_left_is_kept_whatever_it_saw_and_stands_only_for_those_who_see_the_same() -> None:
-    made, old, new = RecentSuggestions(), MemoryView(1, list), MemoryView(2, list)
-    made.add(made.ask(Request("", BEFORE + AFTER, len(BEFORE), memory=old)), "return 1")
-    asked = made.ask(Request("", f"{BEFORE}re{AFTER}", len(BEFORE) + 2, memory=new))
+    made, old, new = RecentSuggestions(), CountsView(1, list), CountsView(2, list)
+    made.add(made.ask(Request("", BEFORE + AFTER, len(BEFORE), counts=old)), "return 1")
+    asked = made.ask(Request("", f"{BEFORE}re{AFTER}", len(BEFORE) + 2, counts=new))
     assert [each.text for each in asked.remainders] == ["turn 1"]
     assert asked.left is None and not asked.is_typed_through
     before = asked.counting(old)
-    assert before.left is not None and before.is_typed_through and before.request.memory is old
+    assert before.left is not None and before.is_typed_through and before.request.counts is old
     other = before.showing(Excerpts(repository="other"))
     assert other.left is None and other.is_typed_through, "excerpts do not decide which counts are in effect"
-    assert not made.ask(Request("", BEFORE + AFTER, len(BEFORE), memory=old)).is_typed_through, "nothing is typed"
+    assert not made.ask(Request("", BEFORE + AFTER, len(BEFORE), counts=old)).is_typed_through, "nothing is typed"
 
 
 def test_one_that_went_while_others_of_its_answer_were_added_is_added_again() -> None:

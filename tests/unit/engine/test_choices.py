@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from model_runtime.counts.segment import MemoryDocument
-from model_runtime.counts.snapshot import EMPTY, MemoryView
-from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.counts.segment import CountedDocument
+from model_runtime.counts.snapshot import EMPTY, CountsView
+from model_runtime.engine.ngrams import Ngrams
 from model_runtime.engine.sampler import Choice, Choices, SeenCounts
 from model_runtime.ids import Ids
 from model_runtime.prompt.tokenizer import Vocabulary
@@ -21,7 +21,7 @@ from model_runtime.prompt.tokenizer import Vocabulary
 TABLE = [b"", b"", *map(bytes, [b"a", b"b", b"c", b"ab", b"abc", b"ba", b"bc", b"ca", b"abca", b"cab", b"bcab"])]
 VOCABULARY = Vocabulary(TABLE)
 LIMIT = 6
-caches = st.sampled_from([None, NgramCache((0.5,), 10.0), NgramCache((0.5,), 20.0)])
+caches = st.sampled_from([None, Ngrams((0.5,), 10.0), Ngrams((0.5,), 20.0)])
 rows = st.lists(st.integers(2, len(TABLE) - 1), min_size=1, max_size=5).map(tuple)
 histories = st.lists(st.integers(-1, 3), max_size=3).map(tuple)
 stubs = st.text("abc", max_size=5).map(str.encode)
@@ -31,8 +31,8 @@ def ids(tokens: Sequence[int]) -> Ids:
     return np.array(tokens, dtype=np.int32)
 
 
-def view_of(*texts: Sequence[int]) -> MemoryView:
-    documents = [MemoryDocument(str(n), bytes(text), ids(text)) for n, text in enumerate(texts)]
+def view_of(*texts: Sequence[int]) -> CountsView:
+    documents = [CountedDocument(str(n), bytes(text), ids(text)) for n, text in enumerate(texts)]
     return EMPTY.with_changes((), documents).without(())
 
 
@@ -55,9 +55,9 @@ class Asked:
     row: tuple[int, ...]
     stub: bytes = b""
     before: tuple[int, ...] = ()
-    cache: NgramCache | None = None
+    cache: Ngrams | None = None
     tail: tuple[int, ...] = ()
-    memory: MemoryView | None = None
+    counts: CountsView | None = None
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -72,7 +72,7 @@ class Asked:
 
 
 def versions(asked: Asked) -> int | None:
-    return asked.memory and asked.memory.version
+    return asked.counts and asked.counts.version
 
 
 @dataclass
@@ -101,7 +101,7 @@ class Made:
     recalled: list[bool] = field(default_factory=list)
 
 
-class Memory:
+class Counts:
     """Answers as a decoding does, with the choices of the answer before."""
 
     def __init__(self, world: World) -> None:
@@ -110,7 +110,7 @@ class Memory:
 
     def answer(self, asked: Asked, limit: int = LIMIT) -> Made:
         made, stub = Made(), asked.stub
-        key = ids(asked.ids), ids(asked.history), SeenCounts.by(asked.cache, asked.memory)
+        key = ids(asked.ids), ids(asked.history), SeenCounts.by(asked.cache, asked.counts)
         if self.choices is None or not self.choices.apply_to(*key):
             self.choices = Choices(*key)
         for position in range(len(asked.ids), len(asked.ids) + limit):
@@ -126,7 +126,7 @@ class Memory:
 
 
 def fresh(world: World, asked: Asked, limit: int = LIMIT) -> list[int]:
-    return Memory(world).answer(asked, limit).tokens
+    return Counts(world).answer(asked, limit).tokens
 
 
 worlds = st.builds(World, st.integers(0, 10_000), st.booleans())
@@ -169,8 +169,8 @@ def changed(asked: Asked, said: list[int], name: str, *arguments: object) -> Ask
             return replace(asked, before=before)
         case "other cache", cache:
             return replace(asked, cache=cache)
-        case "other memory", memory:
-            return replace(asked, memory=memory)
+        case "other memory", counts:
+            return replace(asked, counts=counts)
         case "other prompt", tuple(row):
             return replace(asked, row=row)
         case "other tail", tuple(tail):
@@ -187,11 +187,11 @@ def changed(asked: Asked, said: list[int], name: str, *arguments: object) -> Ask
 def test_what_is_recalled_is_what_would_be_chosen_anew(
     world: World, start: Asked, changes: list[tuple[tuple[str, object], int]]
 ) -> None:
-    memory, asked = Memory(world), start
-    said = memory.answer(asked).tokens
+    counts, asked = Counts(world), start
+    said = counts.answer(asked).tokens
     for change, limit in changes:
         asked = changed(asked, said, *change)
-        said = memory.answer(asked, limit).tokens
+        said = counts.answer(asked, limit).tokens
         assert said == fresh(world, asked, limit)
 
 
@@ -200,51 +200,51 @@ def test_what_is_recalled_is_what_would_be_chosen_anew(
 def test_an_answer_is_recalled_whole_behind_its_prompt_and_behind_what_was_chosen(
     world: World, start: Asked, count: int
 ) -> None:
-    memory = Memory(world)
-    said = memory.answer(start).tokens
+    counts = Counts(world)
+    said = counts.answer(start).tokens
     left = start.stub[sum(len(TABLE[token]) for token in said[:count]) :]
-    made = memory.answer(replace(start.on(said[:count]), stub=left), LIMIT - count)
+    made = counts.answer(replace(start.on(said[:count]), stub=left), LIMIT - count)
     assert (made.tokens, made.recalled) == (said[count:], [True] * (LIMIT - count))
-    assert memory.answer(start).recalled == [True] * LIMIT, "taking it back as well"
+    assert counts.answer(start).recalled == [True] * LIMIT, "taking it back as well"
 
 
 @settings(deadline=None, max_examples=200)
 @given(world=worlds, start=st.builds(Asked, rows, st.just(b""), histories, caches), size=st.integers(1, 9))
 @example(World(0), Asked((2,)), 2)
 def test_typing_into_what_was_chosen_freely_recalls_all_of_it(world: World, start: Asked, size: int) -> None:
-    memory = Memory(world)
-    said = memory.answer(start).tokens
+    counts = Counts(world)
+    said = counts.answer(start).tokens
     text = b""
     for token in said:
         if not TABLE[token]:
             break  # the end of a text cannot be typed
         text += TABLE[token]
-    made = memory.answer(replace(start, stub=text[:size]))
+    made = counts.answer(replace(start, stub=text[:size]))
     assert (made.tokens, made.recalled) == (said, [True] * LIMIT)
 
 
 def test_a_shorter_stub_is_chosen_for_anew() -> None:
     for seed in range(50):
-        memory = Memory(World(seed))
-        memory.answer(Asked((2,), b"abc"))
-        made = memory.answer(Asked((2,), b"ab"))
+        counts = Counts(World(seed))
+        counts.answer(Asked((2,), b"abc"))
+        made = counts.answer(Asked((2,), b"ab"))
         assert not made.recalled[0]
-        assert made.tokens == fresh(memory.world, Asked((2,), b"ab"))
+        assert made.tokens == fresh(counts.world, Asked((2,), b"ab"))
 
 
 def test_what_was_chosen_for_the_shorter_stub_too_keeps_what_was_chosen_after_it() -> None:
     kept = 0
     for seed in range(50):
-        memory, long, short = Memory(World(seed)), Asked((2,), b"abc"), Asked((2,), b"ab")
-        before = memory.answer(long)
-        if fresh(memory.world, short)[0] == before.tokens[0] == TABLE.index(b"abc"):
+        counts, long, short = Counts(World(seed)), Asked((2,), b"abc"), Asked((2,), b"ab")
+        before = counts.answer(long)
+        if fresh(counts.world, short)[0] == before.tokens[0] == TABLE.index(b"abc"):
             kept += 1
-            assert memory.answer(short).recalled == [False] + [True] * (LIMIT - 1)
-            assert memory.answer(short).recalled == memory.answer(long).recalled == [True] * LIMIT
+            assert counts.answer(short).recalled == [False] + [True] * (LIMIT - 1)
+            assert counts.answer(short).recalled == counts.answer(long).recalled == [True] * LIMIT
     assert kept
 
 
-START = Asked((2, 3), b"a", (1, -1), NgramCache((0.5,), 10.0), tail=(5,), memory=VIEWS[1])
+START = Asked((2, 3), b"a", (1, -1), Ngrams((0.5,), 10.0), tail=(5,), counts=VIEWS[1])
 
 
 @pytest.mark.parametrize(
@@ -256,37 +256,37 @@ START = Asked((2, 3), b"a", (1, -1), NgramCache((0.5,), 10.0), tail=(5,), memory
         replace(START, before=(1,)),
         replace(START, before=(2, -1)),
         replace(START, before=(1, 1, -1)),
-        replace(START, cache=NgramCache((0.5,), 20.0)),
+        replace(START, cache=Ngrams((0.5,), 20.0)),
         replace(START, cache=None),
-        replace(START, memory=VIEWS[2]),
-        replace(START, memory=VIEWS[0]),
+        replace(START, counts=VIEWS[2]),
+        replace(START, counts=VIEWS[0]),
         replace(START, tail=(4,)),
         replace(START, tail=()),
         replace(START, tail=(5, 5)),
     ],
 )
 def test_nothing_is_recalled_behind_another_prompt_history_cache_or_memory(other: Asked) -> None:
-    memory = Memory(World(3))
-    memory.answer(START)
-    assert memory.choices is not None
-    seen = SeenCounts.by(other.cache, other.memory)
-    assert not memory.choices.apply_to(ids(other.ids), ids(other.history), seen)
-    assert not memory.answer(other).recalled[0]
+    counts = Counts(World(3))
+    counts.answer(START)
+    assert counts.choices is not None
+    seen = SeenCounts.by(other.cache, other.counts)
+    assert not counts.choices.apply_to(ids(other.ids), ids(other.history), seen)
+    assert not counts.answer(other).recalled[0]
 
 
 @pytest.mark.parametrize("same", range(LIMIT - 1))
 def test_nothing_is_recalled_behind_a_prompt_that_goes_on_otherwise_somewhere(same: int) -> None:
-    memory, start = Memory(World(3)), Asked((2, 3))
-    said = memory.answer(start).tokens
+    counts, start = Counts(World(3)), Asked((2, 3))
+    said = counts.answer(start).tokens
     other = start.on([*said[:same], said[same] % 3 + 2, *said[same + 1 :]])
     assert other != start.on(said)
-    assert not any(memory.answer(other, 1).recalled)
+    assert not any(counts.answer(other, 1).recalled)
 
 
 def test_a_cache_of_equal_figures_is_the_same_cache() -> None:
-    memory = Memory(World(3))
-    memory.answer(Asked((2,), cache=NgramCache((0.5,), 10.0)))
-    assert memory.answer(Asked((2,), cache=NgramCache((0.5,), 10.0))).recalled == [True] * LIMIT
+    counts = Counts(World(3))
+    counts.answer(Asked((2,), cache=Ngrams((0.5,), 10.0)))
+    assert counts.answer(Asked((2,), cache=Ngrams((0.5,), 10.0))).recalled == [True] * LIMIT
 
 
 def test_nothing_is_recalled_beyond_what_was_chosen_nor_before_the_prompt() -> None:
@@ -323,6 +323,6 @@ def test_a_token_that_ends_the_text_is_recalled_only_where_nothing_has_to_be_spe
 
 
 def test_a_memory_of_the_same_documents_is_the_same_memory() -> None:
-    memory = Memory(World(3))
-    memory.answer(Asked((2,), memory=view_of([1, 2], [3])))
-    assert memory.answer(Asked((2,), memory=view_of([1, 2], [3]))).recalled == [True] * LIMIT
+    counts = Counts(World(3))
+    counts.answer(Asked((2,), counts=view_of([1, 2], [3])))
+    assert counts.answer(Asked((2,), counts=view_of([1, 2], [3]))).recalled == [True] * LIMIT

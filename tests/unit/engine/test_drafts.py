@@ -7,11 +7,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from model_runtime.counts.segment import MemoryDocument
+from model_runtime.counts.segment import CountedDocument
 from model_runtime.counts.snapshot import EMPTY
 from model_runtime.engine.drafts import (
     EXPECTED,
-    FROM_MEMORY,
+    FROM_COUNTS,
     HIT_RATE_DECAY,
     INITIAL_HIT_RATE,
     LONGEST_DRAFT,
@@ -167,13 +167,13 @@ def test_guesses_that_never_come_true_are_given_up_and_those_that_do_grow() -> N
 
 # From the repository
 
-REPOSITORY = EMPTY.with_changes((), [MemoryDocument("/a", b"", ids(1, 2, 3, 4, 5, 6))]).without(())
+REPOSITORY = EMPTY.with_changes((), [CountedDocument("/a", b"", ids(1, 2, 3, 4, 5, 6))]).without(())
 
 
 def test_the_memory_is_asked_where_the_history_has_no_match() -> None:
     assert Drafts().propose(ids(1, 2, 3), NO_DRAFT, Asked())[0].tolist() == []
     draft, kind = Drafts().propose(ids(1, 2, 3), NO_DRAFT, Asked(), REPOSITORY)
-    assert (draft.tolist(), kind) == ([4, 5, 6], FROM_MEMORY)
+    assert (draft.tolist(), kind) == ([4, 5, 6], FROM_COUNTS)
     draft, kind = Drafts().propose(ids(1, 2, 3), ids(7), Asked(), REPOSITORY)
     assert (draft.tolist(), kind) == ([7], EXPECTED)
 
@@ -183,8 +183,8 @@ def test_history_and_memory_are_learnt_apart_and_the_better_one_is_asked() -> No
     assert drafts.propose(history, NO_DRAFT, Asked(), REPOSITORY)[1] == 1
     drafts.record(1, False)
     draft, kind = drafts.propose(history, NO_DRAFT, Asked(), REPOSITORY)
-    assert (draft.tolist(), kind) == ([4, 5, 6], FROM_MEMORY)
+    assert (draft.tolist(), kind) == ([4, 5, 6], FROM_COUNTS)
     for _ in range(3):
-        drafts.record(FROM_MEMORY, False)
+        drafts.record(FROM_COUNTS, False)
     assert drafts.propose(history, NO_DRAFT, Asked(), REPOSITORY)[1] == 1
     assert chance_of(drafts, ids(1, 2, 4, 1, 2)) == INITIAL_HIT_RATE, "other kinds learn nothing from it"

@@ -12,9 +12,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_runtime.counts.segment import MemoryDocument
-from model_runtime.counts.snapshot import EMPTY, MemoryPlace
-from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.counts.segment import CountedDocument
+from model_runtime.counts.snapshot import EMPTY, CountedPlace
+from model_runtime.engine.ngrams import Ngrams
 from model_runtime.engine.output import Output, TextProbability, byte_offsets, decoded
 from model_runtime.engine.sampler import Choice, Sampler, Shares
 from model_runtime.engine.stops import StopRule
@@ -141,7 +141,7 @@ def test_offsets_of_characters_are_where_they_decode(spelled: bytes) -> None:
 
 # Who said it
 
-COUNTS = NgramCache((0.5,), half_life=1e6, memory_shares=(0.0, 0.0, 0.5))
+COUNTS = Ngrams((0.5,), half_life=1e6, memory_shares=(0.0, 0.0, 0.5))
 MIXING = Sampler(TOKENIZER, COUNTS, [END])
 
 
@@ -152,15 +152,15 @@ def ids(*spelled: bytes) -> Ids:
 def test_words_know_how_much_of_them_model_file_and_memory_said() -> None:
     # After "ab (" the memory says "a" and the file "b"; then the memory goes on with ")", and the file has nothing.
     documents = [
-        MemoryDocument("/one.py", b"1", ids(b"ab", b" ", b"(", b"a", b")")),
-        MemoryDocument("/two", b"2", ids()),
+        CountedDocument("/one.py", b"1", ids(b"ab", b" ", b"(", b"a", b")")),
+        CountedDocument("/two", b"2", ids()),
     ]
     view = EMPTY.with_changes((), documents).without(())
     history = ids(b"(", b"b", b"ab", b" ", b"(")
     output = Output(MIXING, b"", ENDLESS, history)
     for row in (history, np.append(history, ids(b"a")), np.append(history, ids(b"a", b")"))):
         stub = b"" if len(row) > len(history) + 1 else b"a)"[len(row) - len(history) :][:1]
-        output.append(MIXING.pick(torch.zeros(len(SPELLED)), row, stub, memory=view))
+        output.append(MIXING.pick(torch.zeros(len(SPELLED)), row, stub, counts=view))
     made = output.likelihood
     assert made.text.startswith("a)")
     of_model = 1 / len(SPELLED)
@@ -171,15 +171,15 @@ def test_words_know_how_much_of_them_model_file_and_memory_said() -> None:
     assert made.shares(1, 2) == pytest.approx(second)
     assert made.shares(0, 2) == pytest.approx([(a + b) / 2 for a, b in zip(first, second, strict=True)])
     assert made.shares(1, 1) == Shares()
-    assert made.places(view, 0, 1, 3) == [MemoryPlace("/one.py", 3, 3)]
-    assert made.places(view, 0, 2, 3) == [MemoryPlace("/one.py", 3, 4)]
+    assert made.places(view, 0, 1, 3) == [CountedPlace("/one.py", 3, 3)]
+    assert made.places(view, 0, 2, 3) == [CountedPlace("/one.py", 3, 4)]
     assert made.along(made.text[:1]).shares(0, 1) == made.shares(0, 1)
 
 
 def test_what_the_file_said_is_known_too() -> None:
     history = ids(b"(", b"b", b"(")
     output = Output(MIXING, b"", ENDLESS, history)
-    output.append(MIXING.pick(torch.zeros(len(SPELLED)), history, b"", memory=EMPTY.without(())))
+    output.append(MIXING.pick(torch.zeros(len(SPELLED)), history, b"", counts=EMPTY.without(())))
     model = 0.5 / len(SPELLED) / (0.5 / len(SPELLED) + 0.5)
     assert output.text == "b"
     assert output.likelihood.shares(0, 1) == pytest.approx((model, 1 - model, 0.0))

@@ -10,14 +10,14 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from model_runtime.counts.lookup import NOTHING
-from model_runtime.counts.snapshot import MemoryView
+from model_runtime.counts.snapshot import CountsView
 from model_runtime.engine.drafts import lookup
 from model_runtime.engine.native import library
-from model_runtime.engine.ngram_cache import Mixture, NgramCache
+from model_runtime.engine.ngrams import Mixture, Ngrams
 from model_runtime.engine.sampler import LEAST_CHANCE
 from model_runtime.ids import Ids
 from tests.compiled import require
-from tests.unit.counted import memory_of
+from tests.unit.counted import counts_of
 
 VOCAB = 5
 unhurried = settings(deadline=None, max_examples=300)
@@ -27,7 +27,7 @@ histories = st.one_of(
     st.tuples(st.lists(tokens, max_size=70), st.integers(1, 8)).map(lambda pair: pair[0] * pair[1]),
 )
 caches = st.builds(
-    NgramCache,
+    Ngrams,
     st.lists(st.floats(0, 1), min_size=1, max_size=64).map(tuple),
     st.floats(1, 1e6),
     st.lists(st.floats(0, 1), max_size=16).map(tuple),
@@ -51,26 +51,24 @@ def require_engine() -> None:
 
 
 def mixed_both_ways(
-    cache: NgramCache, probabilities: np.ndarray, history: Ids, memory: MemoryView
+    cache: Ngrams, probabilities: np.ndarray, history: Ids, counts: CountsView
 ) -> tuple[Mixture, Mixture]:
-    compiled = cache.mixture(probabilities, history, memory)
+    compiled = cache.mixture(probabilities, history, counts)
     with pytest.MonkeyPatch.context() as changed:
         changed.setattr(library, "library", lambda: "switched off")
-        other = NgramCache(cache.shares, cache.half_life, cache.memory_shares)
-        return compiled, other.mixture(probabilities, history, memory)
+        other = Ngrams(cache.shares, cache.half_life, cache.memory_shares)
+        return compiled, other.mixture(probabilities, history, counts)
 
 
 @unhurried
 @given(caches, st.integers(0, 2**16), histories, st.lists(histories, max_size=3))
-@example(NgramCache((0.5, 0.2), 3.0, (0.0, 0.0, 0.5)), 1, [0, 1, 2] * 30, [[0, 1, 2, 3], [2, 0, 1, 2, 4]])
-@example(NgramCache((0.5,), 1.0), 1, [3, *[0, 1] * 100, 3], [])
-def test_a_mixture_has_the_same_bits(
-    cache: NgramCache, seed: int, history: list[int], texts: list[list[int]]
-) -> None:
+@example(Ngrams((0.5, 0.2), 3.0, (0.0, 0.0, 0.5)), 1, [0, 1, 2] * 30, [[0, 1, 2, 3], [2, 0, 1, 2, 4]])
+@example(Ngrams((0.5,), 1.0), 1, [3, *[0, 1] * 100, 3], [])
+def test_a_mixture_has_the_same_bits(cache: Ngrams, seed: int, history: list[int], texts: list[list[int]]) -> None:
     require_engine()
     probabilities = np.random.default_rng(seed).dirichlet(np.ones(VOCAB)).astype(np.float32)
-    memory = memory_of({str(n): text for n, text in enumerate(texts)}).without(())
-    compiled, plain = mixed_both_ways(cache, probabilities, ids(history), memory)
+    counts = counts_of({str(n): text for n, text in enumerate(texts)}).without(())
+    compiled, plain = mixed_both_ways(cache, probabilities, ids(history), counts)
     assert compiled.chances.tobytes() == plain.chances.tobytes()
     assert (compiled.model, compiled.tokens.tolist()) == (plain.model, plain.tokens.tolist())
     assert compiled.gains.tobytes() == plain.gains.tobytes()
@@ -78,10 +76,10 @@ def test_a_mixture_has_the_same_bits(
 
 @unhurried
 @given(logits_of_any, caches, st.data())
-@example([1.0] * 33, NgramCache((0.5,), 9.0), None)
-@example([0.0] * 5000, NgramCache((0.0,), 9.0), None)
+@example([1.0] * 33, Ngrams((0.5,), 9.0), None)
+@example([0.0] * 5000, Ngrams((0.0,), 9.0), None)
 def test_a_choice_is_that_of_the_exact_distribution(
-    numbers: list[float], cache: NgramCache, data: st.DataObject | None
+    numbers: list[float], cache: Ngrams, data: st.DataObject | None
 ) -> None:
     require_engine()
     assume(max(numbers) > -np.inf)
@@ -110,7 +108,7 @@ def test_a_choice_is_that_of_the_exact_distribution(
 
 def test_of_equally_likely_tokens_the_first_is_chosen() -> None:
     require_engine()
-    logits, cache = np.zeros(100, dtype=np.float32), NgramCache((0.0,), 1.0)
+    logits, cache = np.zeros(100, dtype=np.float32), Ngrams((0.0,), 1.0)
     assert cache.mixer
     assert cache.mixer.pick(logits.ctypes.data, 100, ids([]), NOTHING, None).token == 0
     assert cache.mixer.pick(logits.ctypes.data, 100, ids([]), NOTHING, ids([70, 3])).token == 70
@@ -134,14 +132,14 @@ def test_a_draft_is_the_same(history: list[int]) -> None:
 def test_a_choice_says_nothing_of_the_one_before() -> None:
     """A thread's room is used again, for vocabularies and histories of any size."""
     require_engine()
-    cache, small = NgramCache((0.5, 0.2), 3.0), NgramCache((0.1,), 9.0)
+    cache, small = Ngrams((0.5, 0.2), 3.0), Ngrams((0.1,), 9.0)
     generator = np.random.default_rng(0)
     cases = [
         (each, generator.normal(size=vocab).astype(np.float32), ids(generator.integers(-1, 3, length).tolist()))
         for each, vocab, length in [(cache, 900, 5), (small, 7, 900), (cache, 20, 0), (small, 3000, 3), (cache, 7, 9)]
     ]
 
-    def pick(each: NgramCache, logits: np.ndarray, history: Ids) -> list[bytes]:
+    def pick(each: Ngrams, logits: np.ndarray, history: Ids) -> list[bytes]:
         assert each.mixer
         picked = each.mixer.pick(logits.ctypes.data, len(logits), history, NOTHING, None)
         return [np.asarray(part).tobytes() for part in picked]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from efim_lab.documents import CodeDocument
-from efim_lab.package_memories import PackageMemories
+from efim_lab.package_counts import PackageMemories
 from model_runtime.checkpoint.config import EMBEDDED, read_config
-from model_runtime.counts.snapshot import Memory, MemoryDocument, MemoryView
+from model_runtime.counts.snapshot import CountedDocument, Counts, CountsView
 from model_runtime.loading.checkpoint_reader import read_tokenizer
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -25,7 +25,7 @@ def tokenizer() -> Tokenizer:
     return read_tokenizer(EMBEDDED, read_config(EMBEDDED))
 
 
-def said(view: MemoryView, tokenizer: Tokenizer) -> str:
+def said(view: CountsView, tokenizer: Tokenizer) -> str:
     """What follows the line in the documents of a view, sorted."""
     return "".join(sorted(tokenizer.decode(view.followers(tokenizer.encode(LINE.rstrip())).tokens))).replace(" ", "")
 
@@ -41,13 +41,13 @@ def test_a_package_is_counted_without_the_document_itself_and_those_that_are_ope
 
 def test_a_package_is_counted_once(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[int] = []
-    count = Memory.with_changes
+    count = Counts.with_changes
 
-    def counted(memory: Memory, removed: Sequence[str], added: Sequence[MemoryDocument]) -> Memory:
+    def counted(counts: Counts, removed: Sequence[str], added: Sequence[CountedDocument]) -> Counts:
         built.append(len(added))
-        return count(memory, removed, added)
+        return count(counts, removed, added)
 
-    monkeypatch.setattr(Memory, "with_changes", counted)
+    monkeypatch.setattr(Counts, "with_changes", counted)
     memories = PackageMemories(tokenizer, DOCUMENTS)
     assert built == []
     views = [memories.beside(document, opened) for document in DOCUMENTS[:3] for opened in ((), DOCUMENTS[:2])]

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from efim_ls.text.outline import outline
 from efim_ls.workspace.excerpts.chooser import finished
-from efim_ls.workspace.excerpts.definitions import OpenFile
-from efim_ls.workspace.excerpts.preamble import weight
-from efim_ls.workspace.excerpts.volatile import RecentEdit
+from efim_ls.workspace.excerpts.imports import OpenFile
+from efim_ls.workspace.excerpts.ranked import weight
+from efim_ls.workspace.excerpts.similar import RecentEdit
 from model_runtime.prompt.excerpts import Excerpt, ExcerptBudget
 from tests.unit.excerpts.choosers import ROOT, make_chooser
 
@@ -48,11 +48,11 @@ def opened(path: str, text: str, language: str = "python") -> OpenFile:
 
 def defined(path: str, text: str, files: dict[str, str]) -> dict[str, str]:
     language = {"py": "python", "ts": "typescript", "go": "go", "rs": "rust"}[path.rpartition(".")[2]]
-    return texts(make_chooser(files).definitions(opened(path, text, language), {}))
+    return texts(make_chooser(files).imports(opened(path, text, language), {}))
 
 
 def test_the_preamble_is_what_other_files_name_with_the_class_of_a_method() -> None:
-    found = finished(make_chooser(FILES).preamble())
+    found = finished(make_chooser(FILES).signatures())
     assert texts(found) == {
         "core/store.py": (
             "class BlockStore:\n    def read_block(self, name: str) -> bytes: ...\n"
@@ -66,7 +66,7 @@ def test_the_preamble_is_what_other_files_name_with_the_class_of_a_method() -> N
 def test_the_preamble_depends_on_no_order() -> None:
     shuffled = list(FILES.items())
     random.Random(1).shuffle(shuffled)
-    assert finished(make_chooser(dict(shuffled)).preamble()) == finished(make_chooser(FILES).preamble())
+    assert finished(make_chooser(dict(shuffled)).signatures()) == finished(make_chooser(FILES).signatures())
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_imports_are_followed_to_the_file_they_name(path: str, text: str, found:
 def test_an_open_document_stands_for_its_file() -> None:
     changed = outline("def load(changed): ...\n", "python")
     file = opened("core/b.py", "from .a import load")
-    found = make_chooser(OTHERS).definitions(file, {f"{ROOT}/core/a.py": changed})
+    found = make_chooser(OTHERS).imports(file, {f"{ROOT}/core/a.py": changed})
     assert texts(found) == {"core/a.py": "def load(changed): ...\n"}
 
 
@@ -132,7 +132,7 @@ def test_the_most_similar_chunk_and_the_last_edits_are_chosen() -> None:
     made = make_chooser(files)
     edits = [RecentEdit(f"{ROOT}/edited.py", files["edited.py"], 4)]
     text = "def copy_all(blocks, target):\n    for block in blocks:\n        "
-    found = made.volatile(f"{ROOT}/new.py", text, len(text), edits, lambda file: files[file[len(ROOT) + 1 :]])
+    found = made.similar(f"{ROOT}/new.py", text, len(text), edits, lambda file: files[file[len(ROOT) + 1 :]])
     assert [(each.path, each.why.partition(" ")[0]) for each in found] == [
         ("edited.py", "edited"),
         ("near.py", "similar"),
@@ -146,12 +146,12 @@ def test_the_most_similar_chunk_and_the_last_edits_are_chosen() -> None:
 @pytest.mark.parametrize("hidden", ["core/store.py", "app.py"])
 def test_nothing_of_an_excluded_file_is_chosen(hidden: str) -> None:
     made = make_chooser(FILES, hidden=(hidden,))
-    preamble, path = finished(made.preamble()), f"{ROOT}/new.py"
-    definitions = made.definitions(opened("new.py", "from core.store import open_store"), {})
+    signatures, path = finished(made.signatures()), f"{ROOT}/new.py"
+    imports = made.imports(opened("new.py", "from core.store import open_store"), {})
     edits = [RecentEdit(f"{ROOT}/{name}", text, 0) for name, text in FILES.items()]
-    volatile = made.volatile(path, USER, len(USER), edits, lambda file: FILES[file[len(ROOT) + 1 :]])
-    assert preamble or definitions or volatile
-    assert hidden not in {each.path for each in (*preamble, *definitions, *volatile)}
+    similar = made.similar(path, USER, len(USER), edits, lambda file: FILES[file[len(ROOT) + 1 :]])
+    assert signatures or imports or similar
+    assert hidden not in {each.path for each in (*signatures, *imports, *similar)}
 
 
 @settings(deadline=None, max_examples=30)
@@ -168,8 +168,8 @@ def test_each_part_keeps_to_its_budget_and_shows_whole_signatures(names: list[st
     text = "".join(f"from f{n} import {name}\n" for n, name in enumerate(names)) + " ".join(names) + "\n"
     made, path = make_chooser({**files, "a.py": text, "b.py": text + "b\n"}, budget), f"{ROOT}/c.py"
     edits = [RecentEdit(f"{ROOT}/a.py", text, len(names))]
-    volatile = made.volatile(path, text, len(text), edits, lambda file: files.get(file[len(ROOT) + 1 :], text))
-    chosen = finished(made.preamble()), made.definitions(opened("c.py", text), {}), volatile
+    similar = made.similar(path, text, len(text), edits, lambda file: files.get(file[len(ROOT) + 1 :], text))
+    chosen = finished(made.signatures()), made.imports(opened("c.py", text), {}), similar
     for part, tokens in zip(chosen, budget, strict=True):
         assert sum(map(made.size, part)) <= tokens
     whole = {part.removesuffix(" ...") for part in parts}

@@ -84,7 +84,7 @@ def test_it_is_made_once_it_is_on(repository: Repository, folder: Path, cache: P
     importing = str(folder / "b.py")
     repository.open(importing, "python", f"from a import {SECRET}\n")
     assert repository.wait(SOON) and repository.excerpts
-    (shown,) = repository.excerpts.excerpts(importing, 0).definitions
+    (shown,) = repository.excerpts.excerpts(importing, 0).imports
     assert shown.path == "a.py" and SECRET in shown.text
 
 

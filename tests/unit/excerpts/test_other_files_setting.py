@@ -49,6 +49,6 @@ def test_the_embedded_model_reads_none_and_keeps_no_rows_for_them() -> None:
     assert (off.excerpt_rows, off.mask, off.parts.library, budget.excerpts) == (0, "", None, NO_EXCERPT_BUDGET)
     assert budget.describe()["other_files"] == "off" and budget.describe()["other_files_reason"] == reason
     on, budget = load_model(Settings(persist=False, other_files="on"), lambda *_: None)
-    assert on.excerpt_rows == read_config(EMBEDDED).room >= sum(budget.excerpts) > 500 and on.parts.library
+    assert on.excerpt_rows == read_config(EMBEDDED).excerpt_rows >= sum(budget.excerpts) > 500 and on.parts.library
     assert all(tokens <= most for tokens, most in zip(budget.excerpts, FULL_EXCERPTS, strict=True))
     assert budget.describe()["other_files"] == "on"

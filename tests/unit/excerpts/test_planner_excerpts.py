@@ -25,12 +25,12 @@ def excerpt(place: ExcerptPlace, number: int) -> Excerpt:
 
 
 OFFERS = [
-    Excerpts((excerpt("preamble", a),), (excerpt("definitions", b),), volatile, "r", "d.py")
-    for a, b, volatile in (
+    Excerpts((excerpt("signatures", a),), (excerpt("imports", b),), similar, "r", "d.py")
+    for a, b, similar in (
         (1, 2, ()),
-        (1, 2, (excerpt("volatile", 3),)),
-        (1, 4, (excerpt("volatile", 5),)),
-        (6, 2, (excerpt("volatile", 7),)),
+        (1, 2, (excerpt("similar", 3),)),
+        (1, 4, (excerpt("similar", 5),)),
+        (6, 2, (excerpt("similar", 7),)),
     )
 ]
 offers = st.lists(st.tuples(st.sampled_from(OFFERS), st.booleans()), min_size=1, max_size=8)
@@ -54,10 +54,10 @@ def test_what_a_frame_shows_changes_only_at_rest(session: Session, offered: list
         if rests:
             plan = made.plan_at_rest(text, cursor).plan
             assert plan.excerpts[:2] == offer[:2]
-            assert plan.excerpts.volatile in (offer.volatile, shown.get(plan.number, offer).volatile)
+            assert plan.excerpts.similar in (offer.similar, shown.get(plan.number, offer).similar)
         else:
             plan = made.plan(text, cursor).plan
-            new = offer._replace(volatile=())
+            new = offer._replace(similar=())
             assert plan.excerpts == (new if plan.frame == "new" else shown[plan.number])
         shown[plan.number] = plan.excerpts
         assert {frame.plan.number: frame.plan.excerpts for frame in made.frames}.items() <= shown.items()
@@ -79,7 +79,7 @@ def test_a_prompt_with_excerpts_keeps_to_its_budget(session: Session, offered: l
 
 
 def test_parts_that_do_not_fit_are_left_out_whole_the_one_that_changes_most_first() -> None:
-    names: tuple[PartName, ...] = ("preamble", "definitions", "marker", "volatile")
+    names: tuple[PartName, ...] = ("signatures", "imports", "marker", "similar")
     whole = LAYOUT.lay_out(OFFERS[1]).parts
     sizes = [count_tokens(whole, name) for name in names]
     for most in range(sum(sizes) + 1):

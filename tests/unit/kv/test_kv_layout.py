@@ -12,7 +12,7 @@ from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.kv.layout import KvLayout, Plane, arena_bytes
 from tests.models import Tiny, config
 
-MODEL = parse_config(config(Tiny(layers=3, kv_heads=2, head_dim=16, context=512, room=64)))
+MODEL = parse_config(config(Tiny(layers=3, kv_heads=2, head_dim=16, context=512, excerpt_rows=64)))
 
 
 def test_a_model_has_a_plane_of_rotated_keys_and_one_of_values() -> None:

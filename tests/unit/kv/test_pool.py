@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from model_runtime.ids import Ids
 from model_runtime.isolated import SequenceKey
-from model_runtime.kv.pool import WORTH_COPYING, FrameId, Pool
+from model_runtime.kv.pool import MIN_COPIED, FrameId, Pool
 from model_runtime.kv.sequence import TokenSequence
 
 CAPACITY = 48
@@ -47,7 +47,7 @@ class Lending(RuleBasedStateMachine):
         self.pool = Pool(self.make, size)
         self.owned: dict[FrameId, TokenSequence] = {}
         self.released: list[FrameId] = []
-        self.computed_ahead = 0
+        self.prefetched = 0
 
     def make(self) -> TokenSequence:
         if len(self.made) == self.memory:
@@ -65,7 +65,7 @@ class Lending(RuleBasedStateMachine):
         arena = self.pool.acquire(owner, key(prompt))
         self.check_whose(owner, arena)
         found = max((longest_common(prompt, held) for held in before.values()), default=0)
-        assert found - WORTH_COPYING < arena.common(key(prompt)) <= found
+        assert found - MIN_COPIED < arena.common(key(prompt)) <= found
         assert told == arena.reusable(key(prompt)) or self.pool.size < size, "nobody knew that memory was at its end"
         assert all(each is arena or each.ids.tolist() == before[id(each)] for each in self.made)
         self.bring_to(arena, prompt, computed, ahead)
@@ -94,7 +94,7 @@ class Lending(RuleBasedStateMachine):
         arena.append(ids(new))
         if ahead:
             arena.rows.mark_unneeded(common)
-            self.computed_ahead += len(new)
+            self.prefetched += len(new)
         if arena.ids.tolist() == prompt:
             arena.logits_at = arena.length
 
@@ -116,7 +116,7 @@ class Lending(RuleBasedStateMachine):
 
     @invariant()
     def tells_what_was_wasted_in_all_arenas(self) -> None:
-        assert self.pool.wasted == sum(each.rows.wasted for each in self.made) <= self.computed_ahead
+        assert self.pool.wasted == sum(each.rows.wasted for each in self.made) <= self.prefetched
 
 
 def longest_common(a: list[int], b: list[int]) -> int:
@@ -154,13 +154,13 @@ def test_each_frame_of_a_document_has_an_arena_of_its_own() -> None:
         assert pool.acquire(FrameId("a", n), key([n])) is arena
 
 
-@pytest.mark.parametrize("copied", [WORTH_COPYING - 1, WORTH_COPYING])
+@pytest.mark.parametrize("copied", [MIN_COPIED - 1, MIN_COPIED])
 def test_a_common_prefix_is_copied_where_that_saves_enough(copied: int) -> None:
     pool = pool_of(2)
     first = fill(pool, A, [1] * 40)
     prompt = [1] * copied + [2] * 9
     second = pool.acquire(B, key(prompt))
-    assert second.ids.tolist() == ([1] * copied if copied == WORTH_COPYING else [])
+    assert second.ids.tolist() == ([1] * copied if copied == MIN_COPIED else [])
     assert first.ids.tolist() == [1] * 40
 
 

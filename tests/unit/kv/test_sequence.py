@@ -232,7 +232,7 @@ def test_a_copy_of_exact_tokens_is_exact(length: int, approximate: int) -> None:
 
 def test_tokens_that_see_other_excerpts_are_not_in_common() -> None:
     mine, others = (isolated_excerpts([ids(each)], before_excerpts=2) for each in (5, 6))
-    sequence = TokenSequence(CAPACITY, room=64)
+    sequence = TokenSequence(CAPACITY, excerpt_rows=64)
     sequence.enter(mine)
     sequence.append(ids(1, 2, 3))
     same = isolated_excerpts([ids(5)], before_excerpts=2)

@@ -23,9 +23,9 @@ def excerpt(place: ExcerptPlace, path: str, text: str) -> Excerpt:
     return Excerpt(place, path, f"/project/{path}", (0,), text, "")
 
 
-STORE = excerpt("preamble", "core/store.py", "def open_store(path): ...\n")
-SHAPES = excerpt("definitions", "shapes.py", "class Shape: ...\n")
-SIMILAR = excerpt("volatile", "web/main.ts", "const store = openStore();\n")
+STORE = excerpt("signatures", "core/store.py", "def open_store(path): ...\n")
+SHAPES = excerpt("imports", "shapes.py", "class Shape: ...\n")
+SIMILAR = excerpt("similar", "web/main.ts", "const store = openStore();\n")
 EXCERPTS = Excerpts((STORE,), (SHAPES,), (SIMILAR,), "project", "app.py")
 HEAD, TAIL, TYPED = "import os\n\n", "\nprint(name)\n", "store = open\n"
 
@@ -44,8 +44,8 @@ def test_a_familys_prompt_with_other_files_is_the_drawn_one(name: str, tmp_path:
         parts[part.name] += tokenizer.decode(prompt.ids[at : at + len(part.ids)])
         at += len(part.ids)
     assert at == len(prompt.ids)
-    assert (STORE.text in parts["preamble"]) and (SHAPES.text in parts["definitions"])
-    assert (SIMILAR.text in parts["volatile"]) == template.shows_volatile
+    assert (STORE.text in parts["signatures"]) and (SHAPES.text in parts["imports"])
+    assert (SIMILAR.text in parts["similar"]) == template.shows_similar
     assert parts["head"].lstrip() == HEAD and parts["tail"].lstrip(" ") == TAIL
 
 
@@ -62,7 +62,7 @@ def test_without_excerpts_a_prompt_is_what_it_was(name: str, tmp_path: Path) -> 
 def test_markers_in_the_text_of_other_files_are_text(tmp_path: Path) -> None:
     tokenizer = Tokenizer(write(tmp_path / "model", "qwen", "qwen, files"))
     layout = PlainLayout(tokenizer, find_template(tokenizer), 1000)
-    false = excerpt("volatile", "<|fim_middle|>.py", "<|file_sep|>\n<|fim_suffix|>\n")
-    (part,) = layout.lay_out(Excerpts(volatile=(false,))).volatile
+    false = excerpt("similar", "<|fim_middle|>.py", "<|file_sep|>\n<|fim_suffix|>\n")
+    (part,) = layout.lay_out(Excerpts(similar=(false,))).similar
     special = [i for i in part.ids.tolist() if i in tokenizer.special.values()]
     assert special == [tokenizer.special["<|file_sep|>"]]

@@ -15,13 +15,13 @@ from model_runtime.prompt.template import Template
 EFIM = Template((1,), (2,), (3,), bos=(0,))
 SPM = replace(EFIM, tail_first=True)
 MARKED = LaidOut(
-    front=(PromptPart("preamble", np.array([4], np.int32)), PromptPart("definitions", np.array([5], np.int32))),
+    front=(PromptPart("signatures", np.array([4], np.int32)), PromptPart("imports", np.array([5], np.int32))),
     inside=(PromptPart("marker", np.array([6], np.int32)),),
-    volatile=(PromptPart("volatile", np.array([7], np.int32)),),
+    similar=(PromptPart("similar", np.array([7], np.int32)),),
 )
 ISOLATED = (
-    PromptPart("preamble", np.array([4, 5], np.int32), sees_excerpts=False, origin="file:///a.py"),
-    PromptPart("volatile", np.array([7], np.int32), sees_excerpts=False, origin="file:///b.py"),
+    PromptPart("signatures", np.array([4, 5], np.int32), sees_excerpts=False, origin="file:///a.py"),
+    PromptPart("similar", np.array([7], np.int32), sees_excerpts=False, origin="file:///b.py"),
 )
 
 
@@ -65,5 +65,5 @@ def test_isolated_excerpts_stand_where_they_are_seen_from(template: Template, ma
 
 def test_a_size_is_that_of_all_parts_of_a_name() -> None:
     made = prompt(EFIM, MARKED)
-    sizes = {name: made.size(name) for name in ("marker", "preamble", "head", "tail", "typed")}
-    assert sizes == {"marker": 5, "preamble": 1, "head": 2, "tail": 1, "typed": 1}
+    sizes = {name: made.size(name) for name in ("marker", "signatures", "head", "tail", "typed")}
+    assert sizes == {"marker": 5, "signatures": 1, "head": 2, "tail": 1, "typed": 1}

@@ -12,7 +12,7 @@ import pytest
 
 from efim_lab.documents import CodeDocument
 from efim_lab.errors import WorkError
-from efim_lab.package_memories import PackageMemories
+from efim_lab.package_counts import PackageMemories
 from efim_lab.training import mixture, observation
 from efim_lab.training.command import main
 from efim_lab.training.mixture import fit, fit_in_place, fit_to, table
@@ -25,9 +25,9 @@ from efim_lab.training.observation import (
     Observer,
     TargetPlace,
 )
-from model_runtime.counts.segment import LEAST, MOST, MemoryDocument
-from model_runtime.counts.snapshot import Memory
-from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
+from model_runtime.counts.segment import LEAST, MOST, CountedDocument
+from model_runtime.counts.snapshot import Counts
+from model_runtime.engine.ngrams import NGRAMS_FILE, Ngrams, read_ngrams
 from tests.models import CODE, make
 
 VOCAB = 8
@@ -45,7 +45,7 @@ def observer(folder: Path) -> Observer:
 
 
 def drawn(
-    shares: Sequence[float], half_life: int, tokens: int = 6000, in_memory: Sequence[float] = ()
+    shares: Sequence[float], half_life: int, tokens: int = 6000, in_repository: Sequence[float] = ()
 ) -> Observations:
     """Tokens that are drawn from the mixture with these shares; the counts of other half-lives are others.
 
@@ -54,14 +54,14 @@ def drawn(
     rng = np.random.default_rng(0)
     model = rng.dirichlet(np.ones(VOCAB), tokens)
     counts = rng.dirichlet(np.where(np.arange(VOCAB) < 2, 0.8, 0.1), (len(HALF_LIVES), tokens, LONGEST_MATCH))
-    memory = rng.dirichlet(np.ones(VOCAB) / 4, (tokens, LONGEST_MATCH))
-    longest, most = (rng.integers(0, len(row) + 1, tokens) for row in (shares, in_memory))
+    repository = rng.dirichlet(np.ones(VOCAB) / 4, (tokens, LONGEST_MATCH))
+    longest, most = (rng.integers(0, len(row) + 1, tokens) for row in (shares, in_repository))
     counted = (np.arange(LONGEST_MATCH) >= rng.integers(0, 4, (tokens, 1))) & (
         np.arange(LONGEST_MATCH) < most[:, None]
     )
     true = model.copy()
-    for length in range(max(len(shares), len(in_memory))):
-        matches = ((in_memory, counted[:, length], memory), (shares, longest > length, counts[half_life]))
+    for length in range(max(len(shares), len(in_repository))):
+        matches = ((in_repository, counted[:, length], repository), (shares, longest > length, counts[half_life]))
         for row, matched, found in matches:
             taken = np.where(matched, row[length] if length < len(row) else 0.0, 0.0)[:, None]
             true = (1 - taken) * true + taken * found[:, length]
@@ -69,12 +69,12 @@ def drawn(
     allowed = (np.arange(tokens) % 3 > 0)[:, None] | (np.arange(VOCAB) < 2)
     kept = allowed[np.arange(tokens), token]
     of = {"token": np.eye(VOCAB)[token], "allowed": allowed.astype(float)}
-    token, all_ = (likelihood(each[kept], model[kept], counts[:, kept], memory[kept]) for each in of.values())
+    token, all_ = (likelihood(each[kept], model[kept], counts[:, kept], repository[kept]) for each in of.values())
     return Observations(token, all_, longest[kept], counted[kept], characters=1)
 
 
-def likelihood(tokens: Floats, model: Floats, counts: Floats, memory: Floats) -> Likelihood:
-    summed, remembered = np.einsum("nv,hnlv->hnl", tokens, counts), np.einsum("nv,nlv->nl", tokens, memory)
+def likelihood(tokens: Floats, model: Floats, counts: Floats, repository: Floats) -> Likelihood:
+    summed, remembered = np.einsum("nv,hnlv->hnl", tokens, counts), np.einsum("nv,nlv->nl", tokens, repository)
     return Likelihood(tokens.mean(axis=1), (tokens * model).sum(axis=1), summed, remembered)
 
 
@@ -86,11 +86,11 @@ def test_a_known_optimum_is_found() -> None:
 
 
 def test_the_shares_of_text_and_memory_are_found_together() -> None:
-    text, memory = (0.1, 0.4, 0.3), (0.0, 0.0, 0.5, 0.0, 0.3)
-    cache = fit_to(drawn(text, half_life=1, tokens=9000, in_memory=memory))
+    text, repository = (0.1, 0.4, 0.3), (0.0, 0.0, 0.5, 0.0, 0.3)
+    cache = fit_to(drawn(text, half_life=1, tokens=9000, in_repository=repository))
     assert cache.half_life == HALF_LIVES[1]
     assert cache.shares == pytest.approx(text, abs=0.07)
-    assert cache.memory_shares == pytest.approx(memory, abs=0.07)
+    assert cache.memory_shares == pytest.approx(repository, abs=0.07)
     assert fit_to(drawn(text, half_life=1)).memory_shares == ()
 
 
@@ -100,7 +100,7 @@ def test_a_length_that_gains_nothing_is_left_out() -> None:
 
 def test_what_is_fitted_is_what_the_local_cache_mixes(observer: Observer) -> None:
     """The likelihoods, put together with some shares, are the probabilities of the engine's own mixture."""
-    cache = NgramCache((0.3, 0.2, 0.6, 0.1), half_life=1000.0, memory_shares=(0.0, 0.0, 0.2, 0.5, 0.0, 0.4))
+    cache = Ngrams((0.3, 0.2, 0.6, 0.1), half_life=1000.0, memory_shares=(0.0, 0.0, 0.2, 0.5, 0.0, 0.4))
     seen = Mixed(cache)
     places = list(observer.places(DOCUMENTS, 12, random.Random(1)))
     observed = observer.observe(places)
@@ -115,7 +115,8 @@ def test_what_is_fitted_is_what_the_local_cache_mixes(observer: Observer) -> Non
 def test_lengths_with_too_many_matches_in_memory_are_not_counted() -> None:
     ids = np.tile(np.array([5, 6, 7], dtype=np.int32), 2000)
     few, many = (
-        Memory().with_changes([], [MemoryDocument("a.py", bytes(16), ids[:size])]).without(()) for size in (300, 6000)
+        Counts().with_changes([], [CountedDocument("a.py", bytes(16), ids[:size])]).without(())
+        for size in (300, 6000)
     )
     lengths = {
         view: (np.flatnonzero(observation.MatchCounts(ids[:30], view).counted) + 1).tolist() for view in (few, many)
@@ -126,13 +127,13 @@ def test_lengths_with_too_many_matches_in_memory_are_not_counted() -> None:
 class Mixed:
     """The long way: the whole mixture for each token of a place."""
 
-    def __init__(self, cache: NgramCache) -> None:
+    def __init__(self, cache: Ngrams) -> None:
         self.cache = cache
 
     def asked(self, observer: Observer, place: TargetPlace) -> list[tuple[float, float]]:
         found, stub, history = [], place.prompt.stub, place.prompt.history
         for token, probabilities in zip(place.target.tolist(), observer._distributions(place), strict=True):
-            mixed = self.cache.mix(probabilities, history, place.prompt.memory)
+            mixed = self.cache.mix(probabilities, history, place.prompt.counts)
             spelled = observer.tokenizer.token_bytes
             fits = [not stub or (s != b"" and (s.startswith(stub) or stub.startswith(s))) for s in spelled]
             found.append((float(mixed[token]), float(mixed[np.array(fits)].sum())))
@@ -150,7 +151,7 @@ def test_a_place_is_asked_as_the_server_asks(observer: Observer) -> None:
         whole = above + prompt.stub.decode() + place.rest + "\n" + below
         assert {whole, *others} <= documents.keys() and whole not in others
         opened = [documents[other] for other in others]
-        assert prompt.memory == memories.beside(documents[whole], opened)
+        assert prompt.counts == memories.beside(documents[whole], opened)
         assert prompt.stub.decode() + place.rest + "\n" == tokenizer.decode(place.target)
         assert place.rest and "\n" not in place.rest
     prompts = [place.prompt for place in places]
@@ -168,7 +169,7 @@ def test_files_of_the_same_folder_lie_nearest_and_other_projects_are_not_open() 
 def test_a_fit_is_written_beside_the_model_and_shown(tmp_path: Path) -> None:
     folder = make(tmp_path / "model")
     shown = fit_in_place(folder, DOCUMENTS, fitted=12, judged=6)
-    cache = read_ngram_cache(folder)
+    cache = read_ngrams(folder)
     assert cache is not None
     assert f"{cache.half_life:g}" in shown
     assert all(name in shown for name in ("model", "local cache", "mixture", "bits per character", "exact match"))
@@ -188,7 +189,7 @@ def test_the_command_reads_a_folder_of_packages(
 def test_a_fit_depends_on_model_and_documents_alone(folder: Path) -> None:
     first = fit(folder, DOCUMENTS, fitted=12, judged=6)
     assert fit(folder, DOCUMENTS[::-1], fitted=12, judged=6) == first
-    (folder / LOCAL_CACHE_FILE).write_text(replace(first[0], half_life=1.0).to_json())
+    (folder / NGRAMS_FILE).write_text(replace(first[0], half_life=1.0).to_json())
     assert fit(folder, DOCUMENTS, fitted=12, judged=6) == first
 
 
@@ -202,7 +203,7 @@ def test_of_a_model_that_knows_nothing_the_counts_make_something(folder: Path) -
 
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = tmp_path / "gone"
-    monkeypatch.setattr(mixture, "fit", lambda *_: (NgramCache((0.5,), 500.0), []))
+    monkeypatch.setattr(mixture, "fit", lambda *_: (Ngrams((0.5,), 500.0), []))
     with pytest.raises(WorkError, match="gone"):
         fit_in_place(gone, DOCUMENTS)
 
@@ -215,7 +216,7 @@ def test_without_text_there_is_nothing_to_fit_to(folder: Path, documents: list[C
 
 def test_the_table_has_a_row_for_each_way_to_choose() -> None:
     rows = [mixture.MixtureRow("model", 1.5, 0.1), mixture.MixtureRow("mixture", 1.0, 0.255)]
-    shown = table(NgramCache((0.25, 0.5), 2000.0), rows)
+    shown = table(Ngrams((0.25, 0.5), 2000.0), rows)
     assert "2000 tokens" in shown and "0.25, 0.50" in shown
     model, mixed = ([cell.strip() for cell in line.split("|")[1:-1]] for line in shown.splitlines()[2:4])
     assert model == ["model", "1.500", "10.0%"] and mixed == ["mixture", "1.000", "25.5%"]

@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("model")
     vocabulary = bpe.train([each.text for each in DOCUMENTS], 300)
     shape = network.Shape(vocabulary.get_vocab_size(), width=32, layers=2, heads=1, feed_forward=32)
-    export(network.build(shape), vocabulary, made, room=512)
+    export(network.build(shape), vocabulary, made, excerpt_rows=512)
     return made
 
 
@@ -51,4 +51,4 @@ def test_the_table_is_the_same_twice_and_tells_all_ways(folder: Path):
 
 def test_an_exported_model_says_that_it_has_a_room(folder: Path):
     config = read_config(folder)
-    assert (config.room, config.mask, config.context) == (512, "typed", bpe.CONTEXT)
+    assert (config.excerpt_rows, config.mask, config.context) == (512, "typed", bpe.CONTEXT)

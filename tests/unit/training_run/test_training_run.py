@@ -16,7 +16,7 @@ from efim_lab.training.samples import bpe
 from efim_lab.training.samples.packing import PADDING
 from efim_lab.training.samples.stream import Batches, ShardSource
 from efim_lab.training.trainer import TrainerSettings
-from model_runtime.engine import ngram_cache as local_cache
+from model_runtime.engine import ngrams as ngrams
 from tests.unit.training_run.tiny_run import SETTINGS, SHAPE, STEP, STEPS, Interrupted, a_trainer, train
 
 
@@ -171,7 +171,7 @@ def test_a_run_ends_with_a_measured_model_and_its_card(
     assert "server, this model" in card and "server, export" in card and str(tmp_path) not in card
     assert (export / "loss.png").stat().st_size > 1000
     assert read_log(second / "log.jsonl")[0]["step"] == 1
-    assert local_cache.read_ngram_cache(export) is not None
+    assert ngrams.read_ngrams(export) is not None
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ SOON = 60.0  # seconds after which a test fails rather than wait on
 CODE = "def total(values):\n    return sum(values)\n"
 
 
-class Told:
+class OneShotResult:
     """Keeps what the repository tells, and says how often a user is typing."""
 
     def __init__(self) -> None:
@@ -32,12 +32,12 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def told() -> OneShotResult:
+    return OneShotResult()
 
 
 @pytest.fixture
-def repository(told: Told) -> Iterator[Repository]:
+def repository(told: OneShotResult) -> Iterator[Repository]:
     made = Repository(told.is_typing, told.statuses.append)
     yield made
     assert made.close(SOON)
@@ -128,7 +128,7 @@ def test_an_index_that_cannot_be_made_is_done_without(
 
 
 def test_no_step_is_taken_while_the_user_types(
-    repository: Repository, folder: Path, tmp_path: Path, told: Told, monkeypatch: pytest.MonkeyPatch
+    repository: Repository, folder: Path, tmp_path: Path, told: OneShotResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[int] = []
 
@@ -146,7 +146,7 @@ def test_no_step_is_taken_while_the_user_types(
 
 
 def test_closing_ends_a_build_between_two_steps(
-    told: Told, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    told: OneShotResult, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def endless(index: WorkspaceIndex) -> Steps:
         while True:

@@ -23,7 +23,7 @@ from efim_ls.workspace.index import Scope, Steps, WorkspaceIndex, open_index
 from efim_ls.workspace.index_file import IndexFile
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.counts.segment import LEAST, MOST
-from model_runtime.counts.snapshot import EMPTY, Memory
+from model_runtime.counts.snapshot import EMPTY, Counts
 from model_runtime.prompt.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")
@@ -44,9 +44,9 @@ def made(scope: Scope) -> WorkspaceIndex:
     return WorkspaceIndex(scope, open_index(scope, print), lambda status: None)
 
 
-def followers(memory: Memory, ends: list[np.ndarray]) -> list[list[list[int]]]:
+def followers(counts: Counts, ends: list[np.ndarray]) -> list[list[list[int]]]:
     """What a memory says after some ends of texts."""
-    view = memory.without([])
+    view = counts.without([])
     found = [view.followers(end) for end in ends]
     return [[each.tokens.tolist(), each.lengths.tolist(), each.counts.tolist()] for each in found]
 
@@ -175,7 +175,7 @@ class Workspace(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES), text=texts)
     def another_window_opens(self, name: str, text: str) -> None:
         """A second window of the workspace counts what it would alone, and changes nothing in the first."""
-        before = {family: memory.version for family, memory in self.index.memory.snapshot.items()}
+        before = {family: counts.version for family, counts in self.index.counts.snapshot.items()}
         window, alone = made(self.scope(self.place / "cache")), made(self.scope(self.place / f"cache-{id(object())}"))
         for index in (window, alone):
             take(index.build())
@@ -183,7 +183,7 @@ class Workspace(RuleBasedStateMachine):
         self.assert_same(window, alone, {name: text})
         window.close()
         alone.close()
-        assert before == {family: memory.version for family, memory in self.index.memory.snapshot.items()}
+        assert before == {family: counts.version for family, counts in self.index.counts.snapshot.items()}
 
     def assert_same(self, index: WorkspaceIndex, other: WorkspaceIndex, opened: dict[str, str]) -> None:
         """Check that two indexes hold and say the same, and that it is what the texts say."""
@@ -192,8 +192,8 @@ class Workspace(RuleBasedStateMachine):
             name = Path(path).relative_to(self.folder).as_posix()
             return opened[name] if name in opened else Path(path).read_text("utf-8")
 
-        for family in {*index.memory.snapshot, *other.memory.snapshot}:
-            mine, fresh = index.memory.snapshot.get(family, EMPTY), other.memory.snapshot.get(family, EMPTY)
+        for family in {*index.counts.snapshot, *other.counts.snapshot}:
+            mine, fresh = index.counts.snapshot.get(family, EMPTY), other.counts.snapshot.get(family, EMPTY)
             assert dict(mine.paths) == dict(fresh.paths)
             assert mine.version == fresh.version
             ends = [TOKENIZER.encode("".join(LINES[at:] + LINES[:at]).rstrip()) for at in range(len(LINES))]
@@ -205,7 +205,7 @@ class Workspace(RuleBasedStateMachine):
 
     @invariant()
     def nothing_excluded_is_published(self) -> None:
-        paths = [path for memory in self.index.memory.snapshot.values() for path in memory.paths]
+        paths = [path for counts in self.index.counts.snapshot.values() for path in counts.paths]
         rules = self.scope(self.place / "cache").rules
         assert not [path for path in paths if rules.verdict(Path(path).as_uri(), "").off or "ignored" in path]
 
@@ -249,7 +249,7 @@ def window(project: Scope) -> Iterator[Callable[[], WorkspaceIndex]]:
 
 def own_tokens(index: WorkspaceIndex, other: WorkspaceIndex) -> int:
     """How many tokens the arrays of an index have that are not another one's, too."""
-    held, others = (each.memory.snapshot["python"]._state.segments for each in (index, other))
+    held, others = (each.counts.snapshot["python"]._state.segments for each in (index, other))
     return sum(segment.tokens for segment in held if segment not in others)
 
 
@@ -274,7 +274,7 @@ def test_a_window_of_a_workspace_that_is_published_in_parts_holds_the_same_array
 ) -> None:
     monkeypatch.setattr("efim_ls.workspace.index.FIRST_TOKENS", 1)
     first, second = window(), window()
-    assert second.memory.snapshot["python"].tokens == first.memory.snapshot["python"].tokens > 0
+    assert second.counts.snapshot["python"].tokens == first.counts.snapshot["python"].tokens > 0
     assert own_tokens(first, second) == own_tokens(second, first) == 0
 
 
@@ -284,7 +284,7 @@ def test_an_index_of_other_settings_holds_arrays_of_its_own(
     first = window()
     other = made(replace(project, settings=replace(project.settings, disabled_files=("*/m1.py",))))
     take(other.build())
-    assert own_tokens(first, other) == first.memory.snapshot["python"].tokens + 5  # the breaks
+    assert own_tokens(first, other) == first.counts.snapshot["python"].tokens + 5  # the breaks
     other.close()
 
 
@@ -292,13 +292,13 @@ def test_a_merge_of_one_window_is_taken_up_by_the_other(
     window: Callable[[], WorkspaceIndex], project: Scope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second, new = window(), window(), project.folders[0] / "new.py"
-    before = first.memory.snapshot["python"]._state.segments
+    before = first.counts.snapshot["python"]._state.segments
     new.write_text("z = 1\n")
     with monkeypatch.context() as patch:
-        patch.setattr(Memory, "needs_merge", True)
+        patch.setattr(Counts, "needs_merge", True)
         take(second.refresh([str(new)]))
     take(first.refresh([str(new)]))
-    mine, others = (each.memory.snapshot["python"]._state.segments for each in (first, second))
+    mine, others = (each.counts.snapshot["python"]._state.segments for each in (first, second))
     assert mine == others != before
 
 
@@ -310,15 +310,15 @@ def test_a_publication_while_a_document_is_opened_loses_nothing(project: Scope) 
     (project.folders[0] / "new.py").write_text("z = 1\n")
     take(index.refresh([str(project.folders[0] / "new.py")]))
     take(opening)
-    digest = index.memory.snapshot["python"].paths[str(path)]
-    assert index.memory.snapshot["python"].tokens and digest == digest_of("only = 'in the editor'\n")
+    digest = index.counts.snapshot["python"].paths[str(path)]
+    assert index.counts.snapshot["python"].tokens and digest == digest_of("only = 'in the editor'\n")
     index.close()
 
 
 def test_what_no_window_holds_any_more_is_gone(project: Scope) -> None:
     index = made(project)
     take(index.build())
-    held = weakref.ref(index.memory.snapshot["python"])
+    held = weakref.ref(index.counts.snapshot["python"])
     index.close()
     del index
     gc.collect()

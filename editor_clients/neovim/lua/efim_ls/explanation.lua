@@ -7,11 +7,11 @@ local SPEAKERS = { model = "EfimModel", file = "EfimFile", repository = "EfimRep
 local COSTS = { kept = "EfimKept", ahead = "EfimAhead", disk = "EfimDisk", recomputed = "EfimRecomputed" }
 local ORDER = { "kept", "ahead", "disk", "recomputed" }
 local PARTS = {
-  preamble = "preamble: signatures of the workspace",
-  definitions = "definitions: what this file imports",
+  signatures = "signatures: those that the workspace uses most",
+  imports = "imports: what this file imports",
   head = "head: before the lines you work on",
   tail = "tail: after the cursor's line",
-  volatile = "volatile: last edits, and similar code",
+  similar = "similar: last edits, and similar code",
   typed = "typed: from there to the cursor",
 }
 local LINKS = {

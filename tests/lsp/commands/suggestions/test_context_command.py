@@ -77,8 +77,8 @@ def test_a_reason_is_printed_in_place_of_a_suggestion() -> None:
 
 
 def test_a_language_that_the_model_does_not_know_has_no_prompt() -> None:
-    spoken = {"shown": "areaOf(shape)", "hidden": "", "words": []}
-    told = printed({**EXPLAINED, "parts": [], "notice": "the model knows Python only", "suggestion": spoken})
+    answer_origin = {"shown": "areaOf(shape)", "hidden": "", "words": []}
+    told = printed({**EXPLAINED, "parts": [], "notice": "the model knows Python only", "suggestion": answer_origin})
     assert "the model knows Python only" in told and "suggestion: areaOf(shape)" in told
     assert "prompt" not in told
 

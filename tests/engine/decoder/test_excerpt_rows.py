@@ -38,7 +38,7 @@ from tests.models import VOCABULARY, Tiny, make
 transformers_logging.disable_progress_bar()
 
 ROOM, WINDOW = 128, 150
-TINY = Tiny("qwen2", context=ROOM + WINDOW, room=ROOM, seed=3)
+TINY = Tiny("qwen2", context=ROOM + WINDOW, excerpt_rows=ROOM, seed=3)
 TOKENS = np.random.default_rng(0).integers(0, VOCABULARY, ROOM + WINDOW).astype(np.int32)
 CLOSE = {"torch fp32": 2e-5, "gpu": 2e-5, "fp16": 2e-5, "int8": 0.2}  # of the largest logit; int8 rounds the weights
 EXACT = [(form, each) for form in ("fp16", "int8") for each in instruction_sets()]

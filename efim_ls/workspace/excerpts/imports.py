@@ -43,7 +43,7 @@ class ImportedName(NamedTuple):
     above: str | None = None
 
 
-def choose_definitions(
+def choose_imports(
     index: DefinitionSource, importing: OpenFile, tokens: int, rules: ExcerptRules
 ) -> tuple[Excerpt, ...]:
     """Return signatures of what an open document imports from other files of the workspace.
@@ -70,7 +70,7 @@ def choose_definitions(
                 members += (Signature(file, each, definition, why) for each in public if owners[each] == definition)
         if len(found) >= MOST_NAMES:
             break
-    return excerpts_of([*found, *members], "definitions", tokens, rules)
+    return excerpts_of([*found, *members], "imports", tokens, rules)
 
 
 def _imported(file: OpenFile) -> Iterator[ImportedName]:

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.counts import lookup
-from model_runtime.counts.segment import MemoryDocument
-from model_runtime.counts.snapshot import EMPTY, Memory
-from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, matches, read_ngram_cache
+from model_runtime.counts.segment import CountedDocument
+from model_runtime.counts.snapshot import EMPTY, Counts
+from model_runtime.engine.ngrams import NGRAMS_FILE, Ngrams, matches, read_ngrams
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 
 VOCAB = 5
-CACHE = NgramCache((0.2, 0.3, 0.1, 0.0, 0.6), half_life=3.0)
+CACHE = Ngrams((0.2, 0.3, 0.1, 0.0, 0.6), half_life=3.0)
 unhurried = settings(deadline=None, max_examples=200)
 tokens = st.one_of(st.integers(0, VOCAB - 1), st.integers(0, 1), st.integers(-1, VOCAB - 1))
 histories = st.one_of(
@@ -30,9 +30,7 @@ histories = st.one_of(
     st.tuples(st.lists(tokens, max_size=6), st.integers(1, 8)).map(lambda pair: pair[0] * pair[1]),
 )
 weights = st.lists(st.integers(1, 1000), min_size=VOCAB, max_size=VOCAB)
-caches = st.builds(
-    NgramCache, st.lists(st.floats(0, 1), min_size=1, max_size=8).map(tuple), half_life=st.floats(1, 1e6)
-)
+caches = st.builds(Ngrams, st.lists(st.floats(0, 1), min_size=1, max_size=8).map(tuple), half_life=st.floats(1, 1e6))
 
 
 def ids(*tokens: int) -> Ids:
@@ -56,13 +54,13 @@ def reference_matches(history: list[int], length: int) -> list[int]:
     return [i for i in places if history[i - length + 1 : i + 1] == end and history[i + 1] >= 0]
 
 
-def memory_of(*texts: list[int]) -> Memory:
-    named = [MemoryDocument(str(n), str(n).encode(), ids(*text)) for n, text in enumerate(texts)]
+def counts_of(*texts: list[int]) -> Counts:
+    named = [CountedDocument(str(n), str(n).encode(), ids(*text)) for n, text in enumerate(texts)]
     return EMPTY.with_changes((), named)
 
 
 def reference_mix(
-    cache: NgramCache, probabilities: list[float], history: list[int], texts: Sequence[list[int]] = ()
+    cache: Ngrams, probabilities: list[float], history: list[int], texts: Sequence[list[int]] = ()
 ) -> list[float]:
     """One length of match after the other takes its share of what there was, first the memory's."""
     mixed = probabilities
@@ -103,7 +101,7 @@ def test_the_matches_are_the_references(history: list[int], most: int) -> None:
 @given(caches, weights, histories)
 @example(CACHE, [1] * VOCAB, [1, -1, 1])
 @example(CACHE, [1] * VOCAB, [0, 1, 2] * 5)
-def test_the_mixture_is_the_references(cache: NgramCache, parts: list[int], history: list[int]) -> None:
+def test_the_mixture_is_the_references(cache: Ngrams, parts: list[int], history: list[int]) -> None:
     mixed = cache.mix(distribution(parts), ids(*history))
     assert mixed.dtype == np.float32
     expected = reference_mix(cache, distribution(parts).tolist(), history)
@@ -112,10 +110,8 @@ def test_the_mixture_is_the_references(cache: NgramCache, parts: list[int], hist
 
 @unhurried
 @given(caches, weights, histories)
-@example(NgramCache((1.0,), half_life=1.0), [1] * VOCAB, [1, 2, *[0] * 2000, 1])
-def test_a_mixture_of_a_distribution_is_a_distribution(
-    cache: NgramCache, parts: list[int], history: list[int]
-) -> None:
+@example(Ngrams((1.0,), half_life=1.0), [1] * VOCAB, [1, 2, *[0] * 2000, 1])
+def test_a_mixture_of_a_distribution_is_a_distribution(cache: Ngrams, parts: list[int], history: list[int]) -> None:
     mixed = cache.mix(distribution(parts), ids(*history))
     assert mixed.min() >= 0
     assert mixed.sum() == pytest.approx(1, abs=1e-5)
@@ -170,22 +166,22 @@ def test_alone_the_model_says_nothing_where_there_are_counts(parts: list[int], h
 # With a memory
 
 of_both = st.builds(
-    NgramCache,
+    Ngrams,
     st.lists(st.floats(0, 1), min_size=1, max_size=8).map(tuple),
     st.floats(1, 1e6),
     st.lists(st.floats(0, 1), max_size=16).map(tuple),
 )
-WITH_MEMORY = NgramCache((0.5, 0.2), half_life=1e6, memory_shares=(0.0, 0.0, 0.5, 0.25))
+WITH_COUNTS = Ngrams((0.5, 0.2), half_life=1e6, memory_shares=(0.0, 0.0, 0.5, 0.25))
 
 
 @unhurried
 @given(of_both, weights, histories, st.lists(histories, max_size=3))
-@example(WITH_MEMORY, [1] * VOCAB, [0, 1, 2], [[0, 1, 2, 3]])
-@example(WITH_MEMORY, [1] * VOCAB, [0, 1, 2] * 3, [[0, 1, 2, 3], [2, 0, 1, 2, 4]])
+@example(WITH_COUNTS, [1] * VOCAB, [0, 1, 2], [[0, 1, 2, 3]])
+@example(WITH_COUNTS, [1] * VOCAB, [0, 1, 2] * 3, [[0, 1, 2, 3], [2, 0, 1, 2, 4]])
 def test_the_mixture_with_a_memory_is_the_references(
-    cache: NgramCache, parts: list[int], history: list[int], texts: list[list[int]]
+    cache: Ngrams, parts: list[int], history: list[int], texts: list[list[int]]
 ) -> None:
-    mixed = cache.mix(distribution(parts), ids(*history), memory_of(*texts).without(()))
+    mixed = cache.mix(distribution(parts), ids(*history), counts_of(*texts).without(()))
     assert mixed.dtype == np.float32
     assert mixed.sum() == pytest.approx(1, abs=1e-5)
     expected = reference_mix(cache, distribution(parts).tolist(), history, texts)
@@ -196,7 +192,7 @@ def test_a_small_mixture_with_a_memory_is_what_a_person_computes() -> None:
     # The history's own end stood before once, followed by 4. The memory says 3 after two tokens more than that
     # (a match of three) and 0 after a match of four.
     history, texts = ids(2, 4, 1, 0, 1, 2), [[0, 1, 2, 3], [1, 0, 1, 2, 0], [1, 2, 1]]
-    made = WITH_MEMORY.mixture(even(), history, memory_of(*texts).without(()))
+    made = WITH_COUNTS.mixture(even(), history, counts_of(*texts).without(()))
     of_one = 0.5 * 0.2 + np.array([0, 0, 0, 0, 0.5])  # matches of one token of the history itself take half
     of_three = 0.5 * of_one + np.array([0.25, 0, 0, 0.25, 0])  # of the memory's three or more, half: one of each
     of_four = 0.75 * of_three + np.array([0.25, 0, 0, 0, 0])  # and of its four, a quarter
@@ -210,19 +206,19 @@ def test_a_small_mixture_with_a_memory_is_what_a_person_computes() -> None:
 @unhurried
 @given(weights, histories)
 def test_a_memory_that_holds_nothing_changes_no_bit(parts: list[int], history: list[int]) -> None:
-    without = WITH_MEMORY.mix(distribution(parts), ids(*history))
-    assert (WITH_MEMORY.mix(distribution(parts), ids(*history), EMPTY.without(())) == without).all()
+    without = WITH_COUNTS.mix(distribution(parts), ids(*history))
+    assert (WITH_COUNTS.mix(distribution(parts), ids(*history), EMPTY.without(())) == without).all()
 
 
 def test_lengths_with_too_many_matches_take_no_share(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "MOST_PLACES", 2)
-    view = memory_of([0, 1, 2, 3], [0, 1, 2, 3], [1, 0, 1, 2, 4]).without(())
-    made = WITH_MEMORY.mixture(even(), ids(1, 0, 1, 2), view)
+    view = counts_of([0, 1, 2, 3], [0, 1, 2, 3], [1, 0, 1, 2, 4]).without(())
+    made = WITH_COUNTS.mixture(even(), ids(1, 0, 1, 2), view)
     np.testing.assert_allclose(made.chances, 0.75 * even() + np.array([0, 0, 0, 0, 0.25]), rtol=1e-6)
 
 
 def test_without_shares_for_it_a_memory_says_nothing() -> None:
-    view = memory_of([0, 1, 2, 3] * 3).without(())
+    view = counts_of([0, 1, 2, 3] * 3).without(())
     assert (CACHE.mix(even(), ids(0, 1, 2), view) == even()).all()
 
 
@@ -230,19 +226,19 @@ def test_without_shares_for_it_a_memory_says_nothing() -> None:
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    (tmp_path / LOCAL_CACHE_FILE).write_text(CACHE.to_json())
-    other = NgramCache((0.5,), half_life=2000.0, memory_shares=(0.0, 0.0, 0.25))
-    (tmp_path / LOCAL_CACHE_FILE).write_text(other.to_json())
-    assert read_ngram_cache(tmp_path) == other
-    assert [path.name for path in tmp_path.iterdir()] == [LOCAL_CACHE_FILE]
+    (tmp_path / NGRAMS_FILE).write_text(CACHE.to_json())
+    other = Ngrams((0.5,), half_life=2000.0, memory_shares=(0.0, 0.0, 0.25))
+    (tmp_path / NGRAMS_FILE).write_text(other.to_json())
+    assert read_ngrams(tmp_path) == other
+    assert [path.name for path in tmp_path.iterdir()] == [NGRAMS_FILE]
 
 
 def test_a_folder_may_have_none(tmp_path: Path) -> None:
-    assert read_ngram_cache(tmp_path) is None
+    assert read_ngrams(tmp_path) is None
 
 
 def test_the_embedded_model_has_one() -> None:
-    assert isinstance(read_ngram_cache(EMBEDDED), NgramCache)
+    assert isinstance(read_ngrams(EMBEDDED), Ngrams)
 
 
 GOOD = {"shares": [0.5, 0.1], "half_life": 100}
@@ -281,11 +277,11 @@ DAMAGED = {
 
 @pytest.mark.parametrize("content", DAMAGED.values(), ids=[name[:40] for name in DAMAGED])
 def test_a_damaged_file_is_refused_with_a_remedy(tmp_path: Path, content: str | bytes) -> None:
-    (tmp_path / LOCAL_CACHE_FILE).write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(ModelError, match=re.escape(str(tmp_path / LOCAL_CACHE_FILE)) + ".*: fetch the model again"):
-        read_ngram_cache(tmp_path)
+    (tmp_path / NGRAMS_FILE).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ModelError, match=re.escape(str(tmp_path / NGRAMS_FILE)) + ".*: fetch the model again"):
+        read_ngrams(tmp_path)
 
 
 def test_whole_numbers_are_numbers(tmp_path: Path) -> None:
-    (tmp_path / LOCAL_CACHE_FILE).write_text(json.dumps({"shares": [0, 1], "half_life": 100}))
-    assert read_ngram_cache(tmp_path) == NgramCache((0.0, 1.0), 100.0)
+    (tmp_path / NGRAMS_FILE).write_text(json.dumps({"shares": [0, 1], "half_life": 100}))
+    assert read_ngrams(tmp_path) == Ngrams((0.0, 1.0), 100.0)

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from model_runtime.counts import lookup
 from model_runtime.counts.native import library
-from tests.unit.counted import collections, ids, memory_of, names, require_memory, texts, unhurried
+from tests.unit.counted import collections, counts_of, ids, names, require_counts, texts, unhurried
 
 
 def said(by_path: dict[str, list[int]], history: list[int], masked: set[str], most: int) -> list[object]:
     """The order of the places, and all that a view answers."""
-    view, end = memory_of(by_path).without(masked), ids(history)
+    view, end = counts_of(by_path).without(masked), ids(history)
     followers = view.followers(end)
     orders = [part.segment.packed.tolist() for part in view.parts]
     return [orders, [each.tolist() for each in followers[:3]], followers.least, view.draft(end, most).tolist()]
@@ -28,7 +28,7 @@ def said(by_path: dict[str, list[int]], history: list[int], masked: set[str], mo
 def test_the_compiled_part_and_numpy_say_the_same(
     by_path: dict[str, list[int]], history: list[int], masked: set[str], most: int, most_places: int
 ) -> None:
-    require_memory()
+    require_counts()
     with pytest.MonkeyPatch.context() as changed:
         changed.setattr(lookup, "MOST_PLACES", most_places)
         compiled = said(by_path, history, masked, most)
@@ -37,7 +37,7 @@ def test_the_compiled_part_and_numpy_say_the_same(
 
 
 def test_the_way_that_counts_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    require_memory()
+    require_counts()
     with caplog.at_level("INFO", library.__name__):
         library.library.__wrapped__()
     assert caplog.messages == ["The repository is counted by compiled code"]

@@ -44,7 +44,7 @@ class _Chunk(NamedTuple):
     words: frozenset[str]
 
 
-def choose_volatile(
+def choose_similar(
     index: PassageSource,
     path: str,
     text: str,
@@ -67,7 +67,7 @@ def choose_volatile(
     for chunk, likeness in _most_similar(index, path, text, cursor, [each.file for each in edits], text_of):
         lines = tuple(range(chunk.first, chunk.first + len(chunk.lines)))
         why = f"similar to the lines above the cursor ({likeness:.0%} of the words)"
-        excerpt = Excerpt("volatile", rules.name(chunk.file), chunk.file, lines, "\n".join(chunk.lines) + "\n", why)
+        excerpt = Excerpt("similar", rules.name(chunk.file), chunk.file, lines, "\n".join(chunk.lines) + "\n", why)
         if spent + rules.size(excerpt) <= tokens and not any(_overlap(excerpt, each) for each in chosen):
             return (*chosen, excerpt)
     return tuple(chosen)
@@ -80,7 +80,7 @@ def _of_edit(edit: RecentEdit, name: Name) -> Excerpt | None:
     if not any(each.strip() for each in shown):
         return None
     text = "\n".join(shown) + "\n"
-    return Excerpt("volatile", name(edit.file), edit.file, tuple(range(first, last)), text, "edited last")
+    return Excerpt("similar", name(edit.file), edit.file, tuple(range(first, last)), text, "edited last")
 
 
 def _most_similar(

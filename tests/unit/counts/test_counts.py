@@ -17,12 +17,12 @@ from tests.unit.counted import (
     assert_counts,
     collections,
     counted,
+    counts_of,
     document,
     documents,
     ids,
-    memory_of,
     names,
-    require_memory,
+    require_counts,
     texts,
     unhurried,
 )
@@ -39,7 +39,7 @@ def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The compiled part, and what stands in for it."""
     if request.param == "compiled":
-        require_memory()
+        require_counts()
     else:
         monkeypatch.setattr(library, "library", lambda: "switched off")
 
@@ -53,7 +53,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 @example({"a": [WIDE, 1, 65_535, 1], "b": [1, 65_535, 1, WIDE]}, [WIDE, 1, 65_535])
 def test_counts_are_those_of_matches_over_all_texts(by_path: dict[str, list[int]], history: list[int]) -> None:
     for end in (history, *(tokens[: len(tokens) // 2] for tokens in by_path.values())):
-        assert_counts(memory_of(by_path).without(()), by_path, end)
+        assert_counts(counts_of(by_path).without(()), by_path, end)
 
 
 changes = st.one_of(
@@ -75,38 +75,38 @@ def test_changes_merges_and_masks_count_as_the_same_documents_read_at_once(
     history: list[int],
     apart: bool,
 ) -> None:
-    memory = memory_of(by_path)
+    counts = counts_of(by_path)
     if apart:
-        memory = EMPTY
+        counts = EMPTY
         for path in reversed(by_path):
-            memory = memory.with_changes((), [document(path, by_path[path])])
+            counts = counts.with_changes((), [document(path, by_path[path])])
     for step, removed, added in steps:
         if step == "merge":
-            memory = memory.merged()
+            counts = counts.merged()
             continue
-        memory.without(masked).followers(ids(history))  # what was asked before shows nowhere
+        counts.without(masked).followers(ids(history))  # what was asked before shows nowhere
         by_path = {path: tokens for path, tokens in by_path.items() if path not in removed} | added
-        memory = memory.with_changes(removed, documents(added))
-    fresh = memory_of(by_path)
-    assert memory.version == fresh.version
-    assert memory.paths == fresh.paths == {each.path: each.digest for each in documents(by_path)}
-    assert memory.tokens == fresh.tokens == sum(map(len, by_path.values()))
+        counts = counts.with_changes(removed, documents(added))
+    fresh = counts_of(by_path)
+    assert counts.version == fresh.version
+    assert counts.paths == fresh.paths == {each.path: each.digest for each in documents(by_path)}
+    assert counts.tokens == fresh.tokens == sum(map(len, by_path.values()))
     left = {path: tokens for path, tokens in by_path.items() if path not in masked}
-    view = memory.without(masked)
-    assert view == memory_of(left).without(())
-    assert hash(view) == hash(memory_of(left).without(()))
+    view = counts.without(masked)
+    assert view == counts_of(left).without(())
+    assert hash(view) == hash(counts_of(left).without(()))
     assert_counts(view, left, history)
 
 
 def test_the_same_text_counts_under_each_of_its_paths() -> None:
-    memory = memory_of({"a": [1, 2, 3, 4], "b": [1, 2, 3, 4]})
-    assert counted(memory.without(()).followers(ids([1, 2, 3]))) == (LEAST, {(3, 4): 2})
-    assert counted(memory.without("a").followers(ids([1, 2, 3]))) == (LEAST, {(3, 4): 1})
+    counts = counts_of({"a": [1, 2, 3, 4], "b": [1, 2, 3, 4]})
+    assert counted(counts.without(()).followers(ids([1, 2, 3]))) == (LEAST, {(3, 4): 2})
+    assert counted(counts.without("a").followers(ids([1, 2, 3]))) == (LEAST, {(3, 4): 1})
 
 
 def test_versions_tell_documents_apart() -> None:
     one, other = document("a", [1]), document("a", [2])
-    assert memory_of({}).version == EMPTY.version == 0
+    assert counts_of({}).version == EMPTY.version == 0
     versions = {EMPTY.with_changes((), added).version for added in ([one], [other], [one._replace(path="b")])}
     assert len(versions) == 3
     assert EMPTY.with_changes((), [one]).without(["a"]) == EMPTY.without(())
@@ -114,25 +114,25 @@ def test_versions_tell_documents_apart() -> None:
 
 
 def test_a_change_that_changes_nothing_is_the_same_memory() -> None:
-    memory = memory_of({"a": [1, 2, 3, 4]})
-    assert memory.with_changes(["b"], [document("a", [1, 2, 3, 4])]) is memory
-    assert memory.with_changes(["a"], [document("a", [1, 2, 3, 4])]) is memory
+    counts = counts_of({"a": [1, 2, 3, 4]})
+    assert counts.with_changes(["b"], [document("a", [1, 2, 3, 4])]) is counts
+    assert counts.with_changes(["a"], [document("a", [1, 2, 3, 4])]) is counts
 
 
 def test_segments_stay_few_while_small_changes_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(change, "QUICK", 2_000)
     rng = np.random.default_rng(0)
     by_path = {str(n): rng.integers(0, 9, 200).tolist() for n in range(64)}
-    memory = memory_of(by_path)
+    counts = counts_of(by_path)
     for n in range(64):
         by_path[str(n % 28)] = rng.integers(0, 9, 200).tolist()
-        memory = memory.with_changes((), [document(str(n % 28), by_path[str(n % 28)])])
-        assert len(memory.without(()).parts) <= 12
-    assert memory.needs_merge
-    merged = memory.merged()
+        counts = counts.with_changes((), [document(str(n % 28), by_path[str(n % 28)])])
+        assert len(counts.without(()).parts) <= 12
+    assert counts.needs_merge
+    merged = counts.merged()
     assert not merged.needs_merge
     assert len(merged.without(()).parts) == 1
-    assert merged.bytes < memory.bytes
+    assert merged.bytes < counts.bytes
     for end in by_path.values():
         assert_counts(merged.without(()), by_path, end[:50])
 
@@ -140,13 +140,13 @@ def test_segments_stay_few_while_small_changes_come(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("widest, most", [(9_000, 5.2), (WIDE, 6.2)])
 def test_a_token_takes_at_most_six_bytes(widest: int, most: float) -> None:
     rng = np.random.default_rng(0)
-    memory = memory_of({str(n): [*rng.integers(0, 9_000, 2_000).tolist(), widest] for n in range(5)})
-    assert memory.bytes / memory.tokens < most
+    counts = counts_of({str(n): [*rng.integers(0, 9_000, 2_000).tolist(), widest] for n in range(5)})
+    assert counts.bytes / counts.tokens < most
 
 
 def test_a_match_of_the_greatest_length_is_counted_however_often_it_stands() -> None:
     tokens = [*range(20), 7] * 2_000
-    found = counted(memory_of({"a": tokens}).without(()).followers(ids(list(range(20)))))
+    found = counted(counts_of({"a": tokens}).without(()).followers(ids(list(range(20)))))
     assert found == (MOST, {(MOST, 7): 2_000})
 
 
@@ -161,15 +161,15 @@ def test_a_document_comes_back_as_it_was_given() -> None:
 
 def test_many_segments_have_room() -> None:
     by_path = {str(n): [1, 2, 3, n, n + 1] for n in range(300)}
-    memory = EMPTY
+    counts = EMPTY
     for path in by_path:
-        memory = memory.with_changes((), [document(path, by_path[path])])
+        counts = counts.with_changes((), [document(path, by_path[path])])
     left = {path: by_path[path] for path in by_path if int(path) >= 200}
-    assert_counts(memory.without([str(n) for n in range(200)]), left, [1, 2, 3])
+    assert_counts(counts.without([str(n) for n in range(200)]), left, [1, 2, 3])
 
 
 @pytest.mark.parametrize("count", [300, 5_000])
 def test_many_followers_have_room(count: int) -> None:
     tokens = [token for n in range(count) for token in (*range(20), n)]
-    found = counted(memory_of({"a": tokens}).without(()).followers(ids(list(range(20)))))
+    found = counted(counts_of({"a": tokens}).without(()).followers(ids(list(range(20)))))
     assert found[1] == {(MOST, n): 1 for n in range(count)}

@@ -39,7 +39,7 @@ class RankedSource(DefinitionSource, Protocol):
         ...
 
 
-def preamble_steps(
+def signature_steps(
     index: RankedSource, tokens: int, rules: ExcerptRules
 ) -> Generator[None, None, tuple[Excerpt, ...]]:
     """Choose the preamble in steps of milliseconds; the same index gives the same signatures."""
@@ -65,7 +65,7 @@ def preamble_steps(
                 ranked.append(Signature(path, definition, owner, why))
         if number % NAMES_A_STEP == 0:
             yield
-    return excerpts_of(ranked, "preamble", tokens, rules)
+    return excerpts_of(ranked, "signatures", tokens, rules)
 
 
 def weight(name: str, places: int) -> float:

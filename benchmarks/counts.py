@@ -24,10 +24,10 @@ import torch
 from benchmarks.table import show
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.checkpoint.weights import read_weights
-from model_runtime.counts.segment import MemoryDocument
-from model_runtime.counts.snapshot import EMPTY, MemoryView
+from model_runtime.counts.segment import CountedDocument
+from model_runtime.counts.snapshot import EMPTY, CountsView
 from model_runtime.decoder.native.decoder import native_missing
-from model_runtime.engine.ngram_cache import NgramCache, read_ngram_cache
+from model_runtime.engine.ngrams import Ngrams, read_ngrams
 from model_runtime.engine.sampler import Sampler
 from model_runtime.ids import Ids
 from model_runtime.kv.dense_arena import DenseArena
@@ -46,24 +46,24 @@ def measure() -> dict[str, float]:
     documents = list(_documents(tokenizer))
     opened = next(each for each in documents if each.path.endswith(OPEN))
     began = process_time()
-    memory = EMPTY.with_changes((), documents)
+    counts = EMPTY.with_changes((), documents)
     built = process_time() - began
-    view = memory.without([opened.path])
-    passes, steps = _passes(tokenizer, opened.ids, view, memory.without([opened.path, documents[1].path]))
-    (without, with_memory), (step, step_with_memory) = passes.T, np.median(steps, 0)
-    looked_up = _look_ups(opened.ids, memory.without([opened.path, documents[0].path]))
+    view = counts.without([opened.path])
+    passes, steps = _passes(tokenizer, opened.ids, view, counts.without([opened.path, documents[1].path]))
+    (without, with_counts), (step, step_with_counts) = passes.T, np.median(steps, 0)
+    looked_up = _look_ups(opened.ids, counts.without([opened.path, documents[0].path]))
     figures = {
-        "tokens": memory.tokens,
-        "bytes_a_token": memory.bytes / memory.tokens,
+        "tokens": counts.tokens,
+        "bytes_a_token": counts.bytes / counts.tokens,
         "build_cpu_seconds": built,
         "pass_ms": float(np.median(without)),
-        "pass_with_memory_ms": float(np.median(with_memory)),
-        "longer_ms": float(np.median(with_memory) - np.median(without)),
-        "longer_paired_ms": float(np.median(with_memory - without)),
+        "pass_with_memory_ms": float(np.median(with_counts)),
+        "longer_ms": float(np.median(with_counts) - np.median(without)),
+        "longer_paired_ms": float(np.median(with_counts - without)),
         "step_us": float(step[0]),
         "step_in_numpy_us": float(step[1]),
-        "step_with_memory_us": float(step_with_memory[0]),
-        "step_with_memory_in_numpy_us": float(step_with_memory[1]),
+        "step_with_memory_us": float(step_with_counts[0]),
+        "step_with_memory_in_numpy_us": float(step_with_counts[1]),
         "look_up_us": float(np.median(looked_up)),
         "look_up_p95_us": float(np.percentile(looked_up, 95)),
         "load_before": load_before,
@@ -72,7 +72,7 @@ def measure() -> dict[str, float]:
     return figures
 
 
-def _documents(tokenizer: Tokenizer) -> Iterator[MemoryDocument]:
+def _documents(tokenizer: Tokenizer) -> Iterator[CountedDocument]:
     """Yield the installed Python's files, the standard library's first, up to `TOKENS` tokens."""
     paths, total = sysconfig.get_paths(), 0
     files = [path for folder in ("stdlib", "purelib") for path in sorted(Path(paths[folder]).rglob("*.py"))]
@@ -85,10 +85,10 @@ def _documents(tokenizer: Tokenizer) -> Iterator[MemoryDocument]:
             continue
         ids = tokenizer.encode(text)
         total += len(ids)
-        yield MemoryDocument(str(path), blake2b(text.encode(), digest_size=16).digest(), ids)
+        yield CountedDocument(str(path), blake2b(text.encode(), digest_size=16).digest(), ids)
 
 
-class InNumpy(NgramCache):
+class InNumpy(Ngrams):
     """The same figures, mixed without the compiled part."""
 
     @cached_property
@@ -97,13 +97,13 @@ class InNumpy(NgramCache):
         return None
 
 
-def _passes(tokenizer: Tokenizer, ids: Ids, view: MemoryView, other: MemoryView) -> tuple[np.ndarray, np.ndarray]:
+def _passes(tokenizer: Tokenizer, ids: Ids, view: CountsView, other: CountsView) -> tuple[np.ndarray, np.ndarray]:
     """Return the milliseconds of each pass and step [passes, 2] and the microseconds of steps [passes, 2, 2].
 
     Those without the view come first, then those with it; of steps, those of compiled code, then those in numpy,
     which ask the other view.
     """
-    config, cache = read_config(EMBEDDED), read_ngram_cache(EMBEDDED)
+    config, cache = read_config(EMBEDDED), read_ngrams(EMBEDDED)
     assert cache
     decoder = CpuMethod("int8", native_missing(config) is None).decoder(config, read_weights(EMBEDDED, config), 1)
     samplers = [Sampler(tokenizer, each) for each in (cache, InNumpy(**asdict(cache)))]
@@ -121,14 +121,14 @@ def _passes(tokenizer: Tokenizer, ids: Ids, view: MemoryView, other: MemoryView)
             began = perf_counter()
             logits = decoder.forward(ids[at : at + 1], arena)
             passed = perf_counter()
-            samplers[way].pick(logits[0], ids[: at + 1], b"", memory=(view, other)[way] if turn else None)
+            samplers[way].pick(logits[0], ids[: at + 1], b"", counts=(view, other)[way] if turn else None)
             ended = perf_counter()
             steps[n, turn, way] = (ended - passed) * 1e6
             times[n, turn] = (ended - began) * 1e3 if way == 0 else times[n, turn]
     return times, steps
 
 
-def _look_ups(ids: Ids, view: MemoryView) -> list[float]:
+def _look_ups(ids: Ids, view: CountsView) -> list[float]:
     """Return the microseconds of each look-up, of histories that the view was not just asked about."""
     times = list[float]()
     for at in range(WARM_UP, len(ids)):

@@ -17,14 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from model_runtime.counts.lookup import NO_IDS, NOTHING, Followers
-from model_runtime.counts.snapshot import MemoryView
+from model_runtime.counts.snapshot import CountsView
 from model_runtime.engine.native import library as c
 from model_runtime.engine.native.mixer import NativeMixer
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.regular_files import MIB, read_regular
 
-LOCAL_CACHE_FILE = "local_cache.json"
+NGRAMS_FILE = "local_cache.json"
 MOST_SHARES = 64
 MOST_HALVINGS = 64  # a place farther back than this many half-lives counts as if it stood there
 
@@ -37,8 +37,8 @@ NO_GAINS = np.zeros(0, dtype=np.float32)
 class Mixture(NamedTuple):
     """The chance [vocab] of each token, and where it comes from.
 
-    `model` is the share of the model's probabilities. `tokens` [m] are those that the memory says, perhaps more than
-    once, and `gains` [m] what each gains by it. The rest comes from the history's own counts.
+    `model` is the share of the model's probabilities. `tokens` [m] are those that the repository has next, perhaps
+    more than once, and `gains` [m] what each gains by it. The rest comes from the history's own counts.
     """
 
     chances: Chances
@@ -48,29 +48,29 @@ class Mixture(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NgramCache:
+class Ngrams:
     """How next-token counts are mixed in; the figures are fitted to one model and stored in its folder.
 
     `shares[n - 1]` is the share of counts after matches of n tokens or more, in the mixture with everything shorter.
-    `half_life` is the number of tokens after which an occurrence counts half. `memory_shares` are those of a memory's
-    counts, which do not age: they come before the history's own counts after matches of the same length.
+    `half_life` is the number of tokens after which an occurrence counts half. `memory_shares` are those of the
+    repository's counts, which do not age: they come before the history's own counts after matches of the same length.
     """
 
     shares: tuple[float, ...]
     half_life: float
     memory_shares: tuple[float, ...] = ()
 
-    def mix(self, probabilities: Chances, history: Ids, memory: MemoryView | None = None) -> Chances:
+    def mix(self, probabilities: Chances, history: Ids, counts: CountsView | None = None) -> Chances:
         """Mix the model's [vocab] probabilities with what followed earlier occurrences of the history's end.
 
         `history` [n] are token ids, the last one the nearest; a negative id is a break that no match crosses. A
-        pure function: the same texts and memory give the same mixture, whatever was cached.
+        pure function: the same texts and counts give the same mixture, whatever was cached.
         """
-        return self.mixture(probabilities, history, memory).chances
+        return self.mixture(probabilities, history, counts).chances
 
-    def mixture(self, probabilities: Chances, history: Ids, memory: MemoryView | None = None) -> Mixture:
+    def mixture(self, probabilities: Chances, history: Ids, counts: CountsView | None = None) -> Mixture:
         """Mix as `mix` does, and say where the chances come from."""
-        followers = self.followers(history, memory)
+        followers = self.followers(history, counts)
         if self.mixer:
             chances, left, gained = self.mixer.mix(probabilities, history, followers)
             return Mixture(chances, left, followers.tokens, gained)
@@ -78,17 +78,17 @@ class NgramCache:
         if not len(places) and not len(followers.tokens):
             return Mixture(probabilities)
         weights = recency(places, len(history), self.half_life)
-        own, said = np.bincount(lengths, weights), np.bincount(followers.lengths, followers.counts)
-        left, gains, memory_gains = self._gains(own.tolist(), said.tolist(), followers.least)
+        own, following = np.bincount(lengths, weights), np.bincount(followers.lengths, followers.counts)
+        left, gains, memory_gains = self._gains(own.tolist(), following.tolist(), followers.least)
         mixed = probabilities * np.float32(left)
         np.add.at(mixed, history[places + 1], (weights * gains[lengths]).astype(np.float32))
         gained = (followers.counts * memory_gains[followers.lengths]).astype(np.float32)
         np.add.at(mixed, followers.tokens, gained)
         return Mixture(mixed, left, followers.tokens, gained)
 
-    def followers(self, history: Ids, memory: MemoryView | None) -> Followers:
-        """Return what followed the history's end in the memory, if that has a share in the mixture."""
-        return memory.followers(history) if memory is not None and any(self.memory_shares) else NOTHING
+    def followers(self, history: Ids, counts: CountsView | None) -> Followers:
+        """Return what followed the history's end in the repository, if that has a share in the mixture."""
+        return counts.followers(history) if counts is not None and any(self.memory_shares) else NOTHING
 
     @cached_property
     def mixer(self) -> NativeMixer | None:
@@ -97,19 +97,21 @@ class NgramCache:
             return None
         return NativeMixer(lib, self.shares, self.memory_shares, lambda n: recency(-np.arange(n), 0, self.half_life))
 
-    def _gains(self, own: list[float], said: list[float], least: int) -> tuple[float, PlaceWeights, PlaceWeights]:
-        """Return the model's share, and by match length what a place of weight 1 and one count of the memory gain.
+    def _gains(
+        self, own: list[float], following: list[float], least: int
+    ) -> tuple[float, PlaceWeights, PlaceWeights]:
+        """Return the model's share, and by match length what a place of weight 1 and a count of the repository gain.
 
-        `own` and `said` are the sums of weights and counts by length; the memory's lengths below `least` have none.
-        Of each length, from the longest down, the history's own counts take their share of what is left, then the
-        memory's do.
+        `own` and `following` are the sums of weights and counts by length; the repository has none of lengths below
+        `least`. Of each length, from the longest down, the history's own counts take their share of what is left,
+        then the repository's do.
         """
-        size = max(len(own), len(said))
+        size = max(len(own), len(following))
         gains, memory_gains = np.zeros(size), np.zeros(size)
         left, weight, count = 1.0, 0.0, 0.0
         for length in range(size - 1, 0, -1):
             weight += own[length] if length < len(own) else 0.0
-            count += said[length] if length < len(said) else 0.0
+            count += following[length] if length < len(following) else 0.0
             if weight and length <= len(self.shares):
                 gains[length] = left * self.shares[length - 1] / weight
                 left *= 1.0 - self.shares[length - 1]
@@ -118,12 +120,12 @@ class NgramCache:
                 left *= 1.0 - self.memory_shares[length - 1]
         return left, gains.cumsum(), memory_gains.cumsum()
 
-    def without_model(self) -> NgramCache:
+    def without_model(self) -> Ngrams:
         """Return a cache that replaces the model's distribution wherever there are counts."""
         return replace(self, shares=(1.0, *self.shares[1:]))
 
     def to_json(self) -> str:
-        """Return the text of the file that `read_ngram_cache` reads."""
+        """Return the text of the file that `read_ngrams` reads."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
 
@@ -152,9 +154,9 @@ def recency(places: Indices, now: int, half_life: float) -> PlaceWeights:
     return np.exp2(-np.minimum((now - places) / half_life, MOST_HALVINGS))
 
 
-def read_ngram_cache(folder: Path) -> NgramCache | None:
+def read_ngrams(folder: Path) -> Ngrams | None:
     """Read the figures fitted to the model in a folder, or None if it has none; ModelError if they are damaged."""
-    path = folder / LOCAL_CACHE_FILE
+    path = folder / NGRAMS_FILE
     try:
         raw: object = json.loads(read_regular(path, MIB).decode("utf-8"))
     except FileNotFoundError:
@@ -163,11 +165,11 @@ def read_ngram_cache(folder: Path) -> NgramCache | None:
         raise ModelError(f"{path} cannot be read ({error}): fetch the model again") from None
     fields = cast(dict[str, Any], raw) if isinstance(raw, dict) else {}
     shares, half_life = fields.get("shares"), fields.get("half_life")
-    of_memory = fields.get("memory_shares", [])
-    if not (shares and _are_shares(shares) and _is_number(half_life, 1.0, 1e9) and _are_shares(of_memory)):
+    of_counts = fields.get("memory_shares", [])
+    if not (shares and _are_shares(shares) and _is_number(half_life, 1.0, 1e9) and _are_shares(of_counts)):
         raise ModelError(f"{path} holds no fitted local cache: fetch the model again")
-    fitted, memory_shares = (tuple(map(float, cast(list[float], each))) for each in (shares, of_memory))
-    return NgramCache(fitted, float(cast(float, half_life)), memory_shares)
+    fitted, memory_shares = (tuple(map(float, cast(list[float], each))) for each in (shares, of_counts))
+    return Ngrams(fitted, float(cast(float, half_life)), memory_shares)
 
 
 def _are_shares(value: object) -> bool:
