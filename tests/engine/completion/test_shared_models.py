@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from efim_ls.completion.completer import Completer
+from efim_ls.completion.models import saving
 from efim_ls.completion.models.shared import SharedModels
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
+from kv_store.open import OpenedStore, open_store
 from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import EMBEDDED
 from tests.sized import Sized
@@ -98,10 +100,14 @@ def test_what_a_client_leaves_is_saved_and_the_others_go_on(models: SharedModels
         assert ask(load(SharedModels(), settings), text).costs.fetched > 0
 
 
-def test_a_client_that_wants_privacy_keeps_others_writing(models: SharedModels, settings: Settings):
+def test_a_client_that_wants_privacy_keeps_others_writing(
+    models: SharedModels, settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    stores, slow = list[OpenedStore](), threading.Event()
+    monkeypatch.setattr(saving, "open_store", lambda *given: stores.append(open_store(*given)) or stores[-1])
     one, two = load(models, settings), load(models, settings)
-    [loaded], slow = models._loaded.values(), threading.Event()
-    loaded.opened.documents._opened.store.submit(1, lambda: None if slow.wait(10) else None)
+    [store] = stores
+    store.submit(lambda: None if slow.wait(10) else None)
     ask(two, LONG + ONE)
     two.close_document(URI, save=True)
     assert two.save(URI, NEVER)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from model_runtime.ids import Ids, common_prefix
-from model_runtime.isolated import SequenceKey
+from model_runtime.isolated import SequenceKey, isolated_excerpts
 from model_runtime.kv.rows import Quality
 from model_runtime.kv.sequence import TokenSequence
 
@@ -228,3 +228,13 @@ def test_a_copy_of_exact_tokens_is_exact(length: int, approximate: int) -> None:
     assert target.approximate(length) == approximate
     target.append(ids(7))
     assert target.approximate(length + 1) == (approximate and approximate + 1)
+
+
+def test_tokens_that_see_other_excerpts_are_not_in_common() -> None:
+    mine, others = (isolated_excerpts([ids(each)], before_excerpts=2) for each in (5, 6))
+    sequence = TokenSequence(CAPACITY, room=64)
+    sequence.enter(mine)
+    sequence.append(ids(1, 2, 3))
+    same = isolated_excerpts([ids(5)], before_excerpts=2)
+    assert [sequence.common(SequenceKey(ids(1, 2, 3), each)) for each in (mine, same, others)] == [3, 3, 2]
+    assert sequence.common(key(1, 2, 3)) == 2, "none are others, too"

@@ -16,7 +16,6 @@ UNDONE = {
     "completion/test_kv_persistence.py",
     "completion/test_leaks.py",
     "completion/test_phrases.py",
-    "completion/test_shared_models.py",
     "completion/test_warm_equals_cold.py",
     "excerpts/test_excerpts.py",
     "excerpts/test_warm_with_excerpts.py",

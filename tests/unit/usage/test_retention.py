@@ -39,8 +39,8 @@ class Page:
         return number
 
     def edit(self, start: int, end: int, new: str) -> None:
-        ends = [self.document.position(place, UTF_16) for place in (start, end)]
-        self.document.edit(Change(new, *ends, UTF_16))
+        first, last = (self.document.position(place, UTF_16) for place in (start, end))
+        self.document.edit(Change(new, first, last, UTF_16))
 
     def replace(self, new: str) -> None:
         self.document.edit(Change(new))
