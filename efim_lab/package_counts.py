@@ -13,7 +13,7 @@ from model_runtime.prompt.tokenizer import Tokenizer
 DIGEST_BYTES = 16
 
 
-class PackageMemories:
+class PackageCounts:
     """The memory of each package's files in one language, built when it is first asked for."""
 
     def __init__(self, tokenizer: Tokenizer, documents: Sequence[CodeDocument]) -> None:

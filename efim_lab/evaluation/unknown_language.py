@@ -19,7 +19,7 @@ from efim_lab.evaluation.places.cursors import line_at, shuffled_lines
 from efim_lab.evaluation.report import cell, percent
 from efim_lab.evaluation.typist.lines import with_plain_line_ends
 from efim_lab.evaluation.typist.measurement import TypingReport
-from efim_lab.package_counts import PackageMemories
+from efim_lab.package_counts import PackageCounts
 from efim_ls.completion.answerers.phrases import SURE, PhraseAnswerer
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.document_state import DocumentState
@@ -87,7 +87,7 @@ def measure(
     completer = Completer.load(settings, _silent)
     for known in (FILE, REPOSITORY):
         arms[f"{MODEL}{', and the repository' if known == REPOSITORY else ''}"] = partial(_ask, completer, known)
-    found, memories = {arm: list[str]() for arm in arms}, PackageMemories(tokenizer, documents)
+    found, memories = {arm: list[str]() for arm in arms}, PackageCounts(tokenizer, documents)
     what = f"{model_name(folder)}, {name_of(language)}"
     for done, place in enumerate(places):
         progress(what, done, len(places))

@@ -13,7 +13,7 @@ import torch
 
 from efim_lab.documents import CodeDocument, package_of
 from efim_lab.errors import WorkError
-from efim_lab.package_counts import PackageMemories
+from efim_lab.package_counts import PackageCounts
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.counts.snapshot import EMPTY, CountsView
 from model_runtime.decoder.decoder import Decoder
@@ -103,7 +103,7 @@ class Observer:
         if not written:
             raise WorkError("no documents to fit the local cache to: name a file written by `corpus`")
         known = documents if repository is None else repository
-        memories = PackageMemories(self.tokenizer, known)
+        memories = PackageCounts(self.tokenizer, known)
         for _ in range(count):
             document = rng.choice(written)
             opened = _beside(document, known, rng)

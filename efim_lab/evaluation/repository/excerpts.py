@@ -8,7 +8,7 @@ from pathlib import Path
 
 from efim_lab.documents import CodeDocument, package_of
 from efim_lab.evaluation.repository.places import RepositoryPlace
-from efim_lab.package_counts import PackageMemories
+from efim_lab.package_counts import PackageCounts
 from efim_ls.access.rules import Rules
 from efim_ls.settings import DEFAULTS
 from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
@@ -71,7 +71,7 @@ class OtherFiles:
 
     def __init__(self, documents: Sequence[CodeDocument], tokenizer: Tokenizer, folder: Path) -> None:
         """Take the documents of all repositories, and an empty folder for copies of them."""
-        self.memories = PackageMemories(tokenizer, documents)
+        self.memories = PackageCounts(tokenizer, documents)
         self._documents, self._tokenizer, self._folder = documents, tokenizer, folder
         self._excerpts: dict[ExcerptBudget, RepositoryExcerpts] = {}
 

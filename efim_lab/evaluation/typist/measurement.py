@@ -23,7 +23,7 @@ from efim_lab.evaluation.typist.whole_files import (
     whole_file_differences,
     whole_file_figures,
 )
-from efim_lab.package_counts import PackageMemories
+from efim_lab.package_counts import PackageCounts
 from efim_ls.completion.completer import Completer
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import EMBEDDED, read_config
@@ -120,7 +120,7 @@ def measure(
     # The fastest format, the default, is another on a busy machine.
     settings = Settings(model="" if folder == EMBEDDED else str(folder), persist=False, weights=packed_format())
     completer = Completer.load(settings, _silent)
-    memories = PackageMemories(read_tokenizer(folder, read_config(folder)), documents)
+    memories = PackageCounts(read_tokenizer(folder, read_config(folder)), documents)
     sources = _sources(completer, memories, settings.min_confidence, options.opened)
     nearest = [nearest_open(line, documents, max(options.opened)) for line in lines]
     places = _ask_everywhere(
@@ -175,7 +175,7 @@ def report(
 
 
 def _sources(
-    completer: Completer, memories: PackageMemories, least: float, opened: Sequence[int]
+    completer: Completer, memories: PackageCounts, least: float, opened: Sequence[int]
 ) -> list[SuggestionSource]:
     """Return the sources for each number of open files; each asks for documents of its own."""
     found = list[SuggestionSource]()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from efim_lab.documents import CodeDocument
-from efim_lab.package_counts import PackageMemories
+from efim_lab.package_counts import PackageCounts
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.counts.snapshot import CountedDocument, Counts, CountsView
 from model_runtime.loading.checkpoint_reader import read_tokenizer
@@ -31,7 +31,7 @@ def said(view: CountsView, tokenizer: Tokenizer) -> str:
 
 
 def test_a_package_is_counted_without_the_document_itself_and_those_that_are_open(tokenizer: Tokenizer) -> None:
-    memories = PackageMemories(tokenizer, DOCUMENTS)
+    memories = PackageCounts(tokenizer, DOCUMENTS)
     first, second = DOCUMENTS[:2]
     assert said(memories.beside(first), tokenizer) == "bc"
     assert said(memories.beside(first, [second]), tokenizer) == "c"
@@ -48,7 +48,7 @@ def test_a_package_is_counted_once(tokenizer: Tokenizer, monkeypatch: pytest.Mon
         return count(counts, removed, added)
 
     monkeypatch.setattr(Counts, "with_changes", counted)
-    memories = PackageMemories(tokenizer, DOCUMENTS)
+    memories = PackageCounts(tokenizer, DOCUMENTS)
     assert built == []
     views = [memories.beside(document, opened) for document in DOCUMENTS[:3] for opened in ((), DOCUMENTS[:2])]
     assert built == [3]
@@ -56,7 +56,7 @@ def test_a_package_is_counted_once(tokenizer: Tokenizer, monkeypatch: pytest.Mon
 
 
 def test_a_document_is_counted_by_its_text(tokenizer: Tokenizer) -> None:
-    one, other = (PackageMemories(tokenizer, [CodeDocument("p/a.py", text)]) for text in ("x = 1", "x = 2"))
+    one, other = (PackageCounts(tokenizer, [CodeDocument("p/a.py", text)]) for text in ("x = 1", "x = 2"))
     cursor = CodeDocument("p/b.py", "")
     assert one.beside(cursor) != other.beside(cursor)
     assert np.array_equal(one.beside(cursor).followers(tokenizer.encode("y")).tokens, [])

@@ -12,7 +12,7 @@ import pytest
 
 from efim_lab.documents import CodeDocument
 from efim_lab.errors import WorkError
-from efim_lab.package_counts import PackageMemories
+from efim_lab.package_counts import PackageCounts
 from efim_lab.training import mixture, observation
 from efim_lab.training.command import main
 from efim_lab.training.mixture import fit, fit_in_place, fit_to, table
@@ -143,7 +143,7 @@ class Mixed:
 
 def test_a_place_is_asked_as_the_server_asks(observer: Observer) -> None:
     places = list(observer.places(DOCUMENTS, 40, random.Random(0)))
-    documents, memories = {each.text: each for each in DOCUMENTS}, PackageMemories(observer.tokenizer, DOCUMENTS)
+    documents, memories = {each.text: each for each in DOCUMENTS}, PackageCounts(observer.tokenizer, DOCUMENTS)
     for place in places:
         tokenizer, prompt = observer.tokenizer, place.prompt
         parts = np.split(prompt.history, np.flatnonzero(prompt.history < 0))
