@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import sys
 from contextlib import suppress
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -34,3 +35,15 @@ def map_zeros(size: int, in_huge_pages: bool) -> npt.NDArray[np.uint8]:
     mapped = np.frombuffer(memory, dtype=np.uint8)
     start = -mapped.ctypes.data % HUGE_PAGE if in_huge_pages else 0  # pages that are not touched take no memory
     return mapped[start : start + size]
+
+
+def release_pages(mapped: npt.NDArray[Any]) -> None:
+    """Take the whole mapping that an array lies in out of this process' memory, where the system can do that.
+
+    What is read of it again is read from its file; without a file it is zeros, or on some systems what it was.
+    """
+    base: Any = mapped
+    while isinstance(base, np.ndarray):
+        base = cast("npt.NDArray[Any]", base).base
+    if isinstance(base, memoryview) and isinstance(base.obj, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        base.obj.madvise(mmap.MADV_DONTNEED)

@@ -135,6 +135,10 @@ class Completer:
             document.forget_frames()
         return True
 
+    def rest(self, seconds: float) -> None:
+        """Give back the memory of what was computed for places where nobody has worked for so long."""
+        self._engine.rest(seconds)
+
     def flush(self, seconds: float) -> bool:
         """Wait up to `seconds` until all saved data is written; return whether it is. On any thread."""
         return self._engine.flush(seconds)

@@ -65,6 +65,10 @@ class CompletionBackend(Protocol):
         """Save what was computed for a document, open or closed; return false if stopped."""
         ...
 
+    def rest(self, seconds: float, /) -> None:
+        """Give back the memory of places where nobody has worked for so many seconds."""
+        ...
+
     def flush(self, seconds: float, /) -> bool:
         """Wait up to `seconds` until all saved data is written; return whether it is. On any thread."""
         ...

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from efim_ls.request import Request
-from efim_ls.session.documents import OpenDocument, OpenDocuments
+from efim_ls.session.documents import IdleTimer, OpenDocument, OpenDocuments
 from efim_ls.session.engine_thread import EngineClient, Job
 from efim_ls.session.loader import CompletionBackend, ModelLoader
 from efim_ls.text.lines import line_end_in
@@ -16,9 +16,11 @@ from model_runtime.cancel import Cancel, Cancelled
 
 STILL = 0.1  # seconds: a held key moves the cursor several times within it
 REST = 5.0  # seconds without a request after an answer: frames that change sooner are not worth saving
+LONG_REST = 60.0  # the same until memory is given back: reading it again takes milliseconds
 FLUSH_TIMEOUT, FLUSH_POLL = 60.0, 0.01  # seconds that pending writes may take, and between checks
 
 FORGETTING = object()  # key of the job that forgets suggestions; completions have URIs as keys
+RESTING = object()  # key of the idle work that gives memory back
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +42,7 @@ class BackgroundWork:
         """
         self._engine, self._documents, self._model, self._at_rest = engine, documents, model, at_rest
         self._request_at = request_at
+        self._long_rest = IdleTimer()
 
     @property
     def _completer(self) -> CompletionBackend | None:
@@ -53,6 +56,7 @@ class BackgroundWork:
         """Prefetch for the request that follows if the suggestion is accepted; save once the user has paused."""
         self._prefetch(document, accepted(request, suggested))
         document.save_timer.start(REST, lambda: self._rest(document))
+        self._long_rest.start(LONG_REST, self._give_back)
 
     def prefetch_rested(self, document: OpenDocument, cursor: int) -> None:
         """Prefetch for an offset where the cursor rests; what is suggested there now stays as it is."""
@@ -74,6 +78,7 @@ class BackgroundWork:
 
     def drop_all(self) -> None:
         """Drop all work: a waiting request would reach a model that is being released."""
+        self._long_rest.cancel()
         for document in self._documents:
             self.drop(document)
 
@@ -128,6 +133,14 @@ class BackgroundWork:
     def _rest(self, document: OpenDocument) -> None:
         self._save(document.uri)
         self._at_rest(document)
+
+    def _give_back(self) -> None:
+        def rest(_: Cancel) -> bool:
+            if (completer := self._completer) is not None:
+                completer.rest(LONG_REST)
+            return True
+
+        self._engine.run_idle(RESTING, rest, budgeted=False)
 
     def _save(self, uri: str) -> None:
         def save(cancel: Cancel) -> bool:

@@ -18,6 +18,7 @@ from model_runtime.checkpoint.hub.names import hub_origin
 from model_runtime.checkpoint.layer_spec import LayerSpec
 from model_runtime.checkpoint.weight_files import weight_files
 from model_runtime.errors import ModelError
+from model_runtime.mapped_memory import release_pages
 
 Weights = dict[str, npt.NDArray[Any]]  # in the format that they are stored in, see `as_fp32`
 Fp32 = npt.NDArray[np.float32]
@@ -100,14 +101,10 @@ def _stored(path: Path) -> Iterator[tuple[str, StoredTensor]]:
             yield name, StoredTensor(content[start:end], tensor["dtype"], tuple(tensor["shape"]))
 
 
-def release_pages(weights: Weights) -> None:
+def release_weights(weights: Weights) -> None:
     """Take mapped files out of this process' memory; a weight that is used again is read again."""
     for weight in weights.values():
-        base: Any = weight
-        while isinstance(base, np.ndarray):
-            base = cast("npt.NDArray[Any]", base).base
-        if isinstance(base, memoryview) and isinstance(base.obj, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-            base.obj.madvise(mmap.MADV_DONTNEED)
+        release_pages(weight)
 
 
 def _check(stored: dict[str, StoredTensor], config: ModelConfig) -> None:

@@ -155,6 +155,13 @@ class Engine(Protocol):
         """Let what the frames of a document occupy be reused first; `document` is the one that they name."""
         ...
 
+    def rest(self, seconds: float, /) -> None:
+        """Give back the memory of frames that were not asked for in so many seconds, save that of the last answer.
+
+        Those that were saved are fetched when they are asked for again.
+        """
+        ...
+
     def describe(self) -> EngineDescription:
         """Return what runs where, and why. On any thread."""
         ...

@@ -150,6 +150,11 @@ class LocalEngine:
         """Let the document's arenas be reused first."""
         self._pool.release_document(document)
 
+    def rest(self, seconds: float) -> None:
+        """Give back the memory of frames not asked for in so many seconds, if it can be filled from the storage."""
+        if self._storage is not None:
+            self._pool.give_back(seconds, self._last_owner)
+
     def describe(self) -> EngineDescription:
         """Return what runs where, and why. On any thread."""
         return self._description

@@ -65,6 +65,11 @@ class Arena(TokenSequence, ABC):
         """
         self.logits, self.logits_at = logits.copy() if isinstance(logits, np.ndarray) else logits.clone(), at
 
+    def give_back(self) -> None:
+        """Forget all that is here, for the memory to be used elsewhere, as far as it is this arena's own."""
+        super().give_back()
+        self.logits = self.answers = None
+
     def change_owner(self) -> None:
         """Begin to serve another frame: what is known of the last one's answers would hide what this one computes."""
         self.answers = None

@@ -7,7 +7,7 @@ import numpy as np
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.kv.arena import Arena, KeysValues
 from model_runtime.kv.layout import KvLayout, arena_bytes
-from model_runtime.mapped_memory import map_zeros
+from model_runtime.mapped_memory import map_zeros, release_pages
 
 
 class DenseArena(Arena):
@@ -34,3 +34,8 @@ class DenseArena(Arena):
         assert 0 <= start <= end <= self.length
         rows = slice(self.excerpt_rows + start, self.excerpt_rows + end)
         return np.stack([each[:, :, rows] for each in (self.k, self.v)])
+
+    def give_back(self) -> None:
+        """Forget all that is here, and return its pages to the system; they are mapped anew once written."""
+        super().give_back()
+        release_pages(self.k)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from time import monotonic
 from typing import Generic, NamedTuple, TypeVar
 
 from model_runtime.isolated import SequenceKey
@@ -26,14 +27,15 @@ class FrameId(NamedTuple):
 class Pool(Generic[S]):
     """A handful of arenas, one for each recently used frame.
 
-    Arenas are allocated when first needed and never freed. One that was released is reused before another is
-    allocated; when all are taken, the least recently used one is.
+    Arenas are allocated when first needed and never freed, but at rest they give their memory back. One that was
+    released is reused before another is allocated; when all are taken, the least recently used one is.
     """
 
     def __init__(self, make: Callable[[], S], size: int, place: Callable[[S], None] | None = None) -> None:
         """Lend at most `size` arenas; `place` writes the keys and values of an arena's excerpts into it."""
         self._make, self.size, self._place = make, size, place
         self._owned: OrderedDict[FrameId, S] = OrderedDict()  # least recently used first
+        self._acquired: dict[FrameId, float] = {}  # the last time, by a monotonic clock
         self._released: dict[FrameId, None] = {}  # the first released first
         self._all: list[S] = []
         self._free: list[S] = []  # that nobody has owned yet
@@ -61,6 +63,8 @@ class Pool(Generic[S]):
         if source := self._source(key, arena, min_copied):
             arena.copy_prefix(*source)
         self._owned[owner] = arena
+        self._acquired.pop(previous or owner, None)
+        self._acquired[owner] = monotonic()
         return arena
 
     def reusable(self, owner: FrameId, key: SequenceKey) -> int:
@@ -96,6 +100,14 @@ class Pool(Generic[S]):
     def release(self, owners: Iterable[FrameId]) -> None:
         """Make these owners' arenas the next to be reused, after those that were released before."""
         self._released |= dict.fromkeys(owner for owner in owners if owner in self._owned)
+
+    def give_back(self, seconds: float, kept: FrameId | None) -> None:
+        """Empty the arenas that nobody has acquired for `seconds`, but for that of the `kept` owner; release them."""
+        latest = monotonic() - seconds
+        resting = [owner for owner, at in self._acquired.items() if owner != kept and at <= latest]
+        for owner in resting:
+            self._owned[owner].give_back()
+        self.release(resting)
 
     def provide(self, count: int) -> int:
         """Allocate arenas up to `count` of them, as far as size and memory allow; return how many there are.

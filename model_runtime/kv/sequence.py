@@ -97,6 +97,11 @@ class TokenSequence:
         self._ids[start:end] = ids
         self.rows.append(len(ids), quality)
 
+    def give_back(self) -> None:
+        """Forget all tokens and excerpts, for their memory to be used elsewhere."""
+        self.enter(NONE_ISOLATED)
+        self.truncate(0)
+
     def change_owner(self) -> None:
         """Begin to serve another frame, with the tokens that it shares with the last one."""
 

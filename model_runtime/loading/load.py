@@ -13,7 +13,7 @@ from model_runtime.checkpoint.config import ModelConfig, read_languages
 from model_runtime.checkpoint.hub.names import hub_origin
 from model_runtime.checkpoint.rope import rotation_bytes
 from model_runtime.checkpoint.weight_files import weight_files
-from model_runtime.checkpoint.weights import Weights, count_parameters, read_weights, release_pages
+from model_runtime.checkpoint.weights import Weights, count_parameters, read_weights, release_weights
 from model_runtime.compose.composer import Composer
 from model_runtime.compose.first_rows import METHODS
 from model_runtime.decoder.any_decoder import TORCH_ATTENTION, TORCH_ATTENTION_REASON, AnyDecoder, Runtime
@@ -273,7 +273,7 @@ def _load_runtime(
     if choice.device == "cuda":
         return _load_on_gpu(checkpoint, tensors, plan, gpu_format(options["weights"]))
     runtime = load_on_cpu(config, tensors, capacity, arenas, options, forms)
-    release_pages(tensors)  # packed by now, but for the table that tokens are looked up in
+    release_weights(tensors)  # packed by now, but for the table that tokens are looked up in
     return runtime
 
 

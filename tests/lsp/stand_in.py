@@ -72,6 +72,8 @@ class StandIn:
         self.foreseen.append((uri, what))
         return not cancel()
 
+    def rest(self, seconds: float) -> None: ...
+
     def save(self, uri: str, cancel: Cancel) -> bool:
         self.kept.append(uri)
         return True

@@ -116,6 +116,23 @@ def test_a_file_whose_arena_was_taken_comes_back_from_memory(start: Start) -> No
     assert back.costs.fetched > 0 and back.costs.recomputed <= 16
 
 
+def test_places_at_rest_give_their_memory_back_and_come_back_from_storage(start: Start) -> None:
+    completer = start(memory_mib=4 * ONE_PLACE, persist=False)
+    there = ask(completer)
+    completer.save(A, NEVER)
+    ask(completer, OTHER, 400, B)
+    resting, working = (arena_of(completer, FrameId(uri, 0)) for uri in (A, B))
+    assert resting.k.any() and resting.length > 100
+    completer.rest(3600)
+    assert resting.length > 100, "somebody worked there in the last hour"
+    completer.rest(0)
+    assert not resting.length and not resting.k.any() and not resting.v.any()
+    assert working.length > 100 and working.k.any(), "the last answer's place stays"
+    back = ask(completer)
+    assert back.text == there.text
+    assert back.costs.fetched > 100 and back.costs.recomputed <= 16
+
+
 def test_unsaved_tokens_are_recomputed(start: Start) -> None:
     completer = start(persist=False)
     there = ask(completer)

@@ -16,7 +16,7 @@ import pytest
 from model_runtime.checkpoint.config import parse_config, read_config
 from model_runtime.checkpoint.rope import rotation_bytes, rotations
 from model_runtime.checkpoint.rope_parameters import Rope
-from model_runtime.checkpoint.weights import expected_shapes, read_weights, release_pages
+from model_runtime.checkpoint.weights import expected_shapes, read_weights, release_weights
 from model_runtime.errors import ModelError
 from model_runtime.kv.layout import arena_bytes
 from model_runtime.loading import memory_fit as fits
@@ -160,7 +160,7 @@ def test_a_file_of_weights_is_mapped_once_and_released_once_it_is_packed(tmp_pat
 
     [mapped] = entries()
     assert "Rss:                   0 kB" not in mapped
-    release_pages(weights)
+    release_weights(weights)
     [released] = entries()
     assert "Rss:                   0 kB" in released
     assert all(np.array_equal(weights[name], weight) for name, weight in before.items())

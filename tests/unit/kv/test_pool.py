@@ -103,6 +103,14 @@ class Lending(RuleBasedStateMachine):
         self.pool.release_document(document)
         self.released += [o for o in self.owned if o.document == document and o not in self.released]
 
+    @rule(kept=OWNERS)
+    def give_back(self, kept: FrameId) -> None:
+        before = self.contents()
+        self.pool.give_back(0, kept)
+        self.released += [owner for owner in self.owned if owner != kept and owner not in self.released]
+        for owner, arena in self.owned.items():
+            assert arena.ids.tolist() == (before[id(arena)] if owner == kept else [])
+
     @rule(count=st.integers(0, 6))
     def provide(self, count: int) -> None:
         assert self.pool.provide(count) == len(self.made) >= min(count, self.size, self.memory)
@@ -143,6 +151,15 @@ def test_an_owner_gets_its_own_arena_again_with_what_it_computed() -> None:
     arena = fill(pool, A, [1, 2])
     fill(pool, B, [3])
     assert pool.acquire(A, key([1, 2, 3])) is arena
+    assert arena.ids.tolist() == [1, 2]
+
+
+def test_arenas_that_were_acquired_lately_are_not_given_back() -> None:
+    pool = pool_of(2)
+    arena = fill(pool, A, [1, 2])
+    fill(pool, B, [3])
+    pool.give_back(3600, B)
+    assert pool.acquire(A, key([1, 2])) is arena
     assert arena.ids.tolist() == [1, 2]
 
 

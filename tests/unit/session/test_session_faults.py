@@ -51,6 +51,8 @@ class Fake:
         self.prefetched.append(uri)
         return lambda cancel: True
 
+    def rest(self, seconds: float) -> None: ...
+
     def save(self, uri: str, cancel: Cancel) -> bool:
         self.saved.append(uri)
         return True

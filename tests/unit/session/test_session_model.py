@@ -28,6 +28,8 @@ class Model(Fake):
         self.described.set()
         return {}
 
+    def rest(self, seconds: float) -> None: ...
+
     def save(self, uri: str, cancel: Cancel) -> bool:
         return True
 

@@ -1,4 +1,4 @@
-"""What a session drops when rules leave a document out while there is work for it."""
+"""What a session drops when rules leave a document out while there is work for it, and what it does at rest."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from efim_ls.request import Answer, Request
+from efim_ls.session import prefetch
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
@@ -28,6 +29,7 @@ class Fake:
         self.began, self.gate = threading.Event(), threading.Event()
         self.foreseen: list[str] = []
         self.kept: list[str] = []
+        self.rested = threading.Event()
 
     def complete(self, request: Request, cancel: Cancel) -> Answer:
         self.began.set()
@@ -44,6 +46,9 @@ class Fake:
             return True
 
         return work
+
+    def rest(self, seconds: float) -> None:
+        self.rested.set()
 
     def save(self, uri: str, cancel: Cancel) -> bool:
         self.kept.append(uri)
@@ -160,3 +165,12 @@ async def test_why_a_document_is_off_is_told_without_a_model(model: Any) -> None
     assert (off := session.documents.why_off("a")) is not None and off.reason == "language off"
     assert session.documents.why_off("file:///home/me/.env") is not None, "though it is not open"
     assert session.engine.close(10)
+
+
+async def test_memory_is_given_back_after_a_long_rest(
+    session: Session, model: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prefetch, "LONG_REST", 0.01)
+    model.gate.set()
+    await session.requests.complete(Request("a", "x", 1, explicit=True))
+    assert await asyncio.to_thread(model.rested.wait, 10)
