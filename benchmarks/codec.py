@@ -56,7 +56,7 @@ from model_runtime.prompt.tokenizer import Tokenizer
 MIN_PROMPT_TOKENS = 1000  # little of a shorter prompt would be int8
 CHUNK = 512  # tokens of a pass
 RAW = "raw"
-ENGINES = {"model": "the model alone", "mixture": "the model and its local cache"}
+ENGINES = {"model": "the model alone", "mixture": "the model and its n-grams"}
 SUGGESTION_COLUMNS = ("exact %", "less raw, points", "edit similarity %", "less raw, points", "as raw %")
 TOKEN_COLUMNS = ("KL, 1e-6 bits", "p95", "max", "1e-6 bits lost a token", "same top token %", "bytes a token")
 TIMED, TIMED_BLOCKS, ROUNDS = KvLayout.keys_and_values(24, 2, 64), 150, 7  # 59 MB of Qwen2.5-Coder 0.5B
@@ -89,7 +89,7 @@ class Comparison(NamedTuple):
 
 
 class Subject:
-    """The embedded model over one arena, with and without its local cache; continues from any keys and values."""
+    """The embedded model over one arena, with and without its n-grams; continues from any keys and values."""
 
     def __init__(self) -> None:
         """Load it as the server does."""

@@ -13,7 +13,7 @@ from model_runtime.prompt.prompt import Prompt, assemble, build, heal
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
-# What chooses tokens: the model, the server's mixture with the local cache, or the cache where it has counts.
+# What chooses tokens: the model, the server's mixture with the n-grams, or the cache where it has counts.
 Chooser = Literal["model", "mixture", "counts"]
 
 

@@ -48,7 +48,7 @@ UNTIL_END = UntilEnd(multiline=True, indent=0, max_lines=0)
 
 @dataclass(frozen=True)
 class Teacher(Ngrams):
-    """A stand-in for the local cache that notes the model's distribution and forces the given tokens.
+    """A stand-in for the n-grams that notes the model's distribution and forces the given tokens.
 
     Use each instance once: an engine repeats remembered choices without reading the distribution again.
     """
@@ -92,7 +92,7 @@ class MeasuredModel:
         self._engines = {chooser: LocalEngine(each) for chooser, each in parts.items()}
 
     def can(self, arm: Arm) -> bool:
-        """Return whether the model can be measured so: without a local cache there are no counts."""
+        """Return whether the model can be measured so: without n-grams there are no counts."""
         return arm.chooser in self._engines
 
     def prompts(self, context: Context, arms: Sequence[Arm], room: int) -> list[Prompt]:

@@ -1,6 +1,6 @@
 """Runs other prompt orders through the real engine, as other servers would send them: the baseline of a replay.
 
-One arena, exact prefix reuse, no prefetch, no healing, no local cache, single lines. The engine's drafts stay on:
+One arena, exact prefix reuse, no prefetch, no healing, no n-grams, single lines. The engine's drafts stay on:
 they only affect decoding after the first token.
 """
 

@@ -30,7 +30,7 @@ class PretrainingSummary:
 
 @dataclass(frozen=True, slots=True)
 class CardTables:
-    """The measured tables in Markdown: prompts compared, what the local cache adds, and samples."""
+    """The measured tables in Markdown: prompts compared, what the n-grams add, and samples."""
 
     prompts: str
     ngrams: str
@@ -131,7 +131,7 @@ Spans are cut like completions: the rest of a line, further lines, a block, a pa
 
 On code that it has not seen ({held_out}): a random character cursor in a line, inside words
 too, 1,400 characters before it and 500 after its line, greedy. `server` is what the language server does: EFIM line
-healed, with the local cache. `heuristic` asks no model: it takes the rest of the last earlier line that begins alike,
+healed, with the n-grams. `heuristic` asks no model: it takes the rest of the last earlier line that begins alike,
 or else that of the last such word. `recomputed/key` is how many tokens go through the model before the first new one
 at each key of these lines up to the cursor, with what the keys before left behind; the median is of all keys.
 
@@ -141,7 +141,7 @@ Ten samples, the first of these lines in order:
 
 {tables.samples}
 
-The local cache was fitted on more such code ({tuning}), and is judged here on those of its files
+The n-grams were fitted on more such code ({tuning}), and are judged here on those of its files
 that it was not fitted on, with up to 1,024 tokens before the cursor, the rest of the file, and four more
 files of the same project open:
 

@@ -76,7 +76,7 @@ def build_parser() -> Parser:
     step.add_argument("--run", type=Path, required=True, metavar="DIR", help="the folder of the run")
     step.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder of the snapshot")
     step.set_defaults(step=_snapshot)
-    summary = "fit local cache and memory of the repository to a model; `run` does this for the model it trains"
+    summary = "fit n-grams and counts of the repository to a model; `run` does this for the model it trains"
     line = "python -m efim_lab train cache --model run/export --data py/tuning.jsonl"
     step = add_command(steps, "cache", summary, line)
     step.add_argument("--model", type=Path, required=True, metavar="DIR", help="the model's folder")

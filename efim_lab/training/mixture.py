@@ -1,4 +1,4 @@
-"""Fits the local cache to a model on held-out files, and compares model, counts and their mixture."""
+"""Fits the n-grams to a model on held-out files, and compares model, counts and their mixture."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from model_runtime.engine.ngrams import NGRAMS_FILE, Ngrams
 
 FITTED, JUDGED = 2000, 400  # cursors
 SWEEPS = 6  # over all shares; further ones together gain less than a nat
-WAYS = ("model", "local cache", "mixture", "mixture with the package's memory")
+WAYS = ("model", "n-grams", "mixture", "mixture with the package's memory")
 GRID = np.linspace(0.0, 0.99, 100)
 
 
@@ -56,7 +56,7 @@ class MixtureRow(NamedTuple):
 
 
 def fit_in_place(folder: Path, documents: Sequence[CodeDocument], fitted: int = FITTED, judged: int = JUDGED) -> str:
-    """Fit the local cache to the model in a folder, write it there, and return a Markdown table."""
+    """Fit the n-grams to the model in a folder, write it there, and return a Markdown table."""
     cache, rows = fit(folder, documents, fitted, judged)
     try:
         (folder / NGRAMS_FILE).write_text(cache.to_json(), encoding="utf-8")

@@ -81,7 +81,7 @@ class Observer:
     """Draws places in documents and observes what a model predicts there."""
 
     def __init__(self, folder: Path) -> None:
-        """Load the model in `folder`, without its local cache."""
+        """Load the model in `folder`, without its n-grams."""
         _, config, self.tokenizer, self._template = read_checkpoint(folder)
         self._decoder = Decoder(config, read_weights(folder, config), packed_format())
         self._context, self._pool = config.context, Pool[Arena](lambda: DenseArena(config, config.context), 1)
@@ -101,7 +101,7 @@ class Observer:
         """
         written = [d for d in documents if _rows(d.text)]
         if not written:
-            raise WorkError("no documents to fit the local cache to: name a file written by `corpus`")
+            raise WorkError("no documents to fit the n-grams to: name a file written by `corpus`")
         known = documents if repository is None else repository
         memories = PackageCounts(self.tokenizer, known)
         for _ in range(count):

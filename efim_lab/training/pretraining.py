@@ -1,4 +1,4 @@
-"""A whole pretraining run: train, export, fit the local cache, measure, write the model card."""
+"""A whole pretraining run: train, export, fit the n-grams, measure, write the model card."""
 
 import shutil
 from collections.abc import Sequence

@@ -167,7 +167,7 @@ def read_ngrams(folder: Path) -> Ngrams | None:
     shares, half_life = fields.get("shares"), fields.get("half_life")
     of_counts = fields.get("memory_shares", [])
     if not (shares and _are_shares(shares) and _is_number(half_life, 1.0, 1e9) and _are_shares(of_counts)):
-        raise ModelError(f"{path} holds no fitted local cache: fetch the model again")
+        raise ModelError(f"{path} holds no fitted n-grams: fetch the model again")
     fitted, memory_shares = (tuple(map(float, cast(list[float], each))) for each in (shares, of_counts))
     return Ngrams(fitted, float(cast(float, half_life)), memory_shares)
 

@@ -76,7 +76,7 @@ class Choice(NamedTuple):
 
 
 class SeenCounts(NamedTuple):
-    """What is mixed into the model's chances: an n-gram cache, and counts of a version.
+    """What is mixed into the model's chances: n-grams, and counts of a version.
 
     The counts themselves would stay in RAM with an arena.
     """
@@ -93,14 +93,14 @@ class SeenCounts(NamedTuple):
 class Choices:
     """The tokens chosen one after another after a prompt, each with the stub that it had to spell.
 
-    A choice is a function of the tokens before it, the history that the n-gram cache reads, what is `seen` beside
+    A choice is a function of the tokens before it, the history that the n-grams read, what is `seen` beside
     them, and the stub. It also holds for a longer stub that it spells: the best of all tokens that fit the shorter
     stub is the best of those that fit the longer one. Only chances that were computed among the tokens of the shorter
     stub do not carry over. `fork` are the choices after another line that was preferred to these.
     """
 
     def __init__(self, ids: Ids, history: Ids, seen: SeenCounts) -> None:
-        """Start without choices after the prompt `ids`; the n-gram cache reads `history`."""
+        """Start without choices after the prompt `ids`; the n-grams read `history`."""
         self._ids, self._history, self._seen = ids, history, seen
         self._made: list[Choice] = []
         self._stubs: list[bytes] = []
@@ -154,7 +154,7 @@ class Sampler:
     """Chooses greedily among the tokens that fit a stub (all tokens once it is spelled). Pure."""
 
     def __init__(self, tokenizer: Tokenizer, ngrams: Ngrams | None, ends: Collection[int] = ()) -> None:
-        """Mix the history's own counts into the model's distribution if there is an n-gram cache.
+        """Mix the history's own counts into the model's distribution if there are n-grams.
 
         `ends` are the tokens that end a text. They may lie beyond the tokenizer's entries: a model can end texts with
         a token that has no name.

@@ -18,14 +18,14 @@ from model_runtime.prompt.tokenizer import Tokenizer
 PartName = Literal["marker", "signatures", "imports", "head", "tail", "similar", "typed"]
 
 NO_IDS = np.zeros(0, dtype=np.int32)
-HISTORY_BREAK = np.array([-1], dtype=np.int32)  # no token: matches of the n-gram cache do not cross it
+HISTORY_BREAK = np.array([-1], dtype=np.int32)  # no token: matches of the n-grams do not cross it
 LONGEST_STUB_BYTES = 48  # and at most as many new tokens to spell them again; a longer word stays in the prompt
 MARKERS_KEPT = 64  # whose ids stay arrays: those of some templates
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Texts that no prompt has room for, read by the n-gram cache only: `before` the head, `after` the tail, others.
+    """Texts that no prompt has room for, read by the n-grams only: `before` the head, `after` the tail, others.
 
     `others` are other files, the least important first.
     """
@@ -79,7 +79,7 @@ class Prompt:
 
     `stub` is the unfinished word at the cursor: taken out of the prompt so that the model can finish it with the
     tokens it would have used, and so that typing on inside the word leaves the prompt unchanged. `history` is what
-    the n-gram cache reads, the nearest text last: other files, what follows the cursor, what precedes it, with breaks
+    the n-grams read, the nearest text last: other files, what follows the cursor, what precedes it, with breaks
     between them. It also reads the counts of `counts`.
     """
 

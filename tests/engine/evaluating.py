@@ -1,4 +1,4 @@
-"""What evaluation is tested on: HumanEval-Infilling's tasks in small, and a model with a local cache of its own."""
+"""What evaluation is tested on: HumanEval-Infilling's tasks in small, and a model with n-grams of its own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write_tasks(folder: Path, tasks: Sequence[InfillingTask] = (ONE, WRONG)) -> 
 
 
 def with_local_cache(folder: Path, copy: Path) -> Path:
-    """Copy a model and give it a local cache that rules wherever the text's end was there before."""
+    """Copy a model and give it n-grams that rule wherever the text's end was there before."""
     shutil.copytree(folder, copy)
     (copy / NGRAMS_FILE).write_text(Ngrams((0.0, 1.0, 1.0, 1.0), 500.0).to_json())
     return copy

@@ -1,4 +1,4 @@
-"""Documents of random tokens, and what must be counted in them: by the n-gram cache's matches over all texts."""
+"""Documents of random tokens, and what must be counted in them: by the n-grams' matches over all texts."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class AskedCompleter(Completer):
     """The server's completer, which also says what it would send."""
 
     def prompt(self, request: Request) -> Prompt:
-        """Return the prompt of a request with all that the n-gram cache reads; changes nothing."""
+        """Return the prompt of a request with all that the n-grams read; changes nothing."""
         planner = self._document(request.uri).planner.copy()
         planner.set_excerpts(request.excerpts or NO_EXCERPTS, request.excluded_files)
         frame = planner.plan(request.text, request.cursor)

@@ -59,7 +59,7 @@ def read_measurements(folder: Path) -> list[Measurement]:
 
 
 class MeasuringStep:
-    """Measures the model after every 25 million tokens; the embedded model's local cache stands in for its own."""
+    """Measures the model after every 25 million tokens; the embedded model's n-grams stand in for its own."""
 
     def __init__(self, trainer: Trainer, tokenizer: Tokenizer, held_out: Sequence[CodeDocument], lines: int) -> None:
         self._trainer, self._tokenizer, self._held_out, self._lines = trainer, tokenizer, held_out, lines

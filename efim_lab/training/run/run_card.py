@@ -137,7 +137,7 @@ Continue on another machine, from this folder (`SNAPSHOT`), with the same corpus
 
 The loss is the mean in nats per token over the stretch that ends at the row's tokens. Exact match is the share of
 held-out lines that the server completes exactly, and first word that of lines whose first word is right, measured
-with the local cache of the embedded model. The learning rate at that point stands beside them: until it has fallen,
+with the n-grams of the embedded model. The learning rate at that point stands beside them: until it has fallen,
 the loss is higher, and the shares are lower, than they would be if the run ended there.
 
 {table}

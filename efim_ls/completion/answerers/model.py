@@ -137,7 +137,7 @@ class ModelAnswerer:
     def with_surroundings(self, request: Request, frame: Frame, cancel: Cancel) -> Prompt:
         """Return the prompt with the text around the window, other files and the repository's counts.
 
-        Without a local cache to read them, that is the prompt alone. Other files are tokenized one by one, since new
+        Without n-grams to read them, that is the prompt alone. Other files are tokenized one by one, since new
         ones take milliseconds; raises Cancelled between them.
         """
         if self._model.ngrams is None:

@@ -1,4 +1,4 @@
-"""What the local cache reads besides the prompt: all of the file but what is to be completed, and other files."""
+"""What the n-grams read besides the prompt: all of the file but what is to be completed, and other files."""
 
 from __future__ import annotations
 

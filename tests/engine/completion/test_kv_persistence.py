@@ -292,7 +292,7 @@ def test_fetching_stops_with_its_request(start: Start) -> None:
 
 
 def test_an_unaccepted_suggestion_is_not_saved(start: Start, cache: Path) -> None:
-    """It may have come from another document, by the local cache, and that may be one that must not be on disk."""
+    """It may have come from another document, by the n-grams, and that may be one that must not be on disk."""
     first = start()
     request = Request(A, CODE[:CURSOR], CURSOR, True)
     first.complete(request, NEVER)

@@ -267,13 +267,13 @@ class Bench:
         return self._model.tokenizer.decode(log.prompt.ids) + log.prompt.stub.decode()
 
 
-@pytest.fixture(scope="module", params=["llama, fp32", "qwen2, fp16 and local cache", "one key head, int8 compiled"])
+@pytest.fixture(scope="module", params=["llama, fp32", "qwen2, fp16 and n-grams", "one key head, int8 compiled"])
 def bench(
     request: pytest.FixtureRequest, folder: Path, qwen_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Bench:
     if request.param == "llama, fp32":
         return Bench(folder, "fp32", cache=None)
-    if request.param == "qwen2, fp16 and local cache":
+    if request.param == "qwen2, fp16 and n-grams":
         return Bench(qwen_folder, "fp16", CACHE)
     one_key_head = make(tmp_path_factory.mktemp("one_key_head"), ONE_KEY_HEAD)
     require_compiled()
@@ -355,7 +355,7 @@ def assert_same_answer(bench: Bench, answer: Answer, log: Log, cold: Answer, col
 
 
 def assert_same_history(log: Log, cold_log: Log) -> None:
-    """What the local cache reads is what stands in the open documents now, and the repository that is in effect."""
+    """What the n-grams read is what stands in the open documents now, and the repository that is in effect."""
     assert log.prompt is not None and cold_log.prompt is not None
     assert log.prompt.history.tolist() == cold_log.prompt.history.tolist()
     assert log.prompt.counts == cold_log.prompt.counts

@@ -1,4 +1,4 @@
-"""The engine: what it computes and what it reuses, and what its local cache reads."""
+"""The engine: what it computes and what it reuses, and what its n-grams read."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_an_unchanged_prompt_costs_no_forward_pass(decoder: Decoder, tokenizer: 
 def test_an_unchanged_prompt_with_another_history_costs_no_prefill(
     decoder: Decoder, tokenizer: Tokenizer, typed: str
 ) -> None:
-    """What follows the prompt is kept, whatever the local cache then makes of it."""
+    """What follows the prompt is kept, whatever the n-grams then make of it."""
     template = find_template(tokenizer)
     prompt, other = (
         build(tokenizer, template, HEAD, TAIL, typed, each)
@@ -167,12 +167,12 @@ def test_keys_and_values_are_allocated_once_for_each_arena_however_long_the_sess
     assert len(made) == len(seen) == arenas
 
 
-# What the local cache sees
+# What the n-grams see
 
 
 @dataclass(frozen=True)
 class Seen(Ngrams):
-    """A local cache that keeps the histories it was asked about."""
+    """N-grams that keep the histories they were asked about."""
 
     histories: list[list[int]] = field(default_factory=list[list[int]])
 

@@ -84,7 +84,7 @@ def _without_tail(prompt: Prompt) -> Ids:
 
 @pytest.fixture(scope="module")
 def caching(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny model with a local cache."""
+    """The tiny model with n-grams."""
     return with_local_cache(folder, tmp_path_factory.mktemp("caching") / "model")
 
 

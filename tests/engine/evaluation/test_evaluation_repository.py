@@ -84,7 +84,7 @@ def place(kind: str = "inproject") -> RepositoryPlace:
 
 @pytest.fixture(scope="module")
 def model(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
-    """A tiny model with a local cache."""
+    """A tiny model with n-grams."""
     caching = with_local_cache(folder, tmp_path_factory.mktemp("caching") / "model")
     (caching / NGRAMS_FILE).write_text(Ngrams((0.1, 0.5, 0.8), 500.0).to_json())
     loaded, _ = load_model(Settings(str(caching), persist=False, weights=packed_format()), lambda _, __: None)

@@ -202,7 +202,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "tokenizer is no tokenizer": (lambda at: (at / "tokenizer.json").write_text("{}"), "tokenizer.json"),
     "tokenizer is no text": (lambda at: (at / "tokenizer.json").write_bytes(b"\xff" * 9), "tokenizer.json"),
     "tokenizer is not byte-level": (not_byte_level, "tokenizer.json"),
-    "local cache is damaged": (lambda at: (at / "local_cache.json").write_text('{"shares": 1}'), "local_cache.json"),
+    "n-grams are damaged": (lambda at: (at / "local_cache.json").write_text('{"shares": 1}'), "local_cache.json"),
     "tokenizer without infilling markers": (drop_markers, "fill-in-the-middle"),
     "tokenizer larger than the vocabulary": (
         lambda at: make(at, Tiny(vocabulary=399)),

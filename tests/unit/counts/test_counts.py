@@ -1,4 +1,4 @@
-"""The memory of counts, compiled and in numpy, against the n-gram cache's matches over all texts."""
+"""Counts over a repository, compiled and in numpy, against the n-grams' matches over all texts."""
 
 from __future__ import annotations
 

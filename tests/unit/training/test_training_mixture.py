@@ -1,4 +1,4 @@
-"""The fit of the local cache: a known optimum is found, and what is fitted is what the server mixes."""
+"""The fit of the n-grams: a known optimum is found, and what is fitted is what the server mixes."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_a_fit_is_written_beside_the_model_and_shown(tmp_path: Path) -> None:
     cache = read_ngrams(folder)
     assert cache is not None
     assert f"{cache.half_life:g}" in shown
-    assert all(name in shown for name in ("model", "local cache", "mixture", "bits per character", "exact match"))
+    assert all(name in shown for name in ("model", "n-grams", "mixture", "bits per character", "exact match"))
 
 
 def test_the_command_reads_a_folder_of_packages(
