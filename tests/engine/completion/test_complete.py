@@ -156,7 +156,7 @@ def test_a_local_cache_is_used_where_the_folder_has_one(tmp_path: Path) -> None:
     (folder / NGRAMS_FILE).write_text(CACHE.to_json())
     assert loaded_from(folder, ngrams=True).ngrams == CACHE
     found = completer_of(folder).describe()
-    assert [each["local_cache"] for each in (without, found)] == [False, True]
+    assert [each["ngrams"] for each in (without, found)] == [False, True]
     assert without["local_cache_reason"] != found["local_cache_reason"]
 
 

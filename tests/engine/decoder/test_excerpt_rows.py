@@ -49,7 +49,7 @@ Made = tuple[AnyDecoder, Callable[[], Arena], Arena]  # a decoder, what makes it
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make(tmp_path_factory.mktemp("room"), TINY, half=True)
+    return make(tmp_path_factory.mktemp("excerpt_rows"), TINY, half=True)
 
 
 def made(folder: Path, form: str, instructions: str | None = None) -> Made:
@@ -64,7 +64,7 @@ def made(folder: Path, form: str, instructions: str | None = None) -> Made:
     else:
         require_compiled()
         decoder = NativeDecoder(config, weights, "fp16" if form == "fp16" else "int8", 2, instructions)
-    return decoder, lambda: junk(config), DenseArena(ModelConfig(**{**vars(config), "room": 0}), ROOM)
+    return decoder, lambda: junk(config), DenseArena(ModelConfig(**{**vars(config), "excerpt_rows": 0}), ROOM)
 
 
 def junk(config: ModelConfig) -> Arena:

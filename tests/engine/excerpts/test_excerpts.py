@@ -30,7 +30,7 @@ from tests.models import CODE, Tiny, make
 ROOM = 192
 URI, PRIVATE = "file:///project/used.py", "file:///project/secrets.pem"
 TEXTS = [CODE[at : at + size] for at, size in ((0, 120), (300, 150), (700, 40), (500, 7))]
-OPTIONS = {"capacity": 400, "kv_memory_mib": 3, "threads": 1, "local_cache": False}
+OPTIONS = {"capacity": 400, "kv_memory_mib": 3, "threads": 1, "ngrams": False}
 Form = Literal["fp32", "fp16", "int8"]
 
 
