@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.table import show
-from efim_ls.completion.models.saving import KvPersistence, open_for
+from efim_ls.completion.models.kv_persistence import KvPersistence, open_for
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import EMBEDDED

@@ -22,7 +22,7 @@ class MemoryShares(NamedTuple):
 
 
 def share_out(memory_mib: int, arena_mib: int = 1) -> MemoryShares:
-    """Share out the setting `memory_mib` for a model of whose arenas each takes `arena_mib`.
+    """Share out the setting `memory_mib` for a model whose arenas take `arena_mib` each.
 
     The counts get a seventh, whatever the model. Of the rest, arenas get two thirds, or one arena if that is more.
     Only an arena that does not fit, and the floors beside it, make the sum exceed the setting.

@@ -21,8 +21,8 @@ class Origin(NamedTuple):
 class Level(NamedTuple):
     """A tier in its place: most of its blocks have this `form`, and it only ever gets those that it `admits`.
 
-    If it is `behind`, a thread of its own writes to it. `patience` is for how many seconds reading waits for a tier
-    that does not know yet what it has; after that it has nothing.
+    If it is `behind`, a thread of its own writes to it. `patience` is how many seconds a read waits for a tier
+    that does not know yet what it has; then the tier counts as empty for this read.
     """
 
     tier: Tier

@@ -16,7 +16,7 @@ from kv_store.tier import TierStats
 
 
 class _Entry(NamedTuple):
-    """A block without its bytes; `slots` outlives the LRU's entry, so that they can be wiped."""
+    """A block without its bytes. Its `slots` are kept here: the LRU has forgotten them when they are wiped."""
 
     slots: tuple[int, ...]
     size: int

@@ -54,8 +54,7 @@ class Store:
     def names(self, ids: npt.NDArray[np.int32], seen: bytes = b"", unaffected: int = 0) -> list[Name]:
         """Return the names of the whole blocks of a sequence.
 
-        All but its first `unaffected` tokens were computed from something else as well, `seen`, which names their
-        blocks.
+        Tokens after the first `unaffected` also depend on `seen`, and so do the names of their blocks.
         """
         if not seen:
             return chain(self._root, ids)

@@ -20,7 +20,7 @@ from model_runtime.decoder.native.decoder import native_missing
 from model_runtime.decoder.quantization import Format
 from model_runtime.ids import Ids
 from model_runtime.kv.dense_arena import DenseArena
-from model_runtime.loading.formats import CpuMethod
+from model_runtime.loading.weight_format import CpuMethod
 
 OURS, TRANSFORMERS, LLAMA = "ours", "transformers", "llama.cpp"
 COMPILED = ", compiled"  # ends the names of transformers' rows with a static cache

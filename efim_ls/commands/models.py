@@ -26,7 +26,6 @@ from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
 from model_runtime.kv.layout import FP32
 from model_runtime.loading.checkpoint_reader import read_architecture
-from model_runtime.loading.formats import choose_method, supported_formats
 from model_runtime.loading.key_costs import KeyCosts, duration, key_costs
 from model_runtime.loading.known_models import KNOWN_MODELS, KnownModel
 from model_runtime.loading.memory_fit import (
@@ -38,6 +37,7 @@ from model_runtime.loading.memory_fit import (
     usable_gpu_formats,
 )
 from model_runtime.loading.pass_times import PassTimes, measure_passes
+from model_runtime.loading.weight_format import choose_method, supported_formats
 from model_runtime.machine import available_memory, memory_bandwidth
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer

@@ -72,8 +72,7 @@ class Reusable(NamedTuple):
 class SavedFrame(NamedTuple):
     """A frame to be saved, with its prompt.
 
-    `private` names those that may not reach a disk of the documents that the prompt is made of: the frame's own, and
-    those that its excerpts are from.
+    `private` are those of the prompt's documents, its own file and its excerpts' files, that must not reach a disk.
     """
 
     frame: FrameId
@@ -119,8 +118,8 @@ class EngineDescription:
 class Engine(Protocol):
     """Completes prompts. Used on the engine thread only, unless a method says otherwise.
 
-    Frames are those of all documents that share the engine. An engine elsewhere may reuse, prepare and save nothing:
-    then it says so, and answers as well.
+    Frames are those of all documents that share the engine. An engine elsewhere may reuse, prepare and save nothing,
+    have nothing to release or give back, and ignore `better_line`: then it says so, and answers as well.
     """
 
     @property

@@ -18,7 +18,7 @@ class Quality(IntEnum):
 
 
 class Rows:
-    """Runs of rows, each at most as good as the one before it, as it was computed after it.
+    """Runs of rows. Quality never rises along them, since each row was computed from those before it.
 
     `wasted` counts the rows that were computed ahead of need and dropped before they were needed.
     """

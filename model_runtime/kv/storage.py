@@ -14,8 +14,8 @@ from model_runtime.kv.excerpt_library import ComputedExcerpt, ExcerptSource
 class HeldFrame(NamedTuple):
     """A frame to be saved: its key, and what is computed of its tokens and its excerpts, which may be nothing.
 
-    `origins` name the documents that the excerpts are from, in their order. `private` are those of them, and perhaps
-    the frame's own document, that may not reach a disk. The arena may hold other tokens by now.
+    `origins` name the documents that the excerpts are from, in their order. `private` are those of the frame's own
+    document and these that must not reach a disk. The arena may hold other tokens by now.
     """
 
     key: SequenceKey

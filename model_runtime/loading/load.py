@@ -42,10 +42,10 @@ from model_runtime.kv.layout import FP32, KvLayout, arena_bytes
 from model_runtime.kv.pool import Pool
 from model_runtime.loading.checkpoint_reader import Checkpoint
 from model_runtime.loading.file_hashes import start_hashing
-from model_runtime.loading.formats import choose_method
 from model_runtime.loading.kv_code import kv_code
 from model_runtime.loading.memo import Memo
 from model_runtime.loading.memory_fit import kv_bytes, model_size, no_memory, usable_formats
+from model_runtime.loading.weight_format import choose_method
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.document_state import DocumentState
-from efim_ls.completion.models.documents import SavedDocuments
+from efim_ls.completion.models.kv_persistence import open_for
 from efim_ls.completion.models.open import OpenedModel
-from efim_ls.completion.models.saving import open_for
+from efim_ls.completion.models.saved_documents import SavedDocuments
 from efim_ls.completion.planning.window import Budget
 from efim_ls.settings import Settings
 from kv_store.open import OpenedStore

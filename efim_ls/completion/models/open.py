@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from efim_ls.completion.models.cache_file import CacheFile
-from efim_ls.completion.models.documents import SavedDocuments
-from efim_ls.completion.models.saving import KvPersistence, open_for
+from efim_ls.completion.models.kv_persistence import KvPersistence, open_for
+from efim_ls.completion.models.saved_documents import SavedDocuments
 from efim_ls.completion.planning.window import MARKERS, Budget
 from efim_ls.memory_shares import MemoryShares, share_out
 from efim_ls.paths import HASHES, cache_folder

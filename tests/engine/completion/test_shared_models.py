@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.models import saving
+from efim_ls.completion.models import kv_persistence
 from efim_ls.completion.models.shared import SharedModels
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
@@ -104,7 +104,7 @@ def test_a_client_that_wants_privacy_keeps_others_writing(
     models: SharedModels, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
     stores, slow = list[OpenedStore](), threading.Event()
-    monkeypatch.setattr(saving, "open_store", lambda *given: stores.append(open_store(*given)) or stores[-1])
+    monkeypatch.setattr(kv_persistence, "open_store", lambda *given: stores.append(open_store(*given)) or stores[-1])
     one, two = load(models, settings), load(models, settings)
     [store] = stores
     store.submit(lambda: None if slow.wait(10) else None)

@@ -13,7 +13,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.models.saving import KvPersistence
+from efim_ls.completion.models.kv_persistence import KvPersistence
 from efim_ls.completion.planning.window import Budget
 from efim_ls.request import Answer, Request
 from efim_ls.session.prefetch import accepted
@@ -25,8 +25,8 @@ from model_runtime.decoder.quantization import Format
 from model_runtime.engine.ngrams import Ngrams
 from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.loading.checkpoint_reader import read_checkpoint
-from model_runtime.loading.formats import CpuMethod
 from model_runtime.loading.load import load
+from model_runtime.loading.weight_format import CpuMethod
 from model_runtime.logits import Logits
 from model_runtime.prompt.families import FAMILIES
 from tests.compiled import require_compiled

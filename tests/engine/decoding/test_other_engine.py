@@ -86,6 +86,9 @@ class FarEngine:
     def release(self, document: str) -> None:
         self.released.append(document)
 
+    def rest(self, seconds: float) -> None:
+        pass
+
     def describe(self) -> EngineDescription:
         return EngineDescription(model="far", device="http://far:8080")
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_ls.completion.models.saving import KvPersistence, open_for
+from efim_ls.completion.models.kv_persistence import KvPersistence, open_for
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.engine.engine import GenerateJob, Generation, SavedFrame

@@ -20,11 +20,11 @@ from model_runtime.decoder.native import library
 from model_runtime.decoder.native.decoder import NativeDecoder, native_missing
 from model_runtime.decoder.quantization import MOST_INT8_INPUTS, Format
 from model_runtime.errors import ModelError
-from model_runtime.loading import formats
+from model_runtime.loading import weight_format
 from model_runtime.loading.checkpoint_reader import read_checkpoint
-from model_runtime.loading.formats import FASTEST, FORMATS, ORDER, CpuMethod, choose_method, supported_formats
 from model_runtime.loading.load import DecoderOptions, LoadedModel, load, load_on_cpu
 from model_runtime.loading.memory_fit import usable_formats
+from model_runtime.loading.weight_format import FASTEST, FORMATS, ORDER, CpuMethod, choose_method, supported_formats
 from tests.compiled import require_compiled
 from tests.models import Tiny, config, reshaped
 
@@ -44,8 +44,8 @@ class Machine(NamedTuple):
 
     def pretend(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let the rule see this machine."""
-        monkeypatch.setattr(formats, "native_missing", lambda config: None if self.compiled else "not built")
-        monkeypatch.setattr(formats, "find_spec", lambda name: self.torch or None)
+        monkeypatch.setattr(weight_format, "native_missing", lambda config: None if self.compiled else "not built")
+        monkeypatch.setattr(weight_format, "find_spec", lambda name: self.torch or None)
         monkeypatch.setattr(linear, "packed_format", lambda: "fp16" if self.fp16 else "fp32")
         monkeypatch.setattr(linear, "int8_is_exact", lambda: self.int8)
 
@@ -122,7 +122,7 @@ def test_loading_runs_no_pass_and_chooses_the_same_at_every_start(
     if compiled:
         require_compiled()
     else:
-        monkeypatch.setattr(formats, "native_missing", lambda config: "not built")
+        monkeypatch.setattr(weight_format, "native_missing", lambda config: "not built")
 
     def refuse(*_: Any) -> None:
         raise AssertionError("a pass")
@@ -141,7 +141,7 @@ def test_without_torch_only_what_it_alone_computes_is_refused_with_a_remedy(monk
     for ask in (lambda: choose_method(SHAPE, "fp32"), lambda: usable_formats(SHAPE, "fp32", 0)):
         with pytest.raises(ModelError, match="'fp32'.*torch is not installed: run .*pip install .*torch$"):
             ask()
-    monkeypatch.setattr(formats, "native_missing", lambda config: "this CPU has no AVX-512")
+    monkeypatch.setattr(weight_format, "native_missing", lambda config: "this CPU has no AVX-512")
     assert supported_formats(SHAPE) == []
     for ask in (lambda: choose_method(SHAPE, "auto"), lambda: usable_formats(SHAPE, "auto", 0)):
         with pytest.raises(ModelError, match="no AVX-512.*torch is not installed: run .*pip install .*torch$"):
@@ -160,7 +160,7 @@ def lack(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     lib, why = LACKS[request.param]
     TORCH.pretend(monkeypatch)
     monkeypatch.setattr(library, "library", lambda: lib)
-    monkeypatch.setattr(formats, "native_missing", native_missing)
+    monkeypatch.setattr(weight_format, "native_missing", native_missing)
     return why
 
 
@@ -243,7 +243,7 @@ def test_weights_that_fp16_cannot_hold_are_computed_in_the_next_way(monkeypatch:
     assert (computed("auto").weights, computed("auto").name) == ("int8", "compiled")
     with pytest.raises(ModelError, match="beyond what fp16 holds: set weights to"):
         computed("fp16")
-    monkeypatch.setattr(formats, "int8_too_wide", lambda config: "too wide")
+    monkeypatch.setattr(weight_format, "int8_too_wide", lambda config: "too wide")
     found = computed("auto")
     assert (found.weights, found.name) == ("fp16", "torch")
     assert "fp16 compiled left out: the weights are beyond its range" in found.reason

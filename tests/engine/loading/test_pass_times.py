@@ -10,9 +10,9 @@ from model_runtime.checkpoint.config import ModelConfig, parse_config
 from model_runtime.checkpoint.weights import Weights, expected_shapes
 from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.loading import pass_times
-from model_runtime.loading.formats import CpuMethod, usable_methods
 from model_runtime.loading.memory_fit import model_size
 from model_runtime.loading.pass_times import SAMPLE_PARAMETERS, TIMED_CONTEXT, TIMED_ROWS, PassTimes, measure_passes
+from model_runtime.loading.weight_format import CpuMethod, usable_methods
 from tests.models import Tiny, config, reshaped
 
 SHAPE = parse_config(config(Tiny()))

@@ -23,7 +23,7 @@ from model_runtime.kv.arena import KeysValues
 from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.kv.format import fingerprint
 from model_runtime.loading import kv_code
-from model_runtime.loading.formats import CpuMethod, usable_methods
+from model_runtime.loading.weight_format import CpuMethod, usable_methods
 from tests.compiled import require_compiled
 
 CONFIG = read_config(EMBEDDED)

@@ -181,7 +181,7 @@ def test_nothing_that_is_installed_imports_the_laboratory() -> None:
 
 
 def test_the_two_leaves_meet_in_one_module() -> None:
-    assert importers("model_runtime") & importers("kv_store") == {"efim_ls.completion.models.saving"}
+    assert importers("model_runtime") & importers("kv_store") == {"efim_ls.completion.models.kv_persistence"}
 
 
 def test_only_the_stores_entrance_knows_its_disk() -> None:

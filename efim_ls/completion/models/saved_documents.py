@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from efim_ls.access.secrets import may_reach_disk
-from efim_ls.completion.models.saving import is_int8
+from efim_ls.completion.models.kv_persistence import is_int8
 from efim_ls.completion.planning.notes import note_of, plans_of
 from efim_ls.completion.planning.planner import Plan
 from efim_ls.completion.planning.window import Budget
