@@ -90,8 +90,8 @@ def mixture_text(shares: Shares) -> str:
 
 _EXCERPTS = """
 
-Before all this, up to {room} tokens of excerpts of other files may stand, each `<|file_sep|>path`, a line break and
-the text. Each sees itself alone; head and tail see none of them, and what follows `<|fim_middle|>` sees all."""
+Before all this, up to {excerpt_rows} tokens of excerpts of other files may stand, each `<|file_sep|>path`, a line break
+and the text. Each sees itself alone; head and tail see none of them, and what follows `<|fim_middle|>` sees all."""
 _TEXT = """\
 ---
 license: apache-2.0
@@ -145,7 +145,7 @@ The n-grams were fitted on more such code ({tuning}), and are judged here on tho
 that it was not fitted on, with up to 1,024 tokens before the cursor, the rest of the file, and four more
 files of the same project open:
 
-{tables.local_cache}
+{tables.ngrams}
 
 ## Limits
 

@@ -31,7 +31,7 @@ def write_tasks(folder: Path, tasks: Sequence[InfillingTask] = (ONE, WRONG)) -> 
     return folder
 
 
-def with_local_cache(folder: Path, copy: Path) -> Path:
+def with_ngrams(folder: Path, copy: Path) -> Path:
     """Copy a model and give it n-grams that rule wherever the text's end was there before."""
     shutil.copytree(folder, copy)
     (copy / NGRAMS_FILE).write_text(Ngrams((0.0, 1.0, 1.0, 1.0), 500.0).to_json())

@@ -150,14 +150,14 @@ def test_the_memory_for_the_kv_cache_is_what_the_settings_allow(folder: Path) ->
     assert arenas == [mib * MIB // arena_bytes(read_config(folder), capacity) for mib in (1, 2)]
 
 
-def test_a_local_cache_is_used_where_the_folder_has_one(tmp_path: Path) -> None:
+def test_n_grams_are_used_where_the_folder_has_one(tmp_path: Path) -> None:
     folder = make(tmp_path)
     without = completer_of(folder).describe()
     (folder / NGRAMS_FILE).write_text(CACHE.to_json())
     assert loaded_from(folder, ngrams=True).ngrams == CACHE
     found = completer_of(folder).describe()
     assert [each["ngrams"] for each in (without, found)] == [False, True]
-    assert without["local_cache_reason"] != found["local_cache_reason"]
+    assert without["ngrams_reason"] != found["ngrams_reason"]
 
 
 def test_an_empty_file_is_completed(loaded: Completer) -> None:

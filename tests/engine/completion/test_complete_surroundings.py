@@ -69,7 +69,7 @@ def test_of_an_endless_file_only_so_much_is_read(made: Make, tokenizer: Tokenize
     assert SURROUNDING_CHARACTERS <= len(before) <= SURROUNDING_CHARACTERS + 2000
 
 
-def test_without_a_local_cache_no_other_document_is_tokenized(folder: Path) -> None:
+def test_without_n_grams_no_other_document_is_tokenized(folder: Path) -> None:
     settings = Settings(model=str(folder))
     opened = open_model(settings, lambda *_: None)
     loaded, tokenizer = Completer(opened, settings), opened.model.tokenizer

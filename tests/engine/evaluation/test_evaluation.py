@@ -27,7 +27,7 @@ from model_runtime.prompt.prompt import HISTORY_BREAK, Prompt, build, heal
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import decoder_of
-from tests.engine.evaluating import with_local_cache
+from tests.engine.evaluating import with_ngrams
 from tests.models import CODE
 
 CONTEXT = Context("x = 1\nimport os\n\n\n", "value = os.pa", "print(value)\n", 9)
@@ -85,7 +85,7 @@ def _without_tail(prompt: Prompt) -> Ids:
 @pytest.fixture(scope="module")
 def caching(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tiny model with n-grams."""
-    return with_local_cache(folder, tmp_path_factory.mktemp("caching") / "model")
+    return with_ngrams(folder, tmp_path_factory.mktemp("caching") / "model")
 
 
 def test_each_arm_is_decoded_as_it_says(folder: Path, caching: Path, tokenizer: Tokenizer) -> None:

@@ -11,14 +11,14 @@ import pytest
 
 from efim_lab.commands import cli
 from efim_lab.evaluation.inside_line import SERVED
-from tests.engine.evaluating import with_local_cache, write_tasks
+from tests.engine.evaluating import with_ngrams, write_tasks
 from tests.models import CODE, Tiny, make
 
 
 @pytest.fixture(scope="module")
 def caching(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tiny model with n-grams."""
-    return with_local_cache(folder, tmp_path_factory.mktemp("caching") / "model")
+    return with_ngrams(folder, tmp_path_factory.mktemp("caching") / "model")
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ from model_runtime.prompt.excerpts import ExcerptBudget
 from model_runtime.prompt.prompt import Prompt, build
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import decoder_of
-from tests.engine.evaluating import with_local_cache
+from tests.engine.evaluating import with_ngrams
 
 STOCK = """LIMIT = 9
 
@@ -85,7 +85,7 @@ def place(kind: str = "inproject") -> RepositoryPlace:
 @pytest.fixture(scope="module")
 def model(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
     """A tiny model with n-grams."""
-    caching = with_local_cache(folder, tmp_path_factory.mktemp("caching") / "model")
+    caching = with_ngrams(folder, tmp_path_factory.mktemp("caching") / "model")
     (caching / NGRAMS_FILE).write_text(Ngrams((0.1, 0.5, 0.8), 500.0).to_json())
     loaded, _ = load_model(Settings(str(caching), persist=False, weights=packed_format()), lambda _, __: None)
     return loaded

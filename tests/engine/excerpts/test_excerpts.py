@@ -222,7 +222,7 @@ def test_a_model_without_a_room_takes_no_excerpts(tmp_path: Path) -> None:
 def test_excerpts_that_exceed_the_room_are_refused_and_harm_nothing(served: Served) -> None:
     prompt = served.prompt(400, 300, [0, 1])
     served.generate(0, prompt)
-    with pytest.raises(ValueError, match=f"exceed a room of {ROOM}: choose fewer"):
+    with pytest.raises(ValueError, match=f"exceed the {ROOM} rows kept for them: choose fewer"):
         longer = isolated(np.zeros(ROOM + 1, dtype=np.int32))
         served.generate(0, replace(prompt, parts=(longer, *prompt.parts)))
     assert served.generate(0, prompt).stats.recomputed == 0

@@ -179,7 +179,7 @@ checkpoint = read_checkpoint(EMBEDDED)
 most = psutil.Process().memory_info().vms + int(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_AS, (most, most))
 try:
-    load(checkpoint, weights="int8", threads=1, capacity=2048, kv_memory_mib=64, local_cache=False,
+    load(checkpoint, weights="int8", threads=1, capacity=2048, kv_memory_mib=64, ngrams=False,
          progress=lambda stage, percent: None)
 except ModelError as error:
     print(error)

@@ -90,7 +90,8 @@ def test_what_is_wrong_is_red_on_a_terminal_only(tmp_path: Path) -> None:
     assert status == 1 and f"{RED}does not work" in shown
     done = run("--model", "./none", cache=tmp_path)
     assert done.returncode == 1
-    told = "'./none' is not a folder here, and models of the hub are named owner/name: name one or the other"
+    names = "models of the hub are named owner/name or owner/name@revision"
+    told = f"'./none' is not a folder here, and {names}: name one or the other"
     assert done.stdout.startswith(f"does not work: {told}\n")
     assert "\x1b" not in done.stdout and "\nmachine\n" in done.stdout
 

@@ -60,7 +60,11 @@ def test_a_model_with_another_ones_tokenizer_is_refused(tmp_path: Path) -> None:
         (["--data", "none"], 2, "none cannot be read (No such file or directory)"),
         (["--data", "short"], 2, "the data has 0 texts of 942 tokens or more, for 16 users: name a folder with more"),
         (["--tokens", "2000"], 1, "a context of 2048 tokens has no room for 2000 new ones after a prompt: lower"),
-        (["--model", "none"], 1, "'none' is not a folder here, and models of the hub are named owner/name: name"),
+        (
+            ["--model", "none"],
+            1,
+            "'none' is not a folder here, and models of the hub are named owner/name or owner/name@revision: name",
+        ),
         (["--users", "0"], 2, "--users: expected a whole number of at least 1, got '0'"),
     ],
 )

@@ -53,13 +53,13 @@ def places(told: dict[str, Any]) -> Sequence[tuple[str, str]]:
 async def test_signatures_of_the_workspace_stand_in_the_prompt(folder: Path):
     async with working_in(folder, **PARTS) as editor:
         told = await explained(editor, folder)
-        assert places(told) == [("signatures", "store.py"), ("definitions", "store.py")]
+        assert places(told) == [("signatures", "store.py"), ("imports", "store.py")]
         assert (
             "<|fim_suffix|><|file_sep|>store.py\nclass ZebraStore:\n" in told["prompt"]
         )  # isolated: seen from MIDDLE on
         assert f"<|file_sep|>store.py\n{SIGNATURE}<|fim_middle|>" in told["prompt"]
         assert told["excerpts"][0]["lines"] == [1, 4, 8]
-        assert told["costs"]["signatures"] > told["costs"]["definitions"] > 0
+        assert told["costs"]["signatures"] > told["costs"]["imports"] > 0
 
 
 async def test_by_default_no_text_of_other_files_stands_in_the_prompt(folder: Path):

@@ -98,7 +98,7 @@ def test_a_length_that_gains_nothing_is_left_out() -> None:
     assert len(fit_to(drawn((0.3, 0.5, 0.0, 0.0), half_life=0)).shares) == 2
 
 
-def test_what_is_fitted_is_what_the_local_cache_mixes(observer: Observer) -> None:
+def test_what_is_fitted_is_what_the_server_mixes(observer: Observer) -> None:
     """The likelihoods, put together with some shares, are the probabilities of the engine's own mixture."""
     cache = Ngrams((0.3, 0.2, 0.6, 0.1), half_life=1000.0, memory_shares=(0.0, 0.0, 0.2, 0.5, 0.0, 0.4))
     seen = Mixed(cache)
