@@ -90,8 +90,9 @@ def mixture_text(shares: Shares) -> str:
 
 _EXCERPTS = """
 
-Before all this, up to {excerpt_rows} tokens of excerpts of other files may stand, each `<|file_sep|>path`, a line
-break and the text. Each sees itself alone; head and tail see none of them, and what follows `<|fim_middle|>` sees all."""
+Before all this, up to {excerpt_rows} tokens of excerpts of other files may stand, each `<|file_sep|>path`, a
+line break and the text. Each sees itself alone; head and tail see none of them, and what follows
+`<|fim_middle|>` sees all."""
 _TEXT = """\
 ---
 license: apache-2.0
