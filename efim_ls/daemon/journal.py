@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, cast
 
-from efim_ls.lsp.wire import TEXT, framed
+from efim_ls.lsp.wire import TEXT, document_uri, framed
 
 Message = dict[str, Any]
 
@@ -91,7 +91,7 @@ class Journal:
             self._greeting[method] = body
         elif method == FOLDERS:
             self._note_folders(params)
-        elif method in (OPENED, CLOSED, *EDITED) and (uri := _uri(params)) is not None:
+        elif method in (OPENED, CLOSED, *EDITED) and (uri := document_uri(params)) is not None:
             return [body, *self._sync(method, uri, body, params)]
         return [body]
 
@@ -209,14 +209,6 @@ def _parsed(body: bytes) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError):
         return None
-
-
-def _uri(params: object) -> str | None:
-    match params:
-        case {"textDocument": {"uri": str(uri)}}:
-            return uri
-        case _:
-            return None
 
 
 def _body(method: str, params: Message, number: str | None = None) -> bytes:

@@ -23,11 +23,10 @@ from efim_ls.lsp.protocol import (
     STATS,
     STATUS,
     changes_of,
-    document_uri,
     language_and_text,
     version_of,
 )
-from efim_ls.lsp.wire import TEXT
+from efim_ls.lsp.wire import TEXT, document_uri
 from efim_ls.request import Request
 from efim_ls.session.documents import OpenDocument
 from efim_ls.settings import SECTIONS, parse

@@ -228,15 +228,6 @@ def _inline_params(made: Converter, raw: dict[str, Any], _: object) -> types.Inl
     )
 
 
-def document_uri(params: object) -> str | None:
-    """Return the URI of the document that a message is about, None if it names none."""
-    match params:
-        case {"textDocument": {"uri": str(uri)}}:
-            return uri
-        case _:
-            return None
-
-
 def version_of(params: object) -> int | None:
     """Return the version of the document that a message is about, None if it has none."""
     match params:

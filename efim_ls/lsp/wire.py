@@ -43,3 +43,12 @@ class Header:
 def framed(body: bytes) -> bytes:
     """Return a message with its header."""
     return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def document_uri(params: object) -> str | None:
+    """Return the URI of the document that a message is about, None if it names none."""
+    match params:
+        case {"textDocument": {"uri": str(uri)}}:
+            return uri
+        case _:
+            return None
