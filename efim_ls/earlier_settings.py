@@ -60,8 +60,7 @@ def _prefetch(given: Given) -> dict[str, Any]:
 
 
 MEMORY = Removed(
-    "is part of 'memory_mib' now, which was the memory of phrases alone and is that of all three together: "
-    "set that and delete this",
+    "is part of 'memory_mib' now, which limits all memory and not that of phrases alone: set that and delete this",
     "added to `memory_mib`, with the defaults of those that are not set (128, 64 and 32)",
     _memory,
 )

@@ -23,9 +23,9 @@ class Request:
     `cursor` counts code points. `explicit` is true if the user asked by key, false if typing triggered the request.
     `others` are the texts of other open documents in the same language, most recently used last. `count` is the most
     suggestions to return; what is shown of each has a probability of `least` (0 to 1) or more. `language` is LSP's
-    name of the document's language, empty if it has none. `counts` counts over the repository, without the document
-    and the other texts; None if there is none. `excerpts` of other files are offered to the prompt, and what it shows
-    of files that are `excluded_files` (real paths) must go; None where prompts show no text of other files.
+    name of the document's language, empty if it has none. `counts` are those of the repository, without the document
+    and the other texts; None if there are none. `excerpts` of other files are offered to the prompt, and what it
+    shows of `excluded_files` (real paths) must go; None where prompts show no text of other files.
     """
 
     uri: str

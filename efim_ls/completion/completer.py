@@ -48,7 +48,6 @@ class Completer:
         limits = settings.max_new_tokens, settings.max_lines
         self._model_answerer = ModelAnswerer(opened, languages, limits, client)
         tokenizer = opened.model.tokenizer
-        # The first one for a language answers.
         self.answerers: list[Answerer] = [self._model_answerer, PhraseAnswerer(tokenizer, *limits)]
 
     @classmethod
@@ -181,7 +180,7 @@ class Completer:
     def ahead(self) -> Ahead:
         """Totals of prefetching with this model; on any thread."""
         counted = self._engine.statistics()
-        return Ahead(counted.prefetched, counted.wasted_prefetched, self._ahead_ms)
+        return Ahead(counted.prefetched, counted.wasted, self._ahead_ms)
 
     def _document(self, uri: str) -> DocumentState:
         """Return a document's state and mark it as most recently used; may drop the oldest saved one."""

@@ -78,7 +78,7 @@ class DocumentState:
             self.set_excerpts(NO_EXCERPTS, shown)
 
     def set_excerpts(self, excerpts: Excerpts | None, excluded_files: frozenset[str] = frozenset()) -> Planner:
-        """Return the planner, which shows these excerpts in new frames, and those of `excluded_files` files in none.
+        """Return the planner, which shows these excerpts in new frames, and those of `excluded_files` in none.
 
         None is offered where prompts show no text of other files.
         """

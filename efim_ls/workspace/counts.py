@@ -63,7 +63,7 @@ class WorkspaceCounts:
         return any(each is not None and each is not self._files.get(family) for family, each in published.items())
 
     def plan(self, files: Mapping[str, IndexedText], opened: Mapping[str, IndexedText], focus: str) -> Publication:
-        """Return what there is free for: open documents, then the files whose folders are nearest to `focus`.
+        """Return what fits: open documents, then the files whose folders are nearest to `focus`.
 
         Files that are open are counted all the same, and taken off, so that windows differ in what is open alone.
         """

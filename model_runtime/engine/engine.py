@@ -84,7 +84,7 @@ class EngineStatistics(NamedTuple):
     """Tokens computed ahead of need, those of them dropped before an answer needed them, and what each tier holds."""
 
     prefetched: int = 0
-    wasted_prefetched: int = 0
+    wasted: int = 0
     tiers: Sequence[dict[str, object]] = ()
 
 
@@ -155,9 +155,9 @@ class Engine(Protocol):
         ...
 
     def rest(self, seconds: float, /) -> None:
-        """Give back the memory of frames that were not asked for in so many seconds, save that of the last answer.
+        """Give back the memory of frames that were not asked for in so many seconds, except that of the last answer.
 
-        Those that were saved are fetched when they are asked for again.
+        Frames that were saved are fetched when they are asked for again.
         """
         ...
 

@@ -48,7 +48,7 @@ class EngineParts:
     description: EngineDescription = EngineDescription()
 
     def with_ngrams(self, ngrams: Ngrams | None) -> EngineParts:
-        """Return the same parts, but for a context that mixes in another cache, or none."""
+        """Return the same parts with a context that mixes in other n-grams, or none."""
         return replace(self, context=self.context.with_ngrams(ngrams))
 
 
@@ -151,7 +151,7 @@ class LocalEngine:
         self._pool.release_document(document)
 
     def rest(self, seconds: float) -> None:
-        """Give back the memory of frames not asked for in so many seconds, if it can be filled from the storage."""
+        """Give back the memory of frames not asked for in so many seconds, if they can be fetched from storage."""
         if self._storage is not None:
             self._pool.give_back(seconds, self._last_owner)
 

@@ -103,9 +103,9 @@ class Watched(LocalEngine):
         return self.statistics().prefetched
 
     @property
-    def wasted_prefetched(self) -> int:
+    def wasted(self) -> int:
         """Those of them that were dropped before an answer needed them."""
-        return self.statistics().wasted_prefetched
+        return self.statistics().wasted
 
     def generate(self, job: GenerateJob, cancel: Cancel) -> Generation:
         """As an engine does."""

@@ -111,7 +111,7 @@ class Planner:
         self._excluded_files = frozenset[str]()
 
     def set_excerpts(self, excerpts: Excerpts, excluded_files: frozenset[str] = frozenset()) -> None:
-        """Let new frames show these excerpts; what others show of files that are `excluded_files` goes at once.
+        """Let new frames show these excerpts; what others show of `excluded_files` goes at once.
 
         The volatile ones are shown where the cursor rests: nobody waits for them.
         """

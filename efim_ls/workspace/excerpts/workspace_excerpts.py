@@ -32,7 +32,7 @@ class RetrievalPlace(NamedTuple):
 class ExcerptSnapshot(NamedTuple):
     """What prompts may show now: the preamble, by document what it imports, and what was retrieved for a place in it.
 
-    Nothing is from `excluded_files` files, which the rules came to exclude.
+    Nothing is from `excluded_files`, which the rules came to exclude.
     """
 
     signatures: tuple[Excerpt, ...] = ()

@@ -56,7 +56,7 @@ def test_what_was_computed_ahead_until_it_was_stopped_is_saved_and_the_answer_th
     assert engine.reusable(A, prompt).reused == engine.prefetched
     made = generate(engine, prompt)
     assert made.stats.recomputed == len(prompt.ids) - engine.prefetched
-    assert engine.wasted_prefetched == 0
+    assert engine.wasted == 0
     generate(cold, prompt)
     assert_same_tokens(engine.log, cold.log)
 
@@ -155,13 +155,13 @@ def test_what_is_given_up_before_an_answer_needed_it_is_wasted(decoder: Decoder,
         other_of(tokenizer),
     )
     engine.prepare(A, prompt, NEVER)
-    assert engine.wasted_prefetched == 0
+    assert engine.wasted == 0
     engine.prepare(A, other, NEVER)
     wasted = len(prompt.ids) - common(prompt, other)
-    assert engine.wasted_prefetched == wasted
+    assert engine.wasted == wasted
     generate(engine, other)
     generate(engine, prompt)
-    assert engine.wasted_prefetched == wasted, "what an answer needed is not wasted, nor is what an answer computed"
+    assert engine.wasted == wasted, "what an answer needed is not wasted, nor is what an answer computed"
 
 
 def test_of_what_an_answer_needed_in_part_the_rest_is_wasted(decoder: Decoder, tokenizer: Tokenizer) -> None:
@@ -171,9 +171,9 @@ def test_of_what_an_answer_needed_in_part_the_rest_is_wasted(decoder: Decoder, t
     engine.prepare(A, prompt, NEVER)
     generate(engine, other, limit=1)
     assert 0 < shared < len(prompt.ids)
-    assert engine.wasted_prefetched == len(prompt.ids) - shared
+    assert engine.wasted == len(prompt.ids) - shared
     generate(engine, other_of(tokenizer), limit=1)
-    assert engine.wasted_prefetched == len(prompt.ids) - shared
+    assert engine.wasted == len(prompt.ids) - shared
 
 
 def common(one: Prompt, other: Prompt) -> int:
@@ -224,7 +224,7 @@ def test_whatever_was_prepared_and_stopped_before_the_answer_is_the_cold_one(
     assert made.reused >= promised
     generate(cold, prompt)
     assert_same_tokens(engine.log, cold.log)
-    assert engine.wasted_prefetched <= engine.prefetched
+    assert engine.wasted <= engine.prefetched
 
 
 def test_the_only_arena_is_left_to_the_frame_that_was_asked_for(decoder: Decoder, tokenizer: Tokenizer) -> None:
