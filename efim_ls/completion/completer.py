@@ -189,7 +189,7 @@ class Completer:
         )
         self._documents[uri], document.closed = document, False
         if len(self._documents) > MOST_DOCUMENTS:
-            old = next((uri for uri, each in self._documents.items() if not each.unsaved), None)
+            old = next((other for other, each in self._documents.items() if other != uri and not each.unsaved), None)
             if old is not None:
                 del self._documents[old]
         return document

@@ -130,6 +130,29 @@ class TextProbability:
             found.append(WordEnd(at, joint * self._stop(index, offset)))
         return found
 
+    def begins(self, start: int, text: str) -> float:
+        """Return the probability that another text, not empty, comes from `start` on, as far as tokens are known.
+
+        Where a token departs from the one that was chosen, what follows it is not known: all of it is taken to fit.
+        """
+        offset, found = self._offsets[start], 0.0
+        index, reached = self._reach(offset)
+        before = self._spelled_before(index, offset) if index < len(self._steps) else b""
+        wanted = (before or (self._steps[0].stub if self._steps and not offset else b"")) + text.encode()
+        for step in self._steps[index:]:
+            spelled, chosen = self._sampler.token_bytes, step.choice.token
+            total = step.choice.chance / step.share if step.share else 1.0
+            likely = self._sampler.likely(step.choice, step.stub)
+            others = sum(chance for token, chance in likely if token != chosen and _fit(spelled[token], wanted))
+            found += reached * others / total
+            if not _fit(spelled[chosen], wanted):
+                return min(1.0, found)
+            reached *= step.share
+            wanted = wanted[len(spelled[chosen]) :]
+            if not wanted:
+                return min(1.0, found + reached)
+        return min(1.0, found)
+
     def shares(self, start: int, end: int) -> Shares:
         """Return where the chances of the text's characters from `start` to `end` come from, averaged over bytes."""
         parts = [(weight, self._steps[index].choice.shares) for index, weight in self._between(start, end)]
@@ -234,6 +257,10 @@ def _kept(text: str, whole: str) -> list[int]:
             place = whole.find(character, place) + 1 or place
         places.append(place)
     return places
+
+
+def _fit(spelled: bytes, wanted: bytes) -> bool:
+    return spelled.startswith(wanted) or (bool(spelled) and wanted.startswith(spelled))
 
 
 def _in_word(character: str) -> bool:

@@ -1,0 +1,97 @@
+"""Says at what kind of place a cursor is: how sure a suggestion has to be depends on it."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple, get_args
+
+from efim_ls.completion.filters.place import Place
+
+PlaceKind = Literal[
+    "start of line", "import", "new name", "attribute", "argument", "value", "number", "string", "docstring",
+    "comment", "elsewhere",
+]  # fmt: skip
+KINDS: tuple[PlaceKind, ...] = get_args(PlaceKind)
+_TRIPLES = '"""', "'''"
+_STUB = re.compile(r"\w*\Z")
+_NUMBER = re.compile(r"(?<![\w.])\d[\w.]*\Z")
+_IMPORT = re.compile(r"\s*(?:from|import)\s")
+_DEFINES = re.compile(r"\b(?:def|class)\s+\Z")
+_ASSIGNS = re.compile(r"[^=!<>]=\s*\Z")
+_OPENS = re.compile(r"[(\[{,]\s*\Z")
+_PREFIX = re.compile(r"\s*[rRbBuUfF]{0,2}\Z")  # what may stand before the quotes of a docstring on its line
+# A comment, quotes of a string of several lines, or a string, closed or not.
+_PARTS = re.compile(r"""(#)|(\"{3}|'{3})|"(?:\\.|[^"\\])*("?)|'(?:\\.|[^'\\])*('?)""")
+_ELSEWHERE = re.compile(r"""(//|/\*|\#(?=[\s!]))|(`)|"(?:\\.|[^"\\])*("?)|'(?:\\.|[^'\\])*('?)""")
+
+
+class Spot(NamedTuple):
+    """The kind of place where a cursor is, and the beginning of the word at it, empty if no word has begun."""
+
+    kind: PlaceKind
+    stub: str
+
+
+def spot_of(place: Place) -> Spot:
+    """Return where a cursor is; text in quotes or a comment comes before anything that stands in it."""
+    found = _STUB.search(place.before)
+    stub = found[0] if found else ""
+    lead = place.before[: len(place.before) - len(stub)]
+    return Spot(_quoted(place) or _code_kind(place.before, lead, stub), stub)
+
+
+def _code_kind(before: str, lead: str, stub: str) -> PlaceKind:
+    if _NUMBER.search(before):
+        return "number"
+    if _IMPORT.match(before):
+        return "import"
+    if _DEFINES.search(lead):
+        return "new name"
+    if lead.endswith("."):
+        return "attribute"
+    if not lead.strip():
+        return "start of line"
+    if _ASSIGNS.search(lead):
+        return "value"
+    return "argument" if _OPENS.search(lead) else "elsewhere"
+
+
+def _quoted(place: Place) -> PlaceKind | None:
+    """Return the kind of text in quotes or the comment that the cursor is in, None in code."""
+    python = place.language in ("", "python")
+    inside = _open_triple(place.above) if python else None
+    kind = None if inside is None else inside[1]
+    quotes = inside[0] if inside else ""
+    at = 0
+    while True:
+        if quotes:
+            end = place.before.find(quotes, at)
+            if end < 0:
+                return kind
+            at, quotes = end + len(quotes), ""
+        part = (_PARTS if python else _ELSEWHERE).search(place.before, at)
+        if part is None:
+            return None
+        comment, multiline, *closed = part.groups()
+        if comment:
+            return "comment"
+        if multiline:
+            kind = "docstring" if python and _PREFIX.match(place.before[: part.start()]) else "string"
+            at, quotes = part.end(), multiline
+        elif not any(closed):
+            return "string"
+        else:
+            at = part.end()
+
+
+def _open_triple(above: str) -> tuple[str, PlaceKind] | None:
+    """Return the quotes of a string of several lines that is open at the end of some text, and its kind.
+
+    Quotes are counted, not parsed: that takes microseconds, and is wrong only where one kind stands in the other.
+    """
+    for quotes in _TRIPLES:
+        if above.count(quotes) % 2:
+            start = above.rfind(quotes)
+            line = above[above.rfind("\n", 0, start) + 1 : start]
+            return quotes, "docstring" if _PREFIX.match(line) else "string"
+    return None

@@ -1,0 +1,138 @@
+"""How sure it is that a guess goes on rightly with its first word: the model's probability, and what the file says.
+
+A logistic regression over a few facts, fitted on code that the model has not read (docs/benchmarks/quality.md). The
+facts that weigh most are those that the model cannot know: whether the word that a guess makes is one of those of
+the file that begin as the user has begun, and whether there are others.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import NamedTuple
+
+from efim_ls.completion.suggestions.place_kind import KINDS, PlaceKind, Spot
+from efim_ls.completion.suggestions.sureness_weights import GUESS, WORD
+from efim_ls.completion.suggestions.words import LEAST_LETTERS, FileWords, Word
+from model_runtime.engine.output import TextProbability
+
+FIRST_WORD = re.compile(r"\W*\w+|\W+")
+_LEAST = 1e-4  # probabilities are kept this far from 0 and 1
+_MOST_LETTERS, _LONGEST = 6, 12
+_WORD_CHARACTER = re.compile(r"\w")
+
+
+class Facts(NamedTuple):
+    """What the sureness of a guess depends on.
+
+    `probability` is the model's for its first word, of which `size` characters come from the cursor on. Of the words
+    of the file that begin as the one at the cursor, `letters` long, there are `longer`; `agrees` if the guess makes
+    one of these. `followed`: the user has typed a part of the guess.
+    """
+
+    kind: PlaceKind
+    letters: int
+    probability: float
+    size: int
+    longer: int
+    agrees: bool
+    followed: bool
+
+
+class WordFacts(NamedTuple):
+    """What the sureness of a word of the file depends on, which the model does not guess.
+
+    `model` is the model's probability of it, and `rival` the sureness of the model's own guess. `share` is the word's
+    of all `longer` ones' occurrences, `times` theirs. `nearest`: no other stands nearer above the cursor. `is_word`:
+    what is typed is a word of the file itself. `size` characters are left to type.
+    """
+
+    kind: PlaceKind
+    letters: int
+    model: float
+    rival: float
+    longer: int
+    share: float
+    times: int
+    nearest: bool
+    is_word: bool
+    size: int
+
+
+def guess_facts(likelihood: TextProbability, start: int, spot: Spot, words: FileWords) -> Facts:
+    """Return the facts of what is left of a suggestion from its character `start` on, which is not empty."""
+    text = likelihood.text[start:]
+    first = FIRST_WORD.match(text)
+    size = first.end() if first else 0
+    ends = likelihood.word_ends(start)
+    probability = next((end.probability for end in ends if end.at - start >= size), 0.0)
+    made = spot.stub + text[:size] if _WORD_CHARACTER.match(text) else ""
+    agrees = any(word.text == made for word in words.longer)
+    return Facts(spot.kind, len(spot.stub), probability, size, len(words.longer), agrees, start > 0)
+
+
+def word_facts(word: Word, words: FileWords, spot: Spot, model: float, rival: float) -> WordFacts:
+    """Return the facts of a word of the file, of which the model says so much."""
+    size, letters = len(word.text) - len(spot.stub), len(spot.stub)
+    share, longer = word.times / words.times, len(words.longer)
+    return WordFacts(
+        spot.kind, letters, model, rival, longer, share, words.times, word.nearest, words.is_word, size
+    )
+
+
+def guess_sureness(facts: Facts) -> float:
+    """Return the probability that the first word of a guess is right."""
+    return _logistic(GUESS, _guess_inputs(facts))
+
+
+def word_sureness(facts: WordFacts) -> float:
+    """Return the probability that a word of the file is meant."""
+    return _logistic(WORD, _word_inputs(facts))
+
+
+def _guess_inputs(facts: Facts) -> list[float]:
+    """Return the facts as the numbers that GUESS weighs, in its order."""
+    return [
+        1.0,
+        _logit(facts.probability),
+        float(facts.agrees),
+        float(facts.agrees and facts.longer == 1),
+        float(facts.longer == 1 and not facts.agrees),
+        float(facts.longer > 1 and not facts.agrees),
+        float(facts.longer == 0 and facts.letters >= LEAST_LETTERS),
+        float(facts.followed),
+        float(facts.letters == 0),
+        float(facts.letters == 1),
+        float(min(facts.letters, _MOST_LETTERS)),
+        float(min(facts.size, _LONGEST)),
+        *(float(facts.kind == kind) for kind in KINDS),
+    ]
+
+
+def _word_inputs(facts: WordFacts) -> list[float]:
+    """Return the facts as the numbers that WORD weighs, in its order."""
+    return [
+        1.0,
+        _logit(facts.model),
+        _logit(facts.rival),
+        float(facts.longer == 1),
+        math.log(facts.longer),
+        facts.share,
+        math.log(facts.times),
+        float(facts.nearest),
+        float(facts.is_word),
+        float(min(facts.letters, _MOST_LETTERS)),
+        float(facts.letters == LEAST_LETTERS),
+        float(min(facts.size, _LONGEST)),
+        *(float(facts.kind == kind) for kind in KINDS),
+    ]
+
+
+def _logit(probability: float) -> float:
+    kept = min(max(probability, _LEAST), 1 - _LEAST)
+    return math.log(kept / (1 - kept))
+
+
+def _logistic(weights: tuple[float, ...], inputs: list[float]) -> float:
+    weighed = sum(weight * value for weight, value in zip(weights, inputs, strict=True))
+    return 1 / (1 + math.exp(-weighed))
