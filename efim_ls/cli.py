@@ -218,7 +218,7 @@ def _headless(arguments: argparse.Namespace) -> int:
 
     check_model(arguments.model)
     # The client decides what to do with a suggestion of low confidence.
-    return _with_server(lambda: jsonl.serve({"model": arguments.model, "min_confidence": 0}))
+    return _with_server(lambda: jsonl.serve({"model": arguments.model, "suggestions": 0}))
 
 
 def _complete(arguments: argparse.Namespace) -> int:

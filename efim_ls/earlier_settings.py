@@ -37,6 +37,13 @@ def _other_files(name: str) -> Removed:
     )
 
 
+def _renamed(name: str, new: str, also: str = "") -> Removed:
+    def means(given: Given) -> dict[str, Any]:
+        return {} if new in given else {new: given[name]}
+
+    return Removed(f"is called {new!r} now{also}: set that and delete this", f"as `{new}`", means)
+
+
 def _revision(given: Given) -> dict[str, Any]:
     model, revision = given.get("model"), given["revision"]
     return {"model": f"{model}@{revision}"} if model and revision and "@" not in str(model) else {}
@@ -52,11 +59,6 @@ def _memory(given: Given) -> dict[str, Any]:
 def _approximations(given: Given) -> dict[str, Any]:
     words = [WORDS[value] for name in ("disk_codec", "compose") if (value := str(given.get(name))) in WORDS]
     return {"approximations": words} if words and "approximations" not in given else {}
-
-
-def _prefetch(given: Given) -> dict[str, Any]:
-    new = "prefetch_seconds_per_minute"
-    return {} if new in given else {new: given["ahead_seconds_per_minute"]}
 
 
 MEMORY = Removed(
@@ -88,9 +90,6 @@ REMOVED = {
     "host_memory_mib": MEMORY,
     "compose": APPROXIMATION,
     "disk_codec": APPROXIMATION,
-    "ahead_seconds_per_minute": Removed(
-        "is called 'prefetch_seconds_per_minute' now: set that and delete this",
-        "as `prefetch_seconds_per_minute`",
-        _prefetch,
-    ),
+    "ahead_seconds_per_minute": _renamed("ahead_seconds_per_minute", "prefetch_seconds_per_minute"),
+    "min_confidence": _renamed("min_confidence", "suggestions", ", which can be a word as well"),
 }

@@ -8,11 +8,13 @@ from typing import Literal
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.prompt.excerpts import Excerpts
 
+# How sure the model must be of what is shown, in words: what that means depends on the place.
+Preset = Literal["more", "balanced", "sure"]
 FrameKind = Literal["kept", "restored", "new"]
 Reason = Literal[
     "disabled", "workspace off", "language off", "file off", "secret file", "file too large", "loading", "no model",
     "unknown document", "out of step", "binary text", "line too long", "low confidence", "empty", "duplicate",
-    "no fit", "no phrase", "superseded", "cancelled", "error",
+    "no fit", "no phrase", "on request", "superseded", "cancelled", "error",
 ]  # fmt: skip
 
 
@@ -22,10 +24,10 @@ class Request:
 
     `cursor` counts code points. `explicit` is true if the user asked by key, false if typing triggered the request.
     `others` are the texts of other open documents in the same language, most recently used last. `count` is the most
-    suggestions to return; what is shown of each has a probability of `least` (0 to 1) or more. `language` is LSP's
-    name of the document's language, empty if it has none. `counts` are those of the repository, without the document
-    and the other texts; None if there are none. `excerpts` of other files are offered to the prompt, and what it
-    shows of `excluded_files` (real paths) must go; None where prompts show no text of other files.
+    suggestions to return; what is shown of each has a probability of `least` (0 to 1, or by the place) or more.
+    `language` is LSP's name of the document's language, empty if it has none. `counts` are those of the repository,
+    without the document and the other texts; None if there are none. `excerpts` of other files are offered to the
+    prompt, and what it shows of `excluded_files` (real paths) must go; None where prompts show no such text.
     """
 
     uri: str
@@ -34,7 +36,7 @@ class Request:
     explicit: bool = False
     others: tuple[str, ...] = ()
     count: int = 1
-    least: float = 0.0
+    least: float | Preset = 0.0
     language: str = ""
     counts: CountsView | None = None
     excerpts: Excerpts | None = None
@@ -102,7 +104,7 @@ class Answer:
     `alternatives` are other suggestions for the same place, most likely first. `confidence` is the model's
     probability of `text` or, if that is empty because it is too unlikely, of its first word. `hidden` follows `text`
     in the suggestion and is too unlikely to be shown; `words` are the pieces of both, each with its probability once
-    those before it are right.
+    those before it are right. `least` is the probability that was needed at this place, None where none was.
     """
 
     text: str
@@ -112,6 +114,7 @@ class Answer:
     confidence: float | None = None
     hidden: str = ""
     words: tuple[tuple[str, float], ...] = ()
+    least: float | None = None
 
 
 @dataclass(frozen=True)

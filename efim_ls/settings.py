@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from efim_ls.earlier_settings import REMOVED
 from efim_ls.memory_shares import LEAST_MEMORY
@@ -13,6 +13,7 @@ from efim_ls.memory_shares import LEAST_MEMORY
 SECTIONS = ("efim-ls", "efim_ls")
 TEXTS = tuple[str, ...]
 Approximation = Literal["int8_on_disk", "moved_text", "moved_text_carefully"]
+Suggestions = Literal["more", "balanced", "sure", "on request"] | float
 TABLE = tuple[tuple[str, str | TEXTS], ...]  # of names and what they mean, as a JSON object holds them
 NO_LIMIT = 1 << 30  # the highest number of settings that have no limit of their own
 MOST_CHARACTERS = 4096 * 1024  # of a file that gets suggestions
@@ -75,14 +76,20 @@ class Settings:
         "Suggestions",
         basic=True,
     )
-    min_confidence: float = setting(
-        0.2,
-        "Show a suggestion only as far as the model is at least this sure of it (0 to 1). 0 shows all; so does a key "
-        "that asks for ghost text.",
+    suggestions: Suggestions = setting(
+        "balanced",
+        "How sure the model must be of what is shown while you type. What a word means depends on the place. A "
+        "number from 0 to 1 means the same everywhere, and 0 shows all; so does a key that asks for ghost text.",
         "Suggestions",
         basic=True,
         least=0,
         most=1,
+        choices={
+            "more": "Also what is less likely to be right.",
+            "balanced": "What is likely enough to be worth a look.",
+            "sure": "Only what is very likely right.",
+            "on request": "Nothing while you type, when the model is not asked: suggestions come by key.",
+        },
     )
     disabled_languages: TEXTS = setting(
         PROSE,
@@ -263,7 +270,7 @@ TYPES: Mapping[str, Any] = get_type_hints(Settings)
 DESCRIPTIONS: Mapping[str, Description] = {each.name: each.metadata["description"] for each in fields(Settings)}
 # Read at each request, or when a client connects: a change takes effect without loading a model.
 OF_SERVER = (
-    "enabled", "menu", "alternatives", "min_confidence", "prefetch_seconds_per_minute",
+    "enabled", "menu", "alternatives", "suggestions", "prefetch_seconds_per_minute",
     "disabled_languages", "disabled_files", "disabled_workspaces", "repository", "shared", "idle_minutes",
 )  # fmt: skip
 
@@ -342,6 +349,8 @@ def _fits(value: object, kind: Any, bounds: Description) -> bool:
             _fits(each, str, bounds) or _fits(each, TEXTS, bounds)
             for each in cast("Mapping[str, object]", value).values()
         )
+    if get_origin(kind) is Union:
+        return any(_fits(value, each, bounds) for each in get_args(kind))
     if choices := words_of(kind):
         return isinstance(value, list) and all(each in choices for each in cast("list[object]", value))
     if choices := get_args(kind):
@@ -359,6 +368,8 @@ def _expected(kind: Any, bounds: Description) -> str:
         return "a list of texts"
     if kind == TABLE:
         return "an object of texts and lists of texts"
+    if get_origin(kind) is Union:
+        return " or ".join(_expected(each, bounds) for each in get_args(kind))
     if choices := words_of(kind):
         return f"a list of {', '.join(map(repr, choices))}"
     if choices := get_args(kind):

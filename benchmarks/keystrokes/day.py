@@ -50,10 +50,10 @@ def measure(day: Day = WHOLE) -> dict[str, Any]:
 async def _lived(repositories: list[list[Path]], day: Day, chance: random.Random) -> dict[str, Any]:
     """Work in each repository in a window of its own, beside one that stays; return what that took."""
     counts, keys, mib = dict.fromkeys(TOKENS, 0), 0, list[float]()
-    async with editor({"min_confidence": 0}):
+    async with editor({"suggestions": 0}):
         [daemon] = daemons()
         for files in repositories:
-            async with editor({"min_confidence": 0}, folder=files[0].parent) as window:
+            async with editor({"suggestions": 0}, folder=files[0].parent) as window:
                 await window.settled()
                 for file in _visits(files[: day.files], chance):
                     for costs in await _visited(window, file, chance.choice(TYPED)[: day.keys], chance):

@@ -95,7 +95,7 @@ def measure(
             f"file:///{done}",
             place.text,
             place.cursor,
-            least=settings.min_confidence,
+            least="balanced",
             language=language,
             counts=memories.beside(place.document),
         )

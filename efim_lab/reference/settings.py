@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Union, get_origin
 
 from efim_ls.settings import DEFAULTS, DESCRIPTIONS, NO_LIMIT, REMOVED, TABLE, TEXTS, TYPES, Description, words_of
 
@@ -26,7 +26,7 @@ INTRODUCTION = """\
 Generated from `efim_ls/settings.py` by `make docs`; edit the texts there.
 
 An editor sends settings in `initializationOptions` or `workspace/didChangeConfiguration`, section `efim-ls`. In
-Neovim they go into `settings`; in VS Code `min_confidence` is called `efim-ls.minConfidence`, and so on;
+Neovim they go into `settings`; in VS Code `max_lines` is called `efim-ls.maxLines`, and so on;
 [editors.md](editors.md) shows the place for other editors. A setting that is unknown or invalid is named in one
 message, and its default is used.
 """
@@ -67,7 +67,7 @@ def manifest_with_settings(text: str) -> str:
 
 
 def vscode_name(name: str) -> str:
-    """Return a setting's name in VS Code: `efim-ls.minConfidence`, shown as "Min Confidence"."""
+    """Return a setting's name in VS Code: `efim-ls.maxLines`, shown as "Max Lines"."""
     first, *others = name.split("_")
     return "efim-ls." + first + "".join(map(str.capitalize, others))
 
@@ -84,7 +84,8 @@ def _row(name: str) -> str:
 def _values(name: str) -> str:
     kind, about = TYPES[name], DESCRIPTIONS[name]
     if about.choices:
-        return " ".join(f"`{value}`: {meaning}" for value, meaning in about.choices.items())
+        words = " ".join(f"`{value}`: {meaning}" for value, meaning in about.choices.items())
+        return f"{words} Or a number, {about.least} to {about.most}." if get_origin(kind) is Union else words
     if kind in (int, float):
         return f"{about.least} or more" if about.most == NO_LIMIT else f"{about.least} to {about.most}"
     return {bool: "`true`, `false`", TEXTS: "list of texts", TABLE: "object"}.get(kind, "text")
@@ -115,6 +116,10 @@ def _schema(kind: Any, about: Description) -> dict[str, Any]:
     if words := words_of(kind):
         items = {"type": "string", "enum": list(words), "enumDescriptions": [about.choices[word] for word in words]}
         return {"type": "array", "items": items, "uniqueItems": True}
+    if get_origin(kind) is Union:
+        # With `anyOf` VS Code's settings would show no list of the words; so a number is marked, but called right.
+        schema |= {"type": ["string", "number"], "minimum": about.least, "maximum": about.most}
+        schema["errorMessage"] = f"Choose a word. A number from {about.least} to {about.most} works as well."
     if about.choices:
         schema |= {"enum": list(about.choices), "enumDescriptions": list(about.choices.values())}
     return schema

@@ -28,12 +28,14 @@ SENTENCES: dict[Reason, str] = {
     "if it is text, reopen it in the right encoding",
     "line too long": "the lines around the cursor do not fit into the model's context: break them into shorter ones",
     "low confidence": "the model is only {confidence:.0%} sure of what comes next, and what is below {least:.0%} is "
-    "hidden: trigger ghost text by key, or lower 'min_confidence'",
+    "hidden here: trigger ghost text by key, or set 'suggestions' to 'more'",
     "empty": "the model expects no more text here: keep typing to get the next suggestion",
     "duplicate": "the suggestion only repeated text around the cursor: keep typing to get the next one",
     "no fit": "the suggestion did not fit the text around the cursor: keep typing to get the next one",
     "no phrase": "the model does not know this language, and no phrase in this file is a likely enough continuation: "
     "keep typing, or choose a model that knows the language with the setting 'model'",
+    "on request": "the model is asked only by key, since 'suggestions' is 'on request': trigger ghost text by key, "
+    "or set 'suggestions' to 'balanced'",
     "superseded": "a newer request for this document replaced this one: its answer follows",
     "cancelled": "the editor cancelled this request: keep typing to send the next one",
     "error": "computing the suggestion failed: see the server's log",

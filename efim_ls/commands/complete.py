@@ -70,7 +70,7 @@ def _say_what_is_hidden(unasked: dict[str, Any]) -> None:
         _say(f"while you type, editors show nothing here: {unasked['why']}")
     elif unasked["hidden"]:
         end = unasked["text"].rpartition("\n")[2].strip()
-        _say(f"while you type, editors show this up to {end!r}, since the rest is too unlikely (min_confidence)")
+        _say(f"while you type, editors show this up to {end!r}, since the rest is too unlikely ('suggestions')")
 
 
 def _say(message: str) -> None:

@@ -19,7 +19,6 @@ from efim_ls.commands.arguments import check_model
 from efim_ls.failures import FilePlace
 from efim_ls.request import Request
 from efim_ls.session.one_shot import cursor_at, load, read, with_repository
-from efim_ls.settings import DEFAULTS
 from model_runtime.cancel import NEVER
 
 COSTS = {"kept": "green", "ahead": "cyan", "disk": "blue", "recomputed": "yellow"}
@@ -46,13 +45,13 @@ def show(place: FilePlace, as_json: bool, model: str, shows_excerpts: bool = Fal
     if moved:
         print(f"efim-ls: {moved}", file=sys.stderr)
     completer = load(model, shows_excerpts)
-    request = Request(document.uri, document.text, cursor, least=DEFAULTS.min_confidence, language=document.language)
+    request = Request(document.uri, document.text, cursor, least="balanced", language=document.language)
     budget = completer.excerpt_budget
     request = with_repository(request, model, completer.tokenizer, unindexed=True, excerpts=budget)
     if shows_excerpts:
         completer.prefetch(request, rested=True)(NEVER)
     answer = completer.complete(request, NEVER)
-    nothing = refusal(answer.reason, confidence=answer.confidence, least=request.least) if answer.reason else None
+    nothing = refusal(answer.reason, confidence=answer.confidence, least=answer.least) if answer.reason else None
     explained = completer.explain(request, answer) | as_dict(nothing)
     if as_json:
         print(json.dumps(explained))

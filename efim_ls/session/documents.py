@@ -113,8 +113,8 @@ class OpenDocument(Document):
     def why_nothing(self, text: str, cursor: int) -> Refusal | None:
         """Return why the last answer was empty, if it was for this text and cursor; else None."""
         match self._answered_at(text, cursor):
-            case (request, Answer(reason=reason) as answer) if reason is not None:
-                return refusal(reason, confidence=answer.confidence, least=request.least)
+            case (_, Answer(reason=reason) as answer) if reason is not None:
+                return refusal(reason, confidence=answer.confidence, least=answer.least)
             case _:
                 return None
 

@@ -100,10 +100,10 @@ def answer_once(completer: Completer, request: Request, is_asked: bool, cancel: 
     Once `cancel()` is true, it soon returns superseded answers.
     """
     asked = completer.complete(request, cancel)
-    typing = replace(request, uri=f"{request.uri}#unasked", explicit=False, least=DEFAULTS.min_confidence)
-    unasked = None if is_asked else _as_result(completer.complete(typing, cancel), DEFAULTS.min_confidence)
+    typing = replace(request, uri=f"{request.uri}#unasked", explicit=False, least="balanced")
+    unasked = None if is_asked else _as_result(completer.complete(typing, cancel))
     return {
-        "answer": _as_result(asked, 0.0),
+        "answer": _as_result(asked),
         "unasked": unasked,
         "notice": completer.notice(request.language),
     }
@@ -115,8 +115,8 @@ def request_at(document: Document, cursor: int, model: str, tokenizer: Tokenizer
     return with_repository(request, model, tokenizer)
 
 
-def _as_result(answer: Answer, least: float) -> OneShotResult:
-    why = refusal(answer.reason, confidence=answer.confidence, least=least).why if answer.reason else None
+def _as_result(answer: Answer) -> OneShotResult:
+    why = refusal(answer.reason, confidence=answer.confidence, least=answer.least).why if answer.reason else None
     return asdict(answer) | {"why": why}
 
 

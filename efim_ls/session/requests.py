@@ -83,6 +83,7 @@ class Requests:
     ) -> None:
         """Call `answered` after each answer in an open document, unless a newer request superseded it."""
         self.debounce = Debounce()
+        self.only_by_key = False  # whether typing asks for nothing
         self._engine, self._documents, self._model, self._counters = engine, documents, model, counters
         self._answered = answered
         self._under_way: dict[str, _UnderWay] = {}
@@ -91,7 +92,7 @@ class Requests:
         """Return the answer to a request, which may be empty, and count it with its reason."""
         language = self._documents.language(request.uri)  # the document may be closed before the answer
         self._engine.note_typing()
-        if off := self._why_not(request):
+        if off := self._why_not(request) or self._why_unasked(request):
             self.refuse(request.uri, off.reason)
             return Answer("", reason=off.reason)
         try:
@@ -116,7 +117,8 @@ class Requests:
         answered = document and document.last_answer(*place)
         explained = await self._engine.run(object(), lambda _: completer.explain(request, answered))
         unfit = cast("Reason | None", explained["reason"])
-        return explained | as_dict(refusal(unfit) if unfit else document and document.why_nothing(*place))
+        nothing = document.why_nothing(*place) if document and answered else self._why_unasked(request)
+        return explained | as_dict(refusal(unfit) if unfit else nothing)
 
     def refuse(self, uri: str, reason: Reason) -> None:
         """Count a request that is answered without the model."""
@@ -155,6 +157,10 @@ class Requests:
             return off
         status = self._model.status
         return refusal("no model", cause=status.message) if status.state == "error" else refusal("loading")
+
+    def _why_unasked(self, request: Request) -> Refusal | None:
+        """Return why typing does not ask the model, None if it does or a key asks."""
+        return refusal("on request") if self.only_by_key and not request.explicit else None
 
     def _wait_before(self, request: Request) -> float:
         if request.explicit:

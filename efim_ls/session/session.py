@@ -62,6 +62,7 @@ class Session:
         """Adopt settings; return whether the model must be loaded for them."""
         self.settings = settings
         self.engine.allow(settings.prefetch_seconds_per_minute if settings.enabled else 0)
+        self.requests.only_by_key = settings.suggestions == "on request"
         self._adopt_rules()
         return settings.enabled and self._model.must_load(settings)
 
@@ -123,7 +124,9 @@ class Session:
 
     def request_at(self, document: OpenDocument, cursor: int, explicit: bool) -> Request:
         """Return a request for a place in a document, as a snapshot with the options of the settings."""
-        count, least = (self.settings.alternatives, 0.0) if explicit else (1, self.settings.min_confidence)
+        level = self.settings.suggestions
+        least = 0.0 if explicit or level == "on request" else level
+        count = self.settings.alternatives if explicit else 1
         return replace(self.workspace.request_at(document, cursor), explicit=explicit, count=count, least=least)
 
     async def settled(self) -> None:

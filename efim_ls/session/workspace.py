@@ -9,20 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from efim_ls.access.rules import Rules
+from efim_ls.completion.suggestions.levels import UNSURE
 from efim_ls.paths import real_path
 from efim_ls.request import Answer, Request
 from efim_ls.session.documents import OpenDocument, OpenDocuments
 from efim_ls.session.loader import CompletionBackend
-from efim_ls.settings import DEFAULTS, Settings
+from efim_ls.settings import Settings
 from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
 from efim_ls.workspace.index import IndexStatus, Scope
 from efim_ls.workspace.thread import Repository
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, NO_EXCERPTS
 
 SETTLING = 600.0  # seconds that indexing a workspace may take before a caller is told that all is settled
-# Below it nothing is shown unasked (`min_confidence`), so that looking for code there can spoil no suggestion. Four
-# of five retrievals change nothing or harm (arXiv 2403.10059), and the model's own doubt tells which.
-UNSURE = DEFAULTS.min_confidence
 
 
 class SessionWorkspace:

@@ -1,7 +1,7 @@
 """What a typical key and a cold place take: one measure, from the milliseconds of passes on this machine.
 
-The counts come from the embedded model and 2,980 keys: 2,080 typed into files of Python's own library, with the
-default `min_confidence`, and 900 of the Rust session that docs/benchmarks.md replays.
+The counts come from the embedded model and 2,980 keys: 2,080 typed into files of Python's own library, where
+what is at least 20 % likely is shown, and 900 of the Rust session that docs/benchmarks.md replays.
 """
 
 from __future__ import annotations

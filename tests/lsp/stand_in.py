@@ -15,6 +15,8 @@ import threading
 from collections.abc import Callable
 from typing import NoReturn
 
+from efim_ls.completion.filters.place import place_at
+from efim_ls.completion.suggestions.levels import least_at
 from efim_ls.lsp.server import serve
 from efim_ls.request import Ahead, Answer, Costs, Milliseconds, Request
 from efim_ls.session.loader import Progress, nothing_to_fetch
@@ -48,8 +50,9 @@ class StandIn:
             return Answer(str(request.explicit), COSTS)
         text, sure = said(request), re.search(r"# sure (\S+)", request.text)
         confidence = float(sure[1]) if sure else None
-        if confidence is not None and confidence < request.least:
-            return Answer("", COSTS, "low confidence", confidence=confidence)
+        least = least_at(request.least, place_at(request.text, request.cursor, request.language))
+        if confidence is not None and confidence < least:
+            return Answer("", COSTS, "low confidence", confidence=confidence, least=least)
         others = re.findall(r"# or (.*)", request.text) if request.explicit else ()
         return Answer(text, COSTS, None if text else "empty", tuple(others), confidence)
 

@@ -19,8 +19,9 @@ from efim_lab.evaluation.repository.excerpts import OtherFiles
 from efim_lab.evaluation.repository.places import RepositoryPlace
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.models.open import load_model, with_store
+from efim_ls.completion.suggestions.levels import UNSURE
 from efim_ls.request import Answer, Request
-from efim_ls.settings import DEFAULTS, Settings
+from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.decoder.linear import packed_format
@@ -28,8 +29,6 @@ from model_runtime.loading.checkpoint_reader import read_tokenizer
 from model_runtime.loading.load import LoadedModel
 from model_runtime.prompt.excerpts import NO_EXCERPTS, PLACES, ExcerptBudget, Excerpts
 from model_runtime.prompt.prompt import Prompt
-
-LEAST = DEFAULTS.min_confidence  # below it nothing is shown, and a server looks for similar code
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ class ArmSubject:
     def _is_unsure(self, answer: Answer) -> bool:
         """Return whether a server that may read similar code would look for some after an answer."""
         reads = bool(self._completer.excerpt_budget.similar)
-        return reads and answer.confidence is not None and answer.confidence < LEAST
+        return reads and answer.confidence is not None and answer.confidence < UNSURE
 
     def _excerpts(self, place: RepositoryPlace, retrieved: bool) -> Excerpts:
         return self._others.excerpts(place, self._completer.excerpt_budget, retrieved)
@@ -112,7 +111,7 @@ class ArmSubject:
             text=place.text_at(typed),
             cursor=place.cursor + typed,
             explicit=place.kind == "chunk" and not typed,
-            least=LEAST,
+            least="balanced",
             language="python",
             counts=self._others.memories.beside(place.document) if self._arm.counts else None,
             excerpts=excerpts,

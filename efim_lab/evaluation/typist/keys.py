@@ -18,7 +18,7 @@ from efim_lab.evaluation.typist.lines import TypedLine
 from efim_lab.package_counts import PackageCounts
 from efim_ls.completion.completer import Completer
 from efim_ls.languages import language_of
-from efim_ls.request import Answer, Request
+from efim_ls.request import Answer, Preset, Request
 from model_runtime.cancel import NEVER
 
 FIRST_WORD = re.compile(r"\W*\w+|\W+")
@@ -95,7 +95,9 @@ def key_at(arm: str, line: TypedLine, cursor: int, answer: Answer) -> TypedKey:
     )
 
 
-def asking(completer: Completer, least: float, root: str = "typed", memories: PackageCounts | None = None) -> Ask:
+def asking(
+    completer: Completer, least: float | Preset, root: str = "typed", memories: PackageCounts | None = None
+) -> Ask:
     """Return a function that asks the server's completer as an editor does while its user types.
 
     Documents of another `root` are others: suggestions for one are not known in the other. With `memories`, the

@@ -1,4 +1,4 @@
-"""Tells from typed keys, without the model, what they would show at other levels of `min_confidence`."""
+"""Tells from typed keys, without the model, what they would show at other levels of the setting `suggestions`."""
 
 from __future__ import annotations
 

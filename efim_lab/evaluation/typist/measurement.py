@@ -46,7 +46,7 @@ class TypingOptions:
 class TypedArm:
     """The figures of one source of suggestions by typist, and by where the cursor is, by language and by level.
 
-    `levels` are those of `min_confidence`, for suggestions that say how likely they are.
+    `levels` are numbers of the setting `suggestions`, for suggestions that say how likely they are.
     """
 
     typists: Mapping[str, TypistFigures]
@@ -121,7 +121,7 @@ def measure(
     settings = Settings(model="" if folder == EMBEDDED else str(folder), persist=False, weights=packed_format())
     completer = Completer.load(settings, _silent)
     memories = PackageCounts(read_tokenizer(folder, read_config(folder)), documents)
-    sources = _sources(completer, memories, settings.min_confidence, options.opened)
+    sources = _sources(completer, memories, options.opened)
     nearest = [nearest_open(line, documents, max(options.opened)) for line in lines]
     places = _ask_everywhere(
         sources, lines, nearest, lambda done: progress(f"{name}, in whole files", done, len(lines))
@@ -174,16 +174,14 @@ def report(
     )
 
 
-def _sources(
-    completer: Completer, memories: PackageCounts, least: float, opened: Sequence[int]
-) -> list[SuggestionSource]:
+def _sources(completer: Completer, memories: PackageCounts, opened: Sequence[int]) -> list[SuggestionSource]:
     """Return the sources for each number of open files; each asks for documents of its own."""
     found = list[SuggestionSource]()
     for files in dict.fromkeys(opened):
         found.append(SuggestionSource(HEURISTIC, files, ask_heuristic, ask_heuristic))
         for name, known in ((SERVER, None), (REPOSITORY, memories)):
             typed, whole = (f"{arm_name(name, files)}/{place}".replace(" ", "-") for place in ("typed", "whole"))
-            ask, ask_all = asking(completer, least, typed, known), asking(completer, 0, whole, known)
+            ask, ask_all = asking(completer, "balanced", typed, known), asking(completer, 0, whole, known)
             found.append(SuggestionSource(name, files, ask, ask_all))
     return found
 

@@ -29,7 +29,7 @@ def table(reports: Sequence[TypingReport]) -> str:
     if len(next(iter(first.arms.values())).languages) > 1:
         parts += ["By language", _typing(reports, _by_language)]
     if any(arm.levels for report in reports for arm in report.arms.values()):
-        parts += ["By the least probability of what is shown (`min_confidence`)", _typing(reports, _by_level)]
+        parts += ["By the least probability of what is shown (`suggestions`)", _typing(reports, _by_level)]
     title = (
         f"The rest of the line at {first.places:,} cursors in whole files, shown or not, 95 % intervals over files"
     )

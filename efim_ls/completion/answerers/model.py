@@ -12,18 +12,20 @@ from efim_ls.completion.answerers.answerer import Preparation
 from efim_ls.completion.costs import CostMeter
 from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.filters.chain import clean, distinct
-from efim_ls.completion.filters.place import place_at
+from efim_ls.completion.filters.place import Place, place_at
 from efim_ls.completion.models.open import OpenedModel
 from efim_ls.completion.planning.planner import Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget, surroundings
 from efim_ls.completion.suggestions.explanation import AnswerOrigin, explained
+from efim_ls.completion.suggestions.levels import least_at
 from efim_ls.completion.suggestions.recent import Asked, Remainder
-from efim_ls.completion.suggestions.shown import ShownPart, shown_part
+from efim_ls.completion.suggestions.shown import shown_part
 from efim_ls.request import Answer, Reason, Request
 from efim_ls.text.lines import enclosing_line
 from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import GenerateJob, Generation
+from model_runtime.engine.output import TextProbability
 from model_runtime.engine.stops import is_closers, stop_rule
 from model_runtime.ids import Ids
 from model_runtime.kv.pool import FrameId
@@ -185,7 +187,7 @@ class ModelAnswerer:
         document.answer_origin = AnswerOrigin(likelihood, left.typed, request.counts) if likelihood else None
         if likelihood is None:
             return Answer(left.text, meter.total())
-        return _shown(shown_part(likelihood, left.typed, request.least, planned.is_divisible), meter)
+        return _shown(planned, likelihood, left.typed, place_at(request.text, request.cursor, request.language))
 
     def _job(self, planned: Planned, prompt: Prompt, left: Remainder | None) -> GenerateJob:
         """Return what the engine has to generate: an answer, and others if the request wants several."""
@@ -217,7 +219,7 @@ class ModelAnswerer:
             return Answer("", meter.total(), REASONS.get(emptied_by, "no fit") if emptied_by else "empty")
         if not text:
             return Answer(texts[0], meter.total(), None, tuple(texts[1:]))
-        answer = _shown(shown_part(likelihood, 0, request.least, planned.is_divisible), meter)
+        answer = _shown(planned, likelihood, 0, place)
         return replace(answer, alternatives=tuple(texts[1:])) if answer.text else answer
 
     def _tokens(self, prompt: Prompt, left: str) -> Ids:
@@ -240,14 +242,18 @@ def _planners(model: Model, budget: Budget) -> Callable[[], Planner]:
     return lambda: Planner(budget, model.tokenizer.pieces, prompt_of)
 
 
-def _shown(beginning: ShownPart, meter: CostMeter) -> Answer:
+def _shown(planned: Planned, likelihood: TextProbability, start: int, place: Place) -> Answer:
+    """Return as much of a suggestion, from its character `start` on, as is likely enough at its place."""
+    least = least_at(planned.request.least, place)
+    beginning = shown_part(likelihood, start, least, planned.is_divisible)
     return Answer(
         beginning.shown,
-        meter.total(),
+        planned.meter.total(),
         None if beginning.shown else "low confidence",
         confidence=beginning.probability,
         hidden=beginning.hidden,
         words=beginning.words,
+        least=least,
     )
 
 

@@ -14,6 +14,7 @@ from efim_ls.completion.filters.chain import clean
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.planning.window import SURROUNDING_CHARACTERS, surroundings
 from efim_ls.completion.suggestions.explanation import suggestion
+from efim_ls.completion.suggestions.levels import least_at
 from efim_ls.completion.suggestions.recent import Asked
 from efim_ls.languages import ANY
 from efim_ls.request import Answer, Reason, Request
@@ -91,12 +92,12 @@ class PhraseAnswerer:
         history, stub = history_of(self._tokenizer, (*request.others, after), above, line)
         meter.lap("tokenize")
         rule = stop_rule(line, rest, request.explicit, self._max_lines)
-        least = ASKED if request.explicit else max(self._sure, request.least)
+        place = place_at(text, request.cursor, request.language, request.others)
+        least = ASKED if request.explicit else max(self._sure, least_at(request.least, place))
         limit, counts = self._max_new_tokens, request.counts
         phrase = self._phrases.generate(history, stub, rule, limit, least, cancel, counts)
         meter.add(new_tokens=phrase.new_tokens)
         meter.lap()
-        place = place_at(text, request.cursor, request.language, request.others)
         cleaned, _ = clean(phrase.text, place, self._max_lines)
         meter.lap("postprocess")
         return cleaned, phrase.confidence

@@ -14,10 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from efim_ls.completion.completer import Completer
+from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.models.open import fit_budget
 from efim_ls.completion.planning.planner import ANCHOR_STEP
 from efim_ls.completion.planning.window import Budget
-from efim_ls.request import Answer, Request
+from efim_ls.completion.suggestions.levels import least_at
+from efim_ls.request import Answer, Preset, Request
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
 from model_runtime.checkpoint.config import read_config
@@ -260,6 +262,21 @@ def test_a_confidence_that_is_no_number_is_below_any_limit(
     answer = completer_over(engine, model, SETTINGS, BUDGET, in_memory(model)).complete(request, NEVER)
     assert (answer.text, answer.reason) == expected
     assert answer.confidence is not None and isnan(answer.confidence) is (decoder is Overflowing)
+
+
+@pytest.mark.parametrize("level", ["more", "balanced", "sure"])
+def test_what_a_word_asks_for_is_told_with_each_answer(made: Make, level: Preset) -> None:
+    completer, _ = made()
+    text = "def area_of_ci"
+    answer = completer.complete(Request("file:///a.py", text, len(text), least=level), NEVER)
+    suggested = answer.text + answer.hidden
+    typed = text + suggested[0]
+    rest = completer.complete(Request("file:///a.py", typed, len(typed), least=level), NEVER)
+    assert rest.text + rest.hidden == suggested[1:] and rest.costs.known, "of what is known as well"
+    for before, told in ((text, answer), (typed, rest)):
+        least = least_at(level, place_at(before, len(before)))
+        assert told.confidence is not None and told.least == least
+        assert bool(told.text) == (told.reason is None) == (told.confidence >= least)
 
 
 # Budgets

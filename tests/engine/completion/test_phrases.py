@@ -86,13 +86,14 @@ def test_a_user_who_asks_sees_what_is_less_sure(embedded: PhraseAnswerer) -> Non
     assert by_key.text.startswith("info")
 
 
-def test_min_confidence_raises_the_gate(embedded: PhraseAnswerer) -> None:
+def test_the_setting_raises_the_gate(embedded: PhraseAnswerer) -> None:
     drawn = CASES["typescript: a loop that stands above is written again, as far as it is sure"]
     before = drawn.partition("├")[0]
     sure = complete(embedded, asked(before, len(before)), NEVER)
     assert sure.confidence is not None and 0.5 <= sure.confidence < 1
     higher = complete(embedded, asked(before, len(before), least=0.99), NEVER)
     assert len(higher.text) < len(sure.text)
+    assert complete(embedded, asked(before, len(before), least="more"), NEVER).text == sure.text
 
 
 def test_other_open_files_are_read_and_nothing_else_is(embedded: PhraseAnswerer) -> None:

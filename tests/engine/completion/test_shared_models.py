@@ -58,7 +58,7 @@ def test_the_same_uri_in_two_clients_is_two_documents(models: SharedModels, sett
 
 def test_one_model_for_settings_that_it_does_not_depend_on(models: SharedModels, settings: Settings):
     load(models, settings)
-    load(models, replace(settings, private_files=("*.sql",), max_lines=3, min_confidence=0.5))
+    load(models, replace(settings, private_files=("*.sql",), max_lines=3, suggestions=0.5))
     assert [each["clients"] for each in models.describe()] == [2]
     load(models, replace(settings, max_new_tokens=8))
     assert [each["clients"] for each in models.describe()] == [2, 1]

@@ -202,7 +202,7 @@ def test_what_a_user_is_told_of_an_answer_on_a_gpu_counts_reused_tokens_as_appro
     """Typed through as well: its text rests on what was reused."""
     pretend(monkeypatch, 80_000)
     monkeypatch.setattr(gpu_loading, "load_on_gpu", lambda *given: gpu_runtime(*given[:4]))
-    settings = Sized(str(folder), device="cuda", persist=False, min_confidence=0.0)
+    settings = Sized(str(folder), device="cuda", persist=False, suggestions=0.0)
     completer = Completer.load(replace(settings, head_tokens=120, tail_tokens=40), lambda stage, percent: None)
     text = CODE[:300]
     cold, warm = (completer.complete(Request("a", text, len(text), explicit=True), NEVER) for _ in range(2))

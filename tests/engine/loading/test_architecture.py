@@ -20,7 +20,7 @@ from tests.models import CODE, tokenizer_json
 from tests.models import make as make_own
 from tests.sized import Sized
 
-SETTINGS = Sized(max_new_tokens=12, head_tokens=120, tail_tokens=40, memory_mib=112, min_confidence=0.0)
+SETTINGS = Sized(max_new_tokens=12, head_tokens=120, tail_tokens=40, memory_mib=112, suggestions=0.0)
 HEAVY = {"transformers", "huggingface_hub", "peft", "xformers"}
 
 

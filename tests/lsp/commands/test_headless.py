@@ -273,7 +273,7 @@ def test_moves_and_looks_are_told_as_the_server_reads_them():
 
 async def test_a_cancelled_request_leaves_the_editor_usable(caplog: pytest.LogCaptureFixture):
     text = LINE * 100 + AREA  # reading it takes the model longer than the cancellation needs
-    async with editor({"min_confidence": 0}) as headless:
+    async with editor({"suggestions": 0}) as headless:
         headless.open("file:///a.py", text, "python")
         abandoned = asyncio.create_task(headless.complete("file:///a.py", len(text)))
         await asyncio.sleep(0)

@@ -120,7 +120,7 @@ async def test_what_is_off_is_not_kept(editor: Editor, languages: list[str]):
 
 async def test_rules_that_change_load_no_model_again(editor: Editor):
     loads = editor.stderr.count("stray print")
-    change(editor, disabled_languages=[], disabled_files=["*.x"], disabled_workspaces=["/x"], min_confidence=0.5)
+    change(editor, disabled_languages=[], disabled_files=["*.x"], disabled_workspaces=["/x"], suggestions=0.5)
     assert (await editor.ask("efim/status"))["state"] == "ready"
     change(editor)
     assert await editor.open(SAYS).ghost() == "more"
@@ -160,7 +160,7 @@ async def test_a_file_of_secrets_gets_none_by_its_link_too(editor: Editor, tmp_p
 
 @pytest.mark.parametrize("name", ["secrets.py", "off/store.py"])
 async def test_no_document_is_completed_from_what_is_secret_or_off(real: Editor, name: str):
-    change(real, disabled_files=["off/*"])
+    change(real, disabled_files=["off/*"], suggestions="more")
     page = real.open(VISIT)
     store = real.open(STORE, "file:///home/me/job/store.py")
     assert "brushed" in (await page.ghost() or ""), "it is read elsewhere"
@@ -223,7 +223,7 @@ async def test_what_a_model_cannot_read_is_explained(real: Editor):
 
 async def test_what_a_model_is_not_sure_of_is_shown_only_to_who_asks(real: Editor):
     page = real.open("def ring(radius, hole):\n    return rad‸")
-    change(real, min_confidence=1)
+    change(real, suggestions=1)
     assert await page.ghost() is None
     reason, why = await told(page)
     assert reason == "low confidence" and why is not None and "100%" in why
@@ -233,6 +233,41 @@ async def test_what_a_model_is_not_sure_of_is_shown_only_to_who_asks(real: Edito
     change(real)
     assert await page.ghost() is not None
     real.close_pages()
+
+
+@pytest.mark.parametrize("language", ["python", "ruby"])
+async def test_on_request_only_a_key_reaches_the_model(real: Editor, language: str):
+    change(real, suggestions="on request")
+    page = real.open("def ring(radius, hole):\n    return radius\n\n\ndef ring‸", language=language)
+    await real.ask("efim/settled")
+    before = await real.stats()
+    for key in "(ra":
+        page.type(key)
+        assert await page.ghost() is None
+        assert (await real.stats())["last_reason"] == "on request"
+    await real.ask("efim/settled")
+    after = await real.stats()
+    assert (after["tokens"], after["ahead"]["tokens"]) == (before["tokens"], before["ahead"]["tokens"])
+    status = await real.ask("efim/status", {"textDocument": {"uri": page.uri}})
+    assert status["state"] == "ready" and not status["busy"]
+    reason, why = await told(page)
+    assert reason == "on request" and why is not None and "by key" in why and "'balanced'" in why
+    assert (await page.ask(kind=1)[1])["items"]
+    assert await told(page) == (None, None), "what a key has brought is explained"
+    change(real)
+    page.type("d")
+    assert await page.ghost() is not None
+    real.close_pages()
+
+
+async def test_on_request_what_a_key_would_send_is_explained(editor: Editor):
+    change(editor, suggestions="on request")
+    page = editor.open(SAYS)
+    explained = await page.explain()
+    assert explained["reason"] == "on request" and explained["prompt"] == page.text
+    change(editor)
+    assert await page.ghost() == "more"
+    editor.close_pages()
 
 
 async def test_a_document_that_is_not_open_is_explained(editor: Editor):

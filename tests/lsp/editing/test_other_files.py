@@ -43,7 +43,7 @@ async def editor(shared: Editor):
 
 
 async def change(editor: Editor, **settings: object) -> None:
-    changed = {"efim-ls": {"min_confidence": 0, **settings}}
+    changed = {"efim-ls": {"suggestions": 0, **settings}}
     editor.tell("workspace/didChangeConfiguration", {"settings": changed})
     await editor.loaded()
 

@@ -100,7 +100,7 @@ async def test_a_notebook_cell_in_python_is_python(editor: Editor):
 async def test_a_setting_brings_the_model_back(editor: Editor):
     page = editor.open(SIGNATURE, "file:///total.swift", "swift")
     for languages, asked, key in ((["*"], True, "P"), (["swift"], True, " "), (["go"], False, " ")):
-        settings = {"model_languages": languages, "min_confidence": 0}
+        settings = {"model_languages": languages, "suggestions": 0}
         editor.tell("workspace/didChangeConfiguration", {"settings": {"efim-ls": settings}})
         await editor.loaded()
         assert ((await status(editor, page.uri))["notice"] is None) == asked

@@ -16,7 +16,7 @@ from tests.lsp import wire
 from tests.lsp.wire import GHOST_TEXT, HANG, REAL, Editor, launched
 from tests.models import CODE, make
 
-SETTINGS = {"model": "owner/tiny", "min_confidence": 0, "weights": "fp32"}
+SETTINGS = {"model": "owner/tiny", "suggestions": 0, "weights": "fp32"}
 
 
 @pytest.fixture

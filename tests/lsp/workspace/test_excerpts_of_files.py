@@ -77,7 +77,7 @@ async def test_an_excluded_file_is_out_of_the_next_prompt(folder: Path, excludin
         await editor.ask("efim/settled")
         await page.ghost()
         assert "find_zebra(self" in (await page.explain())["prompt"]
-        settings = {"min_confidence": 0, **PARTS, **excluding}
+        settings = {"suggestions": 0, **PARTS, **excluding}
         editor.tell("workspace/didChangeConfiguration", {"settings": {"efim-ls": settings}})
         await editor.ask("efim/settled")
         shown = (await page.explain())["prompt"]

@@ -39,7 +39,7 @@ async def working_in(
     """A server that has read the workspace's files."""
     async with launched(REAL, cache) as editor:
         where = [{"uri": folder.as_uri(), "name": "project"}]
-        await editor.start(capabilities, {"min_confidence": 0, **settings}, workspaceFolders=where)
+        await editor.start(capabilities, {"suggestions": 0, **settings}, workspaceFolders=where)
         await editor.ask("efim/settled")
         yield editor
         assert "Quagga" not in editor.stderr and "brushed" not in editor.stderr
@@ -111,7 +111,7 @@ async def test_an_unsaved_text_stands_for_its_file(folder: Path):
 async def test_a_file_that_is_excluded_is_out_of_the_next_answer_and_off_the_disk(folder: Path, tmp_path: Path):
     async with working_in(folder, cache=tmp_path / "cache") as editor:
         assert await ghost(editor, folder) == PHRASE
-        settings = {"min_confidence": 0, "disabled_files": ["*/store.py"]}
+        settings = {"suggestions": 0, "disabled_files": ["*/store.py"]}
         editor.tell("workspace/didChangeConfiguration", {"settings": {"efim-ls": settings}})
         page = editor.open(VISIT, (folder / "visit.py").as_uri())
         assert "brushed" not in (await page.ghost() or "")
@@ -127,7 +127,7 @@ async def test_a_suggestion_is_not_typed_through_once_its_file_is_excluded(folde
         page = editor.open(VISIT, (folder / "visit.py").as_uri())
         await editor.ask("efim/settled")
         assert await page.ghost() == PHRASE
-        settings = {"min_confidence": 0, "disabled_files": ["*/store.py"]}
+        settings = {"suggestions": 0, "disabled_files": ["*/store.py"]}
         editor.tell("workspace/didChangeConfiguration", {"settings": {"efim-ls": settings}})
         await editor.ask("efim/settled")  # the files that are left are known again
         page.type("b")

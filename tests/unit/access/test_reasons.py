@@ -29,7 +29,7 @@ def test_sentences_contain_their_figures() -> None:
 
 def test_the_last_answer_explains_its_place_only() -> None:
     document = OpenDocument(Counters(), "a", "python", "text")
-    document.note_answer(Request("a", "text", 4, least=0.5), Answer("", reason="low confidence", confidence=0.25))
+    document.note_answer(Request("a", "text", 4), Answer("", reason="low confidence", confidence=0.25, least=0.5))
     off = document.why_nothing("text", 4)
     assert off is not None and off.reason == "low confidence" and "25%" in off.why and "50%" in off.why
     for elsewhere in (("text", 3), ("texts", 4)):

@@ -73,6 +73,9 @@ def test_a_removed_setting_is_named_once_and_changes_nothing(name, value) -> Non
         ({"compose": "epic", "approximations": []}, {}),
         ({"ahead_seconds_per_minute": 0}, {"prefetch_seconds_per_minute": 0}),
         ({"ahead_seconds_per_minute": 0, "prefetch_seconds_per_minute": 5}, {"prefetch_seconds_per_minute": 5}),
+        ({"min_confidence": 0.5}, {"suggestions": 0.5}),
+        ({"min_confidence": 0}, {"suggestions": 0}),
+        ({"min_confidence": 0.5, "suggestions": "sure"}, {"suggestions": "sure"}),
         ({"max_file_kib": 1, "local_cache": False, "tail_tokens": 1, "max_new_tokens": 1}, {}),
     ],
 )
@@ -133,11 +136,11 @@ def test_a_quarter_as_much_is_read_after_the_cursor(head: int, tail: int) -> Non
         ("approximations", [["int8_on_disk"]], "a list of 'int8_on_disk'"),
         ("alternatives", 0, "a positive whole number up to 8"),
         ("alternatives", 9, "a positive whole number up to 8"),
-        ("min_confidence", -0.1, "a number from 0 to 1"),
-        ("min_confidence", 2, "a number from 0 to 1"),
-        ("min_confidence", math.nan, "a number from 0 to 1"),
-        ("min_confidence", True, "a number from 0 to 1"),
-        ("min_confidence", "0.5", "a number from 0 to 1"),
+        ("suggestions", -0.1, "'on request' or a number from 0 to 1"),
+        ("suggestions", 2, "'on request' or a number from 0 to 1"),
+        ("suggestions", math.nan, "'on request' or a number from 0 to 1"),
+        ("suggestions", True, "'on request' or a number from 0 to 1"),
+        ("suggestions", "0.5", "'on request' or a number from 0 to 1"),
         ("disabled_languages", {"markdown": True}, "a list of texts"),
         ("private_files", "*.sql", "a list of texts"),
         ("private_files", ["*.sql", 5], "a list of texts"),
@@ -171,7 +174,12 @@ def test_an_object_of_texts_is_taken_over_and_cannot_be_changed() -> None:
 
 @pytest.mark.parametrize("value", [0, 0.25, 1, 1.0])
 def test_a_probability_may_be_whole(value) -> None:
-    assert parse({"min_confidence": value}) == (Settings(min_confidence=value), [])
+    assert parse({"suggestions": value}) == (Settings(suggestions=value), [])
+
+
+@pytest.mark.parametrize("value", ["more", "balanced", "sure", "on request"])
+def test_how_many_suggestions_there_are_may_be_said_in_words(value) -> None:
+    assert parse({"suggestions": value}) == (Settings(suggestions=value), [])
 
 
 @pytest.mark.parametrize("layer", [[1], "fast", 5, {"efim-ls": "fast"}])
@@ -194,7 +202,7 @@ def test_a_number_may_be_as_small_as_it_makes_sense(name, least) -> None:
 def test_only_what_a_model_depends_on_tells_models_apart() -> None:
     same = {"enabled": False, "menu": "never", "prefetch_seconds_per_minute": 9, "alternatives": 5}
     same |= {"repository": False, "shared": False, "idle_minutes": 1}
-    same |= {"min_confidence": 0.5, "disabled_languages": (), "disabled_files": ("x",), "disabled_workspaces": ("x",)}
+    same |= {"suggestions": 0.5, "disabled_languages": (), "disabled_files": ("x",), "disabled_workspaces": ("x",)}
     assert set(same) == set(OF_SERVER)
     assert Settings(**same).of_model == Settings().of_model
     changes = {"model": "/m", "max_lines": 9, "head_tokens": 9}

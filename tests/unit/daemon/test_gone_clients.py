@@ -33,7 +33,7 @@ async def received(reader: asyncio.StreamReader) -> dict[str, Any]:
 async def visit(address: Address, folder: Path, answered: Callable[[], None]) -> None:
     """Open a document in a workspace, ask for a suggestion, call `answered`, and leave."""
     reader, writer = await asyncio.open_unix_connection(str(address.socket))
-    options = {"persist": False, "min_confidence": 0}
+    options = {"persist": False, "suggestions": 0}
     first = {"processId": None, "rootUri": folder.as_uri(), "capabilities": {}, "initializationOptions": options}
     item = {"uri": (folder / "a.py").as_uri(), "languageId": "python", "version": 1, "text": "def area(r):\n    ret"}
     place = {"textDocument": {"uri": item["uri"]}, "position": {"line": 1, "character": 7}}

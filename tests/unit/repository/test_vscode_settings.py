@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -23,8 +23,15 @@ OFFERED: dict[str, Any] = {
     for name, offered in group["properties"].items()
 }
 TYPES = get_type_hints(Settings)
-NUMBERS = [name for name in KNOWN if TYPES[name] in (int, float)]
 STEP = {int: 1, float: 0.01}
+
+
+def kinds_of(kind: Any) -> tuple[Any, ...]:
+    """The kinds of which a value may be one."""
+    return get_args(kind) if get_origin(kind) is Union else (kind,)
+
+
+NUMBERS = {name: each for name in KNOWN for each in kinds_of(TYPES[name]) if each in (int, float)}
 
 
 def test_the_extension_offers_what_the_server_knows() -> None:
@@ -47,7 +54,7 @@ def test_a_workspace_that_is_not_trusted_cannot_widen_what_is_read() -> None:
     assert {vscode_name(name) for name in privacy} <= {*restricted}
 
 
-@pytest.mark.parametrize(("name", "there"), [("model", "efim-ls.model"), ("min_confidence", "efim-ls.minConfidence")])
+@pytest.mark.parametrize(("name", "there"), [("model", "efim-ls.model"), ("max_lines", "efim-ls.maxLines")])
 def test_names_are_in_the_habit_of_vscode(name: str, there: str) -> None:
     assert vscode_name(name) == there
     assert any(there in group["properties"] for group in GROUPS)
@@ -56,12 +63,16 @@ def test_names_are_in_the_habit_of_vscode(name: str, there: str) -> None:
 @pytest.mark.parametrize("name", KNOWN)
 def test_defaults_are_equal(name: str) -> None:
     default = KNOWN[name]
-    wrap = {"array": list, "object": dict}.get(OFFERED[name]["type"], lambda same: same)
-    assert OFFERED[name]["default"] == wrap(default)
+    as_json = dict(default) if TYPES[name] == TABLE else list(default) if isinstance(default, tuple) else default
+    assert OFFERED[name]["default"] == as_json
 
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_types_are_equal(name: str) -> None:
+    if get_origin(TYPES[name]) is Union:
+        words, number = get_args(TYPES[name])
+        assert OFFERED[name]["type"] == ["string", JSON_TYPES[number]] and get_origin(words) is Literal
+        return
     kind = str if get_origin(TYPES[name]) is Literal else TEXTS if words_of(TYPES[name]) else TYPES[name]
     assert OFFERED[name]["type"] == JSON_TYPES[kind]
     assert OFFERED[name].get("items", {}).get("type") == ("string" if JSON_TYPES[kind] == "array" else None)
@@ -69,7 +80,7 @@ def test_types_are_equal(name: str) -> None:
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_choices_are_equal_and_described(name: str) -> None:
-    choices = get_args(TYPES[name]) if get_origin(TYPES[name]) is Literal else ()
+    choices = next((get_args(each) for each in kinds_of(TYPES[name]) if get_origin(each) is Literal), ())
     place = OFFERED[name]
     if words := words_of(TYPES[name]):
         choices, place = words, OFFERED[name]["items"]
@@ -80,7 +91,7 @@ def test_choices_are_equal_and_described(name: str) -> None:
 @pytest.mark.parametrize("name", NUMBERS)
 def test_bounds_are_equal(name: str) -> None:
     least, most = OFFERED[name]["minimum"], OFFERED[name]["maximum"]
-    beyond = STEP[TYPES[name]]
+    beyond = STEP[NUMBERS[name]]
     assert [bool(parse({name: value})[1]) for value in (least, most)] == [False, False]
     assert [bool(parse({name: value})[1]) for value in (least - beyond, most + beyond)] == [True, True]
 

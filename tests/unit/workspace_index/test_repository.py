@@ -73,7 +73,7 @@ def test_what_new_rules_exclude_is_out_of_the_next_view(repository: Repository, 
 
 def test_the_same_scope_is_not_begun_again(repository: Repository, folder: Path, tmp_path: Path) -> None:
     assert repository.adopt(scope_of(folder, tmp_path))
-    assert not repository.adopt(scope_of(folder, tmp_path, min_confidence=0.9))
+    assert not repository.adopt(scope_of(folder, tmp_path, suggestions=0.9))
     assert repository.adopt(scope_of(folder, tmp_path, memory_mib=32))
 
 

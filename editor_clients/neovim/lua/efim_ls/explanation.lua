@@ -104,7 +104,7 @@ local function add_speakers(page, suggestion)
   pages.line(page, "  sure  model   file  repository")
   for _, word in ipairs(suggestion.words) do
     if place == #suggestion.shown and suggestion.hidden ~= "" then
-      pages.line(page, "hidden, until it is likely enough (min_confidence), or shown by key:", "EfimHidden")
+      pages.line(page, "hidden, until it is likely enough (suggestions), or shown by key:", "EfimHidden")
     end
     add_word(page, word, place >= #suggestion.shown)
     place = place + #word.text

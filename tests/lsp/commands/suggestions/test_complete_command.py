@@ -53,7 +53,7 @@ def test_it_says_where_editors_would_cut_the_suggestion(tmp_path: Path) -> None:
     (tmp_path / "page.py").write_text(SHAPES + OPEN_ENDED, encoding="utf-8")
     done = run(f"{tmp_path / 'page.py'}:99:1")
     assert done.returncode == 0 and done.stdout.startswith(BEGINNING + NEXT_PART)
-    told = f"while you type, editors show this up to {BEGINNING!r}, since the rest is too unlikely (min_confidence)"
+    told = f"while you type, editors show this up to {BEGINNING!r}, since the rest is too unlikely ('suggestions')"
     assert done.stderr.splitlines()[1:] == [f"efim-ls: {told}"]
 
 
@@ -83,4 +83,4 @@ def test_it_warns_of_a_suggestion_that_editors_would_hide(tmp_path: Path) -> Non
     done = run(f"{tmp_path / 'page.py'}:1:10")
     assert done.returncode == 0 and done.stdout.strip()
     assert done.stderr.startswith("efim-ls: while you type, editors show nothing here: the model is only ")
-    assert done.stderr.count("\n") == 1 and "min_confidence" in done.stderr
+    assert done.stderr.count("\n") == 1 and "'suggestions'" in done.stderr
