@@ -17,9 +17,9 @@ from efim_ls.completion.models.open import OpenedModel
 from efim_ls.completion.planning.planner import Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget, surroundings
 from efim_ls.completion.suggestions.explanation import AnswerOrigin, explained
-from efim_ls.completion.suggestions.levels import least_at
 from efim_ls.completion.suggestions.recent import Asked, Remainder
 from efim_ls.completion.suggestions.shown import shown_part
+from efim_ls.completion.suggestions.sure import sure_part
 from efim_ls.request import Answer, Reason, Request
 from efim_ls.text.lines import enclosing_line
 from model_runtime.cancel import Cancel, Cancelled
@@ -187,7 +187,8 @@ class ModelAnswerer:
         document.answer_origin = AnswerOrigin(likelihood, left.typed, request.counts) if likelihood else None
         if likelihood is None:
             return Answer(left.text, meter.total())
-        return _shown(planned, likelihood, left.typed, place_at(request.text, request.cursor, request.language))
+        place = place_at(request.text, request.cursor, request.language, request.others)
+        return self._shown(planned, likelihood, left.typed, place)
 
     def _job(self, planned: Planned, prompt: Prompt, left: Remainder | None) -> GenerateJob:
         """Return what the engine has to generate: an answer, and others if the request wants several."""
@@ -215,12 +216,33 @@ class ModelAnswerer:
             document.suggestions.add(planned.asked, each, cut)
         meter.lap("postprocess")
         document.answer_origin = AnswerOrigin(likelihood, 0, request.counts)
+        answer = self._shown(planned, likelihood, 0, place)
+        if answer.text and not text:
+            return answer
         if not texts:
             return Answer("", meter.total(), REASONS.get(emptied_by, "no fit") if emptied_by else "empty")
         if not text:
             return Answer(texts[0], meter.total(), None, tuple(texts[1:]))
-        answer = _shown(planned, likelihood, 0, place)
         return replace(answer, alternatives=tuple(texts[1:])) if answer.text else answer
+
+    def _shown(self, planned: Planned, likelihood: TextProbability, start: int, place: Place) -> Answer:
+        """Return what is sure enough at a place: of a suggestion from its character `start` on, or another word."""
+        level, divisible = planned.request.least, planned.is_divisible
+        if isinstance(level, str):
+            part = sure_part(likelihood, start, place, level, divisible)
+        else:
+            part = shown_part(likelihood, start, level, divisible)
+        if part.of_file:
+            planned.document.suggestions.add(planned.asked, part.shown)
+        return Answer(
+            part.shown,
+            planned.meter.total(),
+            None if part.shown else "low confidence",
+            confidence=part.probability,
+            hidden=part.hidden,
+            words=part.words,
+            least=part.least,
+        )
 
     def _tokens(self, prompt: Prompt, left: str) -> Ids:
         """Return the tokens of a prompt's stub followed by the remainder of a suggestion."""
@@ -240,21 +262,6 @@ def _planners(model: Model, budget: Budget) -> Callable[[], Planner]:
         return build(model.tokenizer, model.template, plan.head, plan.tail, plan.typed, excerpts=shown)
 
     return lambda: Planner(budget, model.tokenizer.pieces, prompt_of)
-
-
-def _shown(planned: Planned, likelihood: TextProbability, start: int, place: Place) -> Answer:
-    """Return as much of a suggestion, from its character `start` on, as is likely enough at its place."""
-    least = least_at(planned.request.least, place)
-    beginning = shown_part(likelihood, start, least, planned.is_divisible)
-    return Answer(
-        beginning.shown,
-        planned.meter.total(),
-        None if beginning.shown else "low confidence",
-        confidence=beginning.probability,
-        hidden=beginning.hidden,
-        words=beginning.words,
-        least=least,
-    )
 
 
 def _line_before(request: Request) -> str:

@@ -14,10 +14,9 @@ from efim_ls.completion.filters.chain import clean
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.planning.window import SURROUNDING_CHARACTERS, surroundings
 from efim_ls.completion.suggestions.explanation import suggestion
-from efim_ls.completion.suggestions.levels import least_at
 from efim_ls.completion.suggestions.recent import Asked
 from efim_ls.languages import ANY
-from efim_ls.request import Answer, Reason, Request
+from efim_ls.request import Answer, Preset, Reason, Request
 from efim_ls.text.lines import enclosing_line
 from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.engine.phrases import Phrases
@@ -27,6 +26,7 @@ from model_runtime.prompt.tokenizer import Tokenizer
 
 # Least probability of all that is shown: 3 of 4 are right to their end (docs/benchmarks/languages.md).
 SURE = 0.5
+SURER = 0.7  # the same for who wants only sure ones
 ASKED = 0.1  # the same for ghost text that the user asks for by key
 SHORTEST = 2  # characters: accepting one takes as many keys as typing it
 LONGEST_LINE = 4000  # characters before the cursor on its line; a longer one is data
@@ -80,6 +80,12 @@ class PhraseAnswerer:
             return "binary text"
         return "line too long" if request.cursor - start > LONGEST_LINE else None
 
+    def _least(self, level: float | Preset) -> float:
+        """Return how likely a phrase must be that is shown unasked; a number can only raise that."""
+        if isinstance(level, str):
+            return max(self._sure, SURER) if level == "sure" else self._sure
+        return max(self._sure, level)
+
     def _speak(self, request: Request, meter: CostMeter, cancel: Cancel) -> tuple[str, float]:
         """Return the cleaned suggestion, which may be empty, and its probability; raises Cancelled."""
         text = request.text
@@ -93,7 +99,7 @@ class PhraseAnswerer:
         meter.lap("tokenize")
         rule = stop_rule(line, rest, request.explicit, self._max_lines)
         place = place_at(text, request.cursor, request.language, request.others)
-        least = ASKED if request.explicit else max(self._sure, least_at(request.least, place))
+        least = ASKED if request.explicit else self._least(request.least)
         limit, counts = self._max_new_tokens, request.counts
         phrase = self._phrases.generate(history, stub, rule, limit, least, cancel, counts)
         meter.add(new_tokens=phrase.new_tokens)

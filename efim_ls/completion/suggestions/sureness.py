@@ -75,9 +75,7 @@ def word_facts(word: Word, words: FileWords, spot: Spot, model: float, rival: fl
     """Return the facts of a word of the file, of which the model says so much."""
     size, letters = len(word.text) - len(spot.stub), len(spot.stub)
     share, longer = word.times / words.times, len(words.longer)
-    return WordFacts(
-        spot.kind, letters, model, rival, longer, share, words.times, word.nearest, words.is_word, size
-    )
+    return WordFacts(spot.kind, letters, model, rival, longer, share, words.times, word.nearest, words.is_word, size)
 
 
 def guess_sureness(facts: Facts) -> float:

@@ -23,7 +23,7 @@ class Word(NamedTuple):
 
 
 class FileWords(NamedTuple):
-    """The longer words that begin alike, the most frequent first, and whether the beginning itself is a word there."""
+    """The longer words that begin alike, the most frequent first, and whether the beginning is a word there too."""
 
     longer: tuple[Word, ...] = ()
     is_word: bool = False
