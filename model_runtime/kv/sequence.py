@@ -90,6 +90,28 @@ class TokenSequence:
         excerpts = 0 if self.rows.seen is Quality.EXACT else self.excerpts.tokens
         return length - self.rows.first_below(Quality.EXACT, length) + excerpts
 
+    def places_of_pass(self, count: int, recomputed: Ids | None) -> Ids:
+        """Return the places of `count` tokens that a pass computes: the next ones, or those `recomputed` if given.
+
+        IndexError if there is no room for the next ones, or a token to be computed again is not held.
+        """
+        length = self.length
+        if recomputed is None:
+            if length + count > self.capacity:
+                raise IndexError(f"an arena of {self.capacity} tokens has no room for {count} after {length}")
+            return np.arange(length, length + count, dtype=np.int32)
+        held = not count or 0 <= recomputed[0] <= recomputed[-1] < length
+        if len(recomputed) != count or not held or (np.diff(recomputed) < 1).any():
+            raise IndexError(f"{count} tokens cannot be computed again at {recomputed.tolist()} of {length}")
+        return recomputed
+
+    def end_pass(self, ids: Ids, recomputed: Ids | None) -> None:
+        """Hold what a pass has computed; logits that follow tokens computed again are no longer known."""
+        if recomputed is None:
+            self.append(ids)
+        elif len(recomputed) and self.logits_at > recomputed[0]:
+            self.logits_at = -1
+
     def append(self, ids: Ids, quality: Quality = Quality.EXACT) -> None:
         """Append tokens whose keys and values have just been computed, or fetched in that quality."""
         start, end = self.length, self.length + len(ids)
