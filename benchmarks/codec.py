@@ -44,9 +44,8 @@ from model_runtime.engine.engine import Engine, GenerateJob
 from model_runtime.engine.local import EngineParts, LocalEngine
 from model_runtime.engine.ngrams import read_ngrams
 from model_runtime.ids import Ids
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.kv.codec import Floats, Form, KvCodec
-from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.kv.layout import KvLayout
 from model_runtime.kv.pool import Pool
 from model_runtime.prompt.prompt import Prompt

@@ -17,8 +17,7 @@ from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.decoder.native.decoder import NativeDecoder, native_missing
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
-from model_runtime.kv.arena import Arena
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.loading.checkpoint_reader import Checkpoint, read_checkpoint
 from model_runtime.prompt.prompt import build
 

@@ -28,8 +28,7 @@ from model_runtime.decoder.native.decoder import NativeDecoder
 from model_runtime.decoder.native.library import instruction_sets
 from model_runtime.ids import Ids
 from model_runtime.isolated import IsolatedExcerpts, isolated_excerpts
-from model_runtime.kv.arena import Arena
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.kv.excerpt_library import ExcerptLibrary, turned
 from tests.compiled import require_compiled
 from tests.engine.doubles import fetched

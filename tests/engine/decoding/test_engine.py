@@ -19,7 +19,7 @@ from model_runtime.engine.engine import GenerateJob
 from model_runtime.engine.local import LocalEngine
 from model_runtime.engine.ngrams import Chances, Mixture, Ngrams
 from model_runtime.ids import Ids
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import DenseArena
 from model_runtime.kv.pool import FrameId
 from model_runtime.prompt.prompt import NO_SURROUNDINGS, Surroundings, build
 from model_runtime.prompt.template import find_template
