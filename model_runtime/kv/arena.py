@@ -12,8 +12,7 @@ from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.isolated import IsolatedExcerpts
 from model_runtime.kv.layout import KvLayout, arena_bytes
-from model_runtime.kv.rows import Quality
-from model_runtime.kv.sequence import TokenSequence
+from model_runtime.kv.sequence import Quality, TokenSequence
 from model_runtime.logits import Logits
 from model_runtime.mapped_memory import map_zeros, release_pages
 

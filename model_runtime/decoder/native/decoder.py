@@ -20,7 +20,7 @@ from model_runtime.decoder.native.memory import WeightMemory
 from model_runtime.decoder.quantization import Format, quantized, rounded_to_fp16
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.kv.arena import Arena
-from model_runtime.kv.rows import Quality
+from model_runtime.kv.sequence import Quality
 
 MOST_THREADS = 64
 MOST_ROWS = 64  # rows of one pass; wider ones are split, to the same bits

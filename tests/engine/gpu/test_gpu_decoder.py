@@ -29,7 +29,7 @@ from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.kv.codec import Form, KvCodec
 from model_runtime.kv.layout import KvLayout
-from model_runtime.kv.rows import Quality
+from model_runtime.kv.sequence import Quality
 from tests.models import VOCABULARY, Tiny, make
 
 transformers_logging.disable_progress_bar()
