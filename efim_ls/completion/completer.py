@@ -103,8 +103,8 @@ class Completer:
 
         It changes nothing.
         """
-        told = self.answerer(request.language).explain(self._document(request.uri), request, answered)
-        return told | {"notice": self.notice(request.language)}
+        explanation = self.answerer(request.language).explain(self._document(request.uri), request, answered)
+        return explanation | {"notice": self.notice(request.language)}
 
     def forget_suggestions(self) -> None:
         """Forget what was suggested in all documents: files that it came from may no longer be read."""
