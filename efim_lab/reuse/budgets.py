@@ -153,8 +153,8 @@ class _Place:
         size = arena_bytes(replace(config, excerpt_rows=0), context.rows)
         divergence = divergences(self._exact.rows, answer.rows)[:FOLLOWED]
         same, exact = list(tokens) == list(self._tokens), self._subject.is_right(tokens, self._target)
-        tokens = context.rows + len(context.window)
-        return Measured(self._file, len(context.window), tokens, answer.ms, share * size, divergence, same, exact)
+        held = context.rows + len(context.window)
+        return Measured(self._file, len(context.window), held, answer.ms, share * size, divergence, same, exact)
 
     def _answered(self, kept: Kept, tokens: Sequence[int]) -> _Answer:
         window = self._context.window
