@@ -1,4 +1,4 @@
-"""Ten steps of real training on Python files, killed and resumed; the server loads what comes of it."""
+"""A minute or so of real training on a megabyte of files, killed and resumed; the server loads what comes of it."""
 
 import json
 import shutil
@@ -15,7 +15,8 @@ import pytest
 
 from tests.command_line import run
 
-PACKAGES = ("email", "json", "logging", "html")  # about 700 kB, more than the rows of the steps take
+PACKAGES = ("email", "http", "json", "logging", "multiprocessing", "unittest", "urllib", "xml", "concurrent", "html")
+MEGABYTE = 1_000_000
 PATIENCE = 300.0  # seconds
 
 
@@ -31,10 +32,11 @@ def wait_until(true: Callable[[], bool]) -> None:
 
 @pytest.fixture(scope="module")
 def gathered(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A corpus and a tokenizer of a folder with Python files, in one folder."""
+    """A corpus and a tokenizer of a folder with about 1 MB of Python files, in one folder."""
     folder, out = tmp_path_factory.mktemp("code"), tmp_path_factory.mktemp("gathered")
     for package in PACKAGES:
         shutil.copytree(Path(sysconfig.get_path("stdlib")) / package, folder / package)
+    assert sum(path.stat().st_size for path in folder.rglob("*.py")) > MEGABYTE
     assert laboratory("train", "corpus", str(folder), "--out", str(out)).returncode == 0
     assert laboratory("train", "tokenizer", "--corpus", str(out), "--size", "2048", "--out", str(out)).returncode == 0
     return out
@@ -42,7 +44,7 @@ def gathered(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_training_is_killed_resumed_and_served(gathered: Path, tmp_path: Path):
     out = tmp_path / "run"
-    order = ("train", "run", "--corpus", str(gathered), "--tokenizer", str(gathered), "--tokens", "0.08")
+    order = ("train", "run", "--corpus", str(gathered), "--tokenizer", str(gathered), "--tokens", "0.2")
     order += ("--lines", "5", "--out", str(out))
     command = [sys.executable, "-m", "efim_lab", *order]
     killed = subprocess.Popen(command, stdout=subprocess.PIPE)
@@ -57,8 +59,8 @@ def test_a_training_is_killed_resumed_and_served(gathered: Path, tmp_path: Path)
     assert finished.returncode == 0, finished.stderr
     log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     assert [entry["step"] for entry in log] == list(range(1, len(log) + 1))
-    assert log[-1]["tokens"] >= 80_000
-    assert log[-1]["loss"] < log[0]["loss"] - 0.2  # it falls by 0.35; two batches of one model differ by 0.02
+    assert log[-1]["tokens"] >= 200_000
+    assert log[-1]["loss"] < log[0]["loss"] - 1
     assert (out / "export" / "loss.png").read_bytes().startswith(b"\x89PNG")
     assert "exact" in (out / "export" / "README.md").read_text()
 
