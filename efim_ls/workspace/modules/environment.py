@@ -23,6 +23,24 @@ PACKAGES = ("lib/python{0}/site-packages", "Lib/site-packages", "lib/python3/dis
 MOST_ENTRIES = 5_000  # of a folder that are looked at
 LARGEST_TEXT = 1 << 16  # bytes of a configuration or path file
 UNUSUAL = frozenset({"idlelib", "lib2to3", "test", "tests"})  # modules that no program imports
+# Names that the library has on other systems, or when someone has set them: code may well say them here.
+ELSEWHERE = {
+    "builtins": "copyright credits exit help license quit",
+    "curses": "COLORS COLOR_PAIRS COLS LINES",
+    "os": "O_BINARY O_NOINHERIT O_RANDOM O_SEQUENTIAL O_SHORT_LIVED O_TEMPORARY O_TEXT P_DETACH P_OVERLAY "
+    "add_dll_directory chflags chown chroot eventfd fchmod fchown fork forkpty getegid geteuid getgid getgroups "
+    "getloadavg getpgid getpgrp getsid getuid initgroups killpg lchflags lchmod lchown memfd_create mkfifo nice "
+    "openpty posix_fadvise posix_spawn sched_getaffinity sched_setaffinity sendfile setegid seteuid setgid setgroups "
+    "setpgid setpriority setsid setuid splice startfile statvfs sync uname wait wait3 wait4",
+    "select": "devpoll epoll kevent kqueue poll",
+    "signal": "CTRL_BREAK_EVENT CTRL_C_EVENT SIGALRM SIGBREAK SIGCHLD SIGHUP SIGINFO SIGKILL SIGPIPE SIGQUIT SIGSTOP "
+    "SIGTSTP SIGUSR1 SIGUSR2 SIGWINCH alarm getitimer pause pthread_sigmask setitimer",
+    "socket": "AF_BLUETOOTH AF_HYPERV AF_PACKET AF_SYSTEM AF_UNIX AF_VSOCK SO_EXCLUSIVEADDRUSE SO_REUSEPORT ioctl "
+    "socketpair",
+    "sys": "dllhandle getwindowsversion gettotalrefcount last_exc last_traceback last_type last_value ps1 ps2 "
+    "tracebacklimit winver",
+    "time": "clock_gettime clock_settime pthread_getcpuclockid tzset",
+}  # fmt: skip
 VERSION = re.compile(r"^version(?:_info)?\s*=\s*(\d+\.\d+)", re.MULTILINE)
 HOME = re.compile(r"^home\s*=\s*(.+?)\s*$", re.MULTILINE)
 SHARES = re.compile(r"^include-system-site-packages\s*=\s*true", re.MULTILINE | re.IGNORECASE)

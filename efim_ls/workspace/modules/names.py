@@ -189,6 +189,13 @@ class Modules:
 
     def _lookup(self, module: str, name: str, seen: set[tuple[str, str]]) -> Target | None:
         """Return what a name in a module refers to, None for a value or what is unknown."""
+        if target := self._bound_target(module, name, seen):
+            return target
+        found = self._find(module)
+        return Target(f"{module}.{name}") if found and name in found.submodules else None
+
+    def _bound_target(self, module: str, name: str, seen: set[tuple[str, str]]) -> Target | None:
+        """Return what a name refers to that a module's source binds, or takes from others by a star."""
         found = self._find(module)
         if found is None or (module, name) in seen or len(seen) >= MOST_STEPS:
             return None
@@ -198,11 +205,15 @@ class Modules:
             return target
         if name in record["classes"] or name in record["functions"]:
             return Target(module, name)
-        if name not in record["names"]:
-            for star in record["stars"]:
-                if target := self._lookup(star, name, seen):
-                    return target
-        return Target(f"{module}.{name}") if name in found.submodules else None
+        if name in record["names"]:
+            return None
+        stars = (star for star in reversed(record["stars"]) if self._exports(star, name))  # the last one counts
+        return next((target for star in stars if (target := self._bound_target(star, name, seen))), None)
+
+    def _exports(self, module: str, name: str) -> bool:
+        found = self._find(module)
+        exported = found.record.get("all") if found else None
+        return not name.startswith("_") if exported is None else name in exported
 
     def _imported(self, source: tuple[str, str], seen: set[tuple[str, str]]) -> Target | None:
         module, name = source

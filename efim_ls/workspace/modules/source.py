@@ -173,11 +173,11 @@ class _Reader:
             before["open"] = True
             return
         fields = self._add_members(node, found, owner)
-        if self._has_fields(node):
-            found["parameters"] = [*fields, ANY] if found["bases"] and "NamedTuple" not in bases else fields
-        elif "__init__" in found["methods"] or "__new__" in found["methods"]:
+        if "__init__" in found["methods"] or "__new__" in found["methods"]:
             created = [*found["methods"].get("__init__", []), *found["methods"].get("__new__", [])]
             found["parameters"] = list(dict.fromkeys(created))
+        elif self._has_fields(node):
+            found["parameters"] = [*fields, ANY] if found["bases"] and "NamedTuple" not in bases else fields
         elif node.keywords or any(_last(each) not in HARMLESS for each in node.decorator_list):
             found["parameters"] = [ANY]
         found["open"] |= not found["methods"].keys().isdisjoint({"__getattr__", "__getattribute__"})
@@ -362,7 +362,7 @@ def _signature(value: object) -> list[str]:
     return _parameters(node) if isinstance(node, Function) else [ANY]
 
 
-def _read(path: str, module: str, is_package: bool) -> Record | None:
+def read(path: str, module: str, is_package: bool) -> Record | None:
     """Return the record of a module, None if it cannot be read."""
     if not path:
         return read_compiled(module)
@@ -378,7 +378,7 @@ def main() -> None:
     for line in sys.stdin:
         record: Record | None = None
         with suppress(Exception):  # whatever is the matter with a module, the next one may be read
-            record = _read(*json.loads(line))
+            record = read(*json.loads(line))
         print(json.dumps([round(time.process_time(), 4), record], separators=(",", ":")), flush=True)
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple, cast
 
 from efim_ls.workspace.modules import source
 from efim_ls.workspace.modules.document import REACH, DocumentImports, Expected, expected, expressions, imports_of
-from efim_ls.workspace.modules.environment import Environment, ModulePlace, is_in, modules_in
+from efim_ls.workspace.modules.environment import ELSEWHERE, Environment, ModulePlace, is_in, modules_in
 from efim_ls.workspace.modules.names import Module, Modules, Names
 from efim_ls.workspace.modules.source import ANY, Kind, Record
 
@@ -64,9 +64,10 @@ class ModuleView:
 
 
 class ModuleTable:
-    """The modules of one environment. Its methods return at once, on any thread but `wait`.
+    """The modules of one environment. Its methods return at once, on any thread, but `wait`.
 
-    `view` is replaced whole. A thread runs while there is something to read.
+    `view` is replaced whole. A thread runs while there is something to read. The processes that read have taken
+    `seconds` of CPU.
     """
 
     def __init__(self, environment: Environment) -> None:
@@ -80,7 +81,7 @@ class ModuleTable:
         self._packed = dict[str, PackedModule]()
         self._shadowed = set[str]()  # names of the library or of packages that a document's folder has as well
         self._looked_at = dict[str, Module | None]()  # for the document in hand
-        self._seconds, self._deaths = 0.0, 0
+        self.seconds, self._deaths = 0.0, 0
         self._is_new, self._published = False, 0.0
         self._reader: _Reader | None = None
 
@@ -91,6 +92,16 @@ class ModuleTable:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="module names", daemon=True)
                 self._thread.start()
+
+    @property
+    def size(self) -> int:
+        """The bytes of all records; on the thread that reads, or when it has nothing to do."""
+        return sum(len(each.record) for each in self._packed.values())
+
+    @property
+    def modules(self) -> int:
+        """The number of modules that are known; on the same threads."""
+        return len(self._packed)
 
     def wait(self, seconds: float) -> bool:
         """Wait until all that was wanted is known; return whether it is within `seconds`."""
@@ -175,9 +186,9 @@ class ModuleTable:
         submodules = modules_in(place.folder) if place.folder else frozenset[str]()
         if place.is_foreign or (place.folder and not place.path):
             return PackedModule(place, _packed(FOREIGN if place.is_foreign else EMPTY), submodules)
-        if self._seconds >= MOST_SECONDS or self._deaths >= MOST_DEATHS:
+        if self.seconds >= MOST_SECONDS or self._deaths >= MOST_DEATHS:
             return None
-        if sum(len(each.record) for each in self._packed.values()) >= MOST_BYTES:
+        if self.size >= MOST_BYTES:
             return None
         self._reader = self._reader or _Reader()
         try:
@@ -186,12 +197,16 @@ class ModuleTable:
             self._end_reader()
             self._deaths += 1
             return PackedModule(place, b"", submodules)
-        self._seconds += seconds
-        if record and place.is_compiled and not self._environment.is_own:
+        self.seconds += seconds
+        if record is None:
+            return PackedModule(place, b"", submodules)
+        for elsewhere in ELSEWHERE.get(name, "").split():
+            record["names"].setdefault(elsewhere, "value")
+        if place.is_compiled and not self._environment.is_own:
             record["open"] = True
             for each in record["classes"].values():
                 each["open"], each["parameters"] = True, [ANY]
-        return PackedModule(place, _packed(record) if record else b"", submodules)
+        return PackedModule(place, _packed(record), submodules)
 
     def _end_reader(self) -> None:
         if self._reader:

@@ -106,6 +106,25 @@ def test_targets(dotted: str, expected: Target | None) -> None:
     assert found.target(dotted) == expected
 
 
+def test_stars_take_neither_submodules_nor_what_is_not_exported() -> None:
+    found = modules(
+        {
+            "a": "from d import *\nfrom b import *\nfrom c import *\nfrom d import *",
+            "b": "",
+            "c": "from c import deep",
+            "b.deep": "",
+            "c.deep": "",
+            "d": "__all__ = []\nimport e as deep, e as f",
+            "e": "",
+        },
+        {"a": set(), "b": {"deep"}, "c": {"deep"}},
+    )
+    assert found.target("a.deep") == Target("c.deep")
+    assert found.target("b.deep") == Target("b.deep")
+    assert found.target("d.f") == Target("e")
+    assert found.target("a.f") is None
+
+
 def test_members_are_inherited() -> None:
     found = modules({
         "a": "from b import Base\nclass A(Base, dict):\n    own = 1",

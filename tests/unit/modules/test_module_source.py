@@ -160,6 +160,7 @@ def test_parameters_of_a_function(text: str, expected: list[str]) -> None:
         ("@dataclass\nclass A:\n    a: int\n    b: int = 1", ["a", "b"]),
         ("@dataclasses.dataclass(frozen=True)\nclass A(B):\n    a: int", ["a", "**"]),
         ("class A(NamedTuple):\n    a: int", ["a"]),
+        ("@dataclass(init=False)\nclass A:\n    a: int\n    def __init__(self, b): ...", ["b"]),
         ("@define\nclass A:\n    a: int", ["**"]),
         ("class A:\n    def __new__(cls, a): ...", ["a"]),
         ("class A: ...", None),

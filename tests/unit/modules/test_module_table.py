@@ -142,6 +142,18 @@ def test_a_compiled_module_of_another_version_is_open(environment: Environment) 
     assert "path" in found.kinds
 
 
+def test_names_that_the_library_has_elsewhere_are_known(tmp_path: Path) -> None:
+    table = learned(ModuleTable(find_environment([tmp_path], variables={})), "import os, sys, nt, posix, winreg")
+    of_os, of_sys = table.view.modules.names_of("os"), table.view.modules.names_of("sys")
+    assert of_os
+    assert of_sys
+    assert all(map(of_os.may_have, ("startfile", "fork", "makedirs")))
+    assert of_sys.may_have("last_traceback")
+    assert not of_os.may_have("makedirectories")
+    foreign = [names for name in ("nt", "posix") if (names := table.view.modules.names_of(name)) and names.is_open]
+    assert foreign
+
+
 def test_the_library_of_this_python(tmp_path: Path) -> None:
     table = ModuleTable(find_environment([tmp_path], variables={}))
     text = "import asyncio, csv, os, tempfile, math\nfrom pathlib import Path\nos.path\ncsv.DictReader\n"
