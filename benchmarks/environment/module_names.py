@@ -1,8 +1,8 @@
 """What the names of an environment's modules cost, and how far they are right about code that runs.
 
-`python -m benchmarks.environment.module_names [FOLDER]` reads the environment of a workspace, by default this clone's.
-It does so twice: as far as the workspace's own files refer to it, and for one document that imports all that is
-installed. It also looks up each attribute in the workspace's files: those that the table does not allow are its
+`python -m benchmarks.environment.module_names [FOLDER]` reads the environment of a workspace, by default this
+clone's. It does so twice: as far as the workspace's own files refer to it, and for one document that imports all that
+is installed. It also looks up each attribute in the workspace's files: those that the table does not allow are its
 mistakes.
 """
 
@@ -19,9 +19,10 @@ from time import perf_counter, process_time
 import psutil
 
 from benchmarks.table import show
+from efim_ls.request import Names
 from efim_ls.workspace.modules.document import imports_of
 from efim_ls.workspace.modules.environment import Environment, find_environment
-from efim_ls.workspace.modules.names import Names, Target
+from efim_ls.workspace.modules.names import Target
 from efim_ls.workspace.modules.table import ModuleTable
 
 ROOT = Path(__file__).parents[2]
@@ -35,12 +36,14 @@ def measure(folder: Path) -> dict[str, float]:
     environment = find_environment([folder])
     files = [path for path in sorted(folder.rglob("*.py")) if SKIPPED.isdisjoint(path.relative_to(folder).parts)]
     texts = {str(path): path.read_text("utf-8", "replace") for path in files[:MOST_FILES]}
-    table = ModuleTable(environment)
+    table = ModuleTable(lambda: environment)
     result = {"workspace_files": len(texts), **_costs(table, texts, "workspace")}
     result |= _answers(table, texts)
     result["us_per_key"] = _key(table, max(texts.values(), key=len))
     everything = "\n".join(f"import {name}" for name in sorted(environment.top_level()))
-    result |= {"packages": _packages(environment)} | _costs(ModuleTable(environment), {"": everything}, "everything")
+    result |= {"packages": _packages(environment)} | _costs(
+        ModuleTable(lambda: environment), {"": everything}, "everything"
+    )
     show(f"Names of modules, {folder.name}", ("", ""), result.items())
     return result
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from efim_ls.workspace.modules.names import Modules, Names, Target
+from efim_ls.request import Expected, Names
+from efim_ls.workspace.modules.names import Modules, Target
 
 REACH = 600  # characters before a place in which brackets are looked for that it stands in
 LONGEST = 200  # characters of a dotted name
@@ -42,17 +43,6 @@ PARTS = re.compile(
     r"""|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''|'[^'\\\n]*(?:\\.[^'\\\n]*)*'""",
     re.DOTALL,
 )
-
-
-class Expected(NamedTuple):
-    """What the word at a place must be one of: `stub` of it is typed.
-
-    For a `keyword`, only if the word is followed by `=`: any expression may stand there.
-    """
-
-    kind: Literal["module", "name", "attribute", "keyword"]
-    stub: str
-    names: Names
 
 
 @dataclass(frozen=True)

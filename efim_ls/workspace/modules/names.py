@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from efim_ls.workspace.modules.source import ANY, ClassRecord, Kind, Record
+from efim_ls.request import NameKind, Names
+from efim_ls.workspace.modules.source import ANY, ClassRecord, Record
 
 MOST_STEPS = 64  # modules that are asked for one answer
 # Bases that are no classes where they are defined, and what they stand for.
 STAND_INS = {"NamedTuple": "tuple", "TypedDict": "dict"}
-
-
-@dataclass(frozen=True)
-class Names:
-    """Names with what they are of; if it `is_open`, there may be more."""
-
-    kinds: Mapping[str, Kind]
-    is_open: bool
-
-    def may_have(self, name: str) -> bool:
-        """Return whether a name can be among them; of private ones nothing is known."""
-        return self.is_open or name in self.kinds or name.startswith("_")
-
-    def beginning_with(self, stub: str) -> list[str]:
-        """Return the known names that begin so, in their order in the source."""
-        return [name for name in self.kinds if name.startswith(stub)]
 
 
 @dataclass(frozen=True)
@@ -61,7 +46,7 @@ class Modules:
         if found is None:
             return None
         is_open = found.record["open"] or not found.submodules  # a module may pass for a package, as `os` does
-        kinds: dict[str, Kind] = dict.fromkeys(sorted(found.submodules), "module")
+        kinds: dict[str, NameKind] = dict.fromkeys(sorted(found.submodules), "module")
         return Names(kinds, is_open)
 
     def members(self, dotted: str) -> Names | None:
@@ -119,10 +104,10 @@ class Modules:
         if found is None:
             return None
         kinds, is_open = self._bound(module, {module})
-        submodules: dict[str, Kind] = dict.fromkeys(sorted(found.submodules - kinds.keys()), "module")
+        submodules: dict[str, NameKind] = dict.fromkeys(sorted(found.submodules - kinds.keys()), "module")
         return Names(kinds | submodules, is_open)
 
-    def _bound(self, module: str, seen: set[str]) -> tuple[dict[str, Kind], bool]:
+    def _bound(self, module: str, seen: set[str]) -> tuple[dict[str, NameKind], bool]:
         """Return what a module's source binds, with what it takes from others by a star, and whether it is open."""
         found = self._find(module)
         if found is None:
@@ -147,7 +132,7 @@ class Modules:
         found = self._find(target.module)
         if found is None or target.name not in found.record["classes"]:
             return None
-        kinds, is_open = dict[str, Kind](), False
+        kinds, is_open = dict[str, NameKind](), False
         for _, each in self._line(target):
             kinds = (each["members"] if each else {}) | kinds
             is_open |= each is None or each["open"]

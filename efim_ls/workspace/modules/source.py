@@ -19,7 +19,10 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
+
+if TYPE_CHECKING:
+    from efim_ls.request import NameKind
 
 LARGEST = 1 << 20  # bytes of source; parsing takes a hundred times as many
 NICENESS = 19  # the least urgent
@@ -42,7 +45,6 @@ DYNAMIC_CLASS = re.compile(r"\bsetattr\((?:self|cls)\b|\b(?:self|cls)\.__dict__\
 OF_INSTANCES = re.compile(r"\b(?:self|cls)\.([^\W\d_]\w*)")
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
-Kind = Literal["function", "class", "module", "value"]
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -52,7 +54,7 @@ class ClassRecord(TypedDict):
     """
 
     bases: list[str]
-    members: dict[str, Kind]
+    members: dict[str, NameKind]
     methods: dict[str, list[str]]
     parameters: NotRequired[list[str]]
     open: bool
@@ -64,7 +66,7 @@ class Record(TypedDict):
     `stars` are the modules that all names are taken from, `all` the names that others take by a star if it is known.
     """
 
-    names: dict[str, Kind]
+    names: dict[str, NameKind]
     sources: dict[str, tuple[str, str]]
     stars: list[str]
     all: NotRequired[list[str]]
@@ -135,7 +137,7 @@ class _Reader:
                     if owner in self._record["classes"]:
                         self._record["classes"][owner]["members"].setdefault(name, "value")
 
-    def _bind(self, name: str, kind: Kind, source: tuple[str, str] | None = None) -> None:
+    def _bind(self, name: str, kind: NameKind, source: tuple[str, str] | None = None) -> None:
         """Add a name; of several definitions the first one counts, which is that of the usual case."""
         if name not in self._record["names"]:
             self._record["names"][name] = kind
@@ -339,7 +341,7 @@ def read_compiled(module: str) -> Record | None:
         if _is_dunder(name):
             continue
         if isinstance(value, type):
-            members: dict[str, Kind] = {each: "value" for each in dir(value) if not each.startswith("_")}
+            members: dict[str, NameKind] = {each: "value" for each in dir(value) if not each.startswith("_")}
             members.update({each: "function" for each in members if callable(getattr(value, each, None))})
             record["classes"][name] = ClassRecord(
                 bases=[], members=members, methods={}, parameters=_signature(value), open=False

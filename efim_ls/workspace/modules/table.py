@@ -14,15 +14,17 @@ import subprocess
 import sys
 import threading
 import zlib
+from collections.abc import Callable
 from functools import lru_cache
 from time import monotonic
 from typing import NamedTuple, cast
 
+from efim_ls.request import Expected, NameKind, Names
 from efim_ls.workspace.modules import source
-from efim_ls.workspace.modules.document import REACH, DocumentImports, Expected, expected, expressions, imports_of
+from efim_ls.workspace.modules.document import REACH, DocumentImports, expected, expressions, imports_of
 from efim_ls.workspace.modules.environment import ELSEWHERE, Environment, ModulePlace, is_in, modules_in
-from efim_ls.workspace.modules.names import Module, Modules, Names
-from efim_ls.workspace.modules.source import ANY, Kind, Record
+from efim_ls.workspace.modules.names import Module, Modules
+from efim_ls.workspace.modules.source import ANY, Record
 
 MOST_BYTES = 16 << 20  # of packed records
 MOST_SECONDS = 20.0  # of the reading processes, all together
@@ -64,25 +66,26 @@ class ModuleView:
 
 
 class ModuleTable:
-    """The modules of one environment. Its methods return at once, on any thread, but `wait`.
+    """The modules of a workspace's environment. Its methods return at once, on any thread, but `wait`.
 
     `view` is replaced whole. A thread runs while there is something to read. The processes that read have taken
     `seconds` of CPU.
     """
 
-    def __init__(self, environment: Environment) -> None:
-        """Know nothing yet."""
-        self._environment = environment
+    def __init__(self, find: Callable[[], Environment]) -> None:
+        """Know nothing yet; `find` is called for each document, since an environment may be made at any time."""
+        self._find_environment = find
         self.view = ModuleView({}, Names({}, is_open=True), 0)
         self._changed = threading.Condition()
         self._wanted = dict[str, str]()  # texts by their paths; changed under the condition, like the thread
         self._thread: threading.Thread | None = None
         # What follows belongs to the thread.
+        self._environment = Environment("", "")
         self._packed = dict[str, PackedModule]()
         self._shadowed = set[str]()  # names of the library or of packages that a document's folder has as well
         self._looked_at = dict[str, Module | None]()  # for the document in hand
         self.seconds, self._deaths = 0.0, 0
-        self._is_new, self._published = False, 0.0
+        self._is_new, self._published = True, 0.0
         self._reader: _Reader | None = None
 
     def want(self, path: str, text: str) -> None:
@@ -128,7 +131,10 @@ class ModuleTable:
     def _learn(self, path: str, text: str) -> None:
         """Read what a text refers to, and publish it."""
         try:
-            self._looked_at, self._is_new = {}, self.view.version == 0
+            self._looked_at = {}
+            if (environment := self._find_environment()) != self._environment:
+                self._environment, self._is_new = environment, True
+                self._packed.clear()
             imports, modules = imports_of(text), Modules(self._find)
             self._shadow(os.path.dirname(path), {module.partition(".")[0] for module in imports.modules})
             for start, names in expressions(text, imports):
@@ -148,7 +154,7 @@ class ModuleTable:
             self._publish()
 
     def _publish(self) -> None:
-        names: dict[str, Kind] = dict.fromkeys(sorted(self._environment.top_level()), "module")
+        names: dict[str, NameKind] = dict.fromkeys(sorted(self._environment.top_level()), "module")
         top_level = Names(names, not self._environment.is_whole)
         self.view = ModuleView(dict(self._packed), top_level, self.view.version + 1)
         self._is_new, self._published = False, monotonic()
@@ -172,8 +178,8 @@ class ModuleTable:
                 self._is_new |= self._packed.pop(name, None) is not None
                 held = None
             elif held is None or held.place != now:
-                held = self._read(name, now)
-                if held is not None:
+                self._packed.pop(name, None)
+                if (held := self._read(name, now)) is not None:
                     self._packed[name], self._is_new = held, True
             self._looked_at[name] = _unpacked(held) if held else None
         return self._looked_at[name]
@@ -186,9 +192,7 @@ class ModuleTable:
         submodules = modules_in(place.folder) if place.folder else frozenset[str]()
         if place.is_foreign or (place.folder and not place.path):
             return PackedModule(place, _packed(FOREIGN if place.is_foreign else EMPTY), submodules)
-        if self.seconds >= MOST_SECONDS or self._deaths >= MOST_DEATHS:
-            return None
-        if self.size >= MOST_BYTES:
+        if self.seconds >= MOST_SECONDS or self._deaths >= MOST_DEATHS or self.size >= MOST_BYTES:
             return None
         self._reader = self._reader or _Reader()
         try:

@@ -49,6 +49,6 @@ def learn(site: Path, environment: Environment) -> Learn:
 
     def learn(files: Mapping[str, str], text: str) -> ModuleTable:
         write(site, files)
-        return learned(ModuleTable(environment), text)
+        return learned(ModuleTable(lambda: environment), text)
 
     return learn

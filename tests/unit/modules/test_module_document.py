@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from efim_ls.request import Names
 from efim_ls.workspace.modules.document import DocumentImports, expected, expressions, imports_of
-from efim_ls.workspace.modules.names import Module, Modules, Names, Target
+from efim_ls.workspace.modules.names import Module, Modules, Target
 from efim_ls.workspace.modules.source import read_source
 
 TOP_LEVEL = Names({"csv": "module", "package": "module"}, is_open=False)

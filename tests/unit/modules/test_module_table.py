@@ -42,7 +42,7 @@ def test_what_a_document_refers_to_is_read(learn: Learn) -> None:
 
 
 def test_what_is_not_read_is_unknown(environment: Environment) -> None:
-    table = ModuleTable(environment)
+    table = ModuleTable(lambda: environment)
     assert table.view.expected("", "import csv\ncsv.x", 16) is None
     assert table.view.top_level.is_open
 
@@ -136,14 +136,16 @@ def test_readers_that_die_are_replaced_a_few_times(
 
 def test_a_compiled_module_of_another_version_is_open(environment: Environment) -> None:
     other = Environment(environment.library, "2.7")
-    found = learned(ModuleTable(other), "import sys, math").view.modules.names_of("sys")
+    found = learned(ModuleTable(lambda: other), "import sys, math").view.modules.names_of("sys")
     assert found
     assert found.is_open
     assert "path" in found.kinds
 
 
 def test_names_that_the_library_has_elsewhere_are_known(tmp_path: Path) -> None:
-    table = learned(ModuleTable(find_environment([tmp_path], variables={})), "import os, sys, nt, posix, winreg")
+    table = learned(
+        ModuleTable(lambda: find_environment([tmp_path], variables={})), "import os, sys, nt, posix, winreg"
+    )
     of_os, of_sys = table.view.modules.names_of("os"), table.view.modules.names_of("sys")
     assert of_os
     assert of_sys
@@ -155,7 +157,7 @@ def test_names_that_the_library_has_elsewhere_are_known(tmp_path: Path) -> None:
 
 
 def test_the_library_of_this_python(tmp_path: Path) -> None:
-    table = ModuleTable(find_environment([tmp_path], variables={}))
+    table = ModuleTable(lambda: find_environment([tmp_path], variables={}))
     text = "import asyncio, csv, os, tempfile, math\nfrom pathlib import Path\nos.path\ncsv.DictReader\n"
     view = learned(table, text).view
 
@@ -175,3 +177,14 @@ def test_the_library_of_this_python(tmp_path: Path) -> None:
     found = view.expected("file:///a.py", f"{text}csv.DictReader(f, fi", len(text) + 21)
     assert found
     assert found.names.beginning_with("fi") == ["fieldnames"]
+
+
+def test_an_environment_that_is_made_later_is_found(environment: Environment, site: Path) -> None:
+    found = [Environment(environment.library, environment.version)]
+    table = learned(ModuleTable(lambda: found[0]), "import a")
+    assert table.view.top_level.is_open
+    write(site, {"a.py": "x = 1"})
+    found[0] = environment
+    learned(table, "import a")
+    assert names(table, "a") == {"x"}
+    assert not table.view.top_level.is_open
