@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple, Protocol
 
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.prompt.excerpts import Excerpts
@@ -16,6 +17,53 @@ Reason = Literal[
     "unknown document", "out of step", "binary text", "line too long", "low confidence", "empty", "duplicate",
     "no fit", "no phrase", "on request", "superseded", "cancelled", "error",
 ]  # fmt: skip
+NameKind = Literal["function", "class", "module", "value"]
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names with what they are of; if it `is_open`, there may be more."""
+
+    kinds: Mapping[str, NameKind]
+    is_open: bool
+
+    def may_have(self, name: str) -> bool:
+        """Return whether a name can be among them; of private ones nothing is known."""
+        return self.is_open or name in self.kinds or name.startswith("_")
+
+    def beginning_with(self, stub: str) -> list[str]:
+        """Return the known names that begin so, in their order in the source."""
+        return [name for name in self.kinds if name.startswith(stub)]
+
+
+class Expected(NamedTuple):
+    """What the word at a place must be one of: `stub` of it is typed.
+
+    For a `keyword`, only if the word is followed by `=`: any expression may stand there.
+    """
+
+    kind: Literal["module", "name", "attribute", "keyword"]
+    stub: str
+    names: Names
+
+
+class KnownModules(Protocol):
+    """What is known of modules at one time. Used on one thread; it never waits, and reads nothing.
+
+    Of one table, two of one `version` give the same answers.
+    """
+
+    @property
+    def version(self) -> int:
+        """Grows whenever more is known."""
+        ...
+
+    def expected(self, uri: str, text: str, cursor: int) -> Expected | None:
+        """Return what code expects at a place in a document, None if that is anything or unknown.
+
+        The place must be in code: not in a string or comment.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -27,7 +75,8 @@ class Request:
     suggestions to return; what is shown of each has a probability of `least` (0 to 1, or by the place) or more.
     `language` is LSP's name of the document's language, empty if it has none. `counts` are those of the repository,
     without the document and the other texts; None if there are none. `excerpts` of other files are offered to the
-    prompt, and what it shows of `excluded_files` (real paths) must go; None where prompts show no such text.
+    prompt, and what it shows of `excluded_files` (real paths) must go; None where prompts show no such text. Of
+    `modules` that the document may import it is known which names they have, if not None.
     """
 
     uri: str
@@ -41,6 +90,7 @@ class Request:
     counts: CountsView | None = None
     excerpts: Excerpts | None = None
     excluded_files: frozenset[str] = frozenset()
+    modules: KnownModules | None = None
 
 
 @dataclass(frozen=True)

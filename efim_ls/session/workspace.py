@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from efim_ls.access.rules import Rules
@@ -17,6 +18,8 @@ from efim_ls.session.loader import CompletionBackend
 from efim_ls.settings import Settings
 from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
 from efim_ls.workspace.index import IndexStatus, Scope
+from efim_ls.workspace.modules.environment import find_environment
+from efim_ls.workspace.modules.table import ModuleTable
 from efim_ls.workspace.thread import Repository
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, NO_EXCERPTS
 
@@ -40,6 +43,8 @@ class SessionWorkspace:
         self._repository = Repository(is_typing, lambda status: self.on_status(status), self._excerpts_changed)
         self._excerpts = NO_EXCERPT_BUDGET  # of other files' text, for which the model's prompts have room
         self._loop: asyncio.AbstractEventLoop | None = None  # known once excerpts are chosen
+        self._modules: ModuleTable | None = None  # of these folders
+        self._module_folders: list[Path] = []
 
     @property
     def status(self) -> IndexStatus | None:
@@ -53,6 +58,10 @@ class SessionWorkspace:
         if any(excerpts):
             self._loop = asyncio.get_running_loop()
         folders = [Path(path) for uri in self.folders if (path := real_path(uri))]
+        if self._modules is None or folders != self._module_folders:
+            self._module_folders, self._modules = folders, ModuleTable(partial(find_environment, folders))
+            for document in self._documents:
+                self._learn_modules(document)
         wanted = folders and settings.enabled and (settings.repository or any(excerpts))
         scope = Scope.of(settings, rules, folders, tokenizer, excerpts) if wanted and tokenizer else None
         if not self._repository.adopt(scope):
@@ -70,9 +79,12 @@ class SessionWorkspace:
         self._repository.refresh([path for uri in uris if (path := real_path(uri))])
 
     def index_document(self, document: OpenDocument) -> None:
-        """Count an open document's text in place of its file's, if the rules let others read it."""
+        """Count an open document's text in place of its file's, and learn what it imports, if the rules let others
+        read it.
+        """
         if document.path and self._documents.may_be_read(document):
             self._repository.open(document.path, document.language, document.text)
+        self._learn_modules(document)
 
     def close_document(self, document: OpenDocument) -> None:
         """Count a document's file again in place of the text that was open."""
@@ -93,7 +105,8 @@ class SessionWorkspace:
         others = self._documents.others(document)
         counts = self._repository.view(document.family, [each.path for each in (document, *others)])
         texts = tuple(each.text for each in others)
-        return replace(self.request_ahead(document, cursor), others=texts, counts=counts)
+        modules = self._modules.view if self._modules and document.language == "python" else None
+        return replace(self.request_ahead(document, cursor), others=texts, counts=counts, modules=modules)
 
     def retrieve_if_unsure(self, document: OpenDocument, request: Request, answer: Answer) -> None:
         """Look for code that may help where the model is unsure; prompts show it once the cursor rests."""
@@ -103,12 +116,19 @@ class SessionWorkspace:
             self._repository.retrieve(RetrievalPlace(document.path, request.text, request.cursor, edits))
 
     async def settled(self) -> None:
-        """Wait until all files are indexed."""
+        """Wait until all files are indexed, and the modules known that documents import."""
         await asyncio.to_thread(self._repository.wait, SETTLING)
+        if self._modules:
+            await asyncio.to_thread(self._modules.wait, SETTLING)
 
     def close(self, seconds: float) -> bool:
         """End the repository's thread; return false if it is still running after `seconds`."""
         return self._repository.close(seconds)
+
+    def _learn_modules(self, document: OpenDocument) -> None:
+        """Learn the names of the modules that a document imports."""
+        if self._modules and document.language == "python" and self._documents.may_be_read(document):
+            self._modules.want(document.path, document.text)
 
     def _excerpts_changed(self) -> None:
         """Report the document in use to the event loop; called on the repository's thread."""

@@ -12,7 +12,7 @@ from efim_ls.completion.answerers.answerer import Preparation
 from efim_ls.completion.costs import CostMeter
 from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.filters.chain import clean, distinct
-from efim_ls.completion.filters.place import Place, place_at
+from efim_ls.completion.filters.place import Place, place_of
 from efim_ls.completion.models.open import OpenedModel
 from efim_ls.completion.planning.planner import Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget, surroundings
@@ -189,7 +189,7 @@ class ModelAnswerer:
         document.answer_origin = AnswerOrigin(likelihood, left.typed, request.counts) if likelihood else None
         if likelihood is None:
             return Answer(left.text, meter.total())
-        place = place_at(request.text, request.cursor, request.language, request.others)
+        place = place_of(request)
         return self._shown(planned, likelihood, left.typed, place)
 
     def _job(self, planned: Planned, prompt: Prompt, left: Remainder | None) -> GenerateJob:
@@ -208,7 +208,7 @@ class ModelAnswerer:
     def _cleaned(self, planned: Planned, made: Generation) -> Answer:
         """Return what the filters leave of the model's texts, and remember it."""
         document, request, meter = planned.document, planned.request, planned.meter
-        place = place_at(request.text, request.cursor, request.language, request.others)
+        place = place_of(request)
         generated = made.text, *made.others
         (text, emptied_by), *cleaned = [clean(each, place, self._max_lines) for each in generated]
         texts = distinct([text, *(other for other, _ in cleaned)], place)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
+from efim_ls.request import Expected, Request
 from efim_ls.text.lines import enclosing_line
 from model_runtime.engine.stops import is_closers
 
 NEIGHBOURHOOD = 4000  # characters of the cursor's line, above it and below it that most filters look at
+
+
+def _anything(_typed: str) -> Expected | None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -19,7 +25,8 @@ class Place:
 
     `before` and `rest` are the cursor's line on either side of the cursor, without terminator; `above` and
     `below` are all lines around it, with any terminators. `language` is LSP's name of the document's language,
-    empty if it has none; `others` are the texts of other open documents.
+    empty if it has none; `others` are the texts of other open documents. `names_after` tells which names code expects
+    once some text stands at the cursor, None if that is anything.
     """
 
     before: str
@@ -28,6 +35,7 @@ class Place:
     below: str
     language: str = ""
     others: tuple[str, ...] = ()
+    names_after: Callable[[str], Expected | None] = _anything
 
     @property
     def near_above(self) -> str:
@@ -48,6 +56,19 @@ class Place:
     def lines_below(self) -> list[str]:
         """The non-blank lines near below the cursor's line."""
         return filled_lines(self.near_below)
+
+
+def place_of(request: Request) -> Place:
+    """Return the place of a request."""
+    place, modules = place_at(request.text, request.cursor, request.language, request.others), request.modules
+    if modules is None:
+        return place
+
+    def names_after(typed: str) -> Expected | None:
+        text, cursor = request.text, request.cursor
+        return modules.expected(request.uri, f"{text[:cursor]}{typed}{text[cursor:]}", cursor + len(typed))
+
+    return replace(place, names_after=names_after)
 
 
 class Filter(Protocol):

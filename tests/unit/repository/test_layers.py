@@ -79,6 +79,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "model_runtime.counts",
         "model_runtime.prompt",
     ),
+    "efim_ls.workspace.modules": (),
     "efim_ls.access": (),
     "efim_ls.text": (),
     "model_runtime.loading": tuple(

@@ -1,0 +1,1 @@
+"""Benchmarks of what is known of the environment that a workspace's code runs in."""
