@@ -12,6 +12,7 @@ from efim_ls.request import Expected, Request
 from efim_ls.text.lines import enclosing_line
 from model_runtime.engine.stops import is_closers
 
+_WORD = re.compile(r"\w")
 NEIGHBOURHOOD = 4000  # characters of the cursor's line, above it and below it that most filters look at
 
 
@@ -95,6 +96,16 @@ def place_at(text: str, cursor: int, language: str = "", others: tuple[str, ...]
 def beginning(text: str, end: int, place: Place) -> str:
     """Return a suggestion up to an offset; nothing before code, which only the whole suggestion leads into."""
     return text[:end].rstrip() if is_closers(place.rest) else ""
+
+
+def holds_word(text: str, word: str) -> bool:
+    """Return whether a word stands in a text as a whole word."""
+    at = text.rfind(word)
+    while at >= 0:
+        if not _WORD.match(text, at + len(word)) and (at == 0 or not _WORD.match(text, at - 1)):
+            return True
+        at = text.rfind(word, 0, at)
+    return False
 
 
 def lines_with(text: str, place: Place) -> list[str]:

@@ -12,6 +12,7 @@ PlaceKind = Literal[
     "comment", "elsewhere",
 ]  # fmt: skip
 KINDS: tuple[PlaceKind, ...] = get_args(PlaceKind)
+PROSE: frozenset[PlaceKind] = frozenset({"string", "docstring", "comment"})
 _TRIPLES = '"""', "'''"
 _STUB = re.compile(r"\w*\Z")
 _NUMBER = re.compile(r"(?<![\w.])\d[\w.]*\Z")

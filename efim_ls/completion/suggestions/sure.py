@@ -15,7 +15,7 @@ from efim_ls.completion.suggestions.levels import least_at
 from efim_ls.completion.suggestions.place_kind import Spot, spot_of
 from efim_ls.completion.suggestions.shown import ShownPart, ends_statement, word_pieces
 from efim_ls.completion.suggestions.sureness import guess_facts, guess_sureness, word_facts, word_sureness
-from efim_ls.completion.suggestions.words import FileWords, file_words
+from efim_ls.completion.suggestions.words import Words, stands_nowhere, words_at
 from efim_ls.request import Preset
 from model_runtime.engine.output import TextProbability, WordEnd
 
@@ -23,6 +23,7 @@ SHORTEST = 2  # characters: accepting one takes as many keys as typing it
 MOST_WORDS = 3  # of the file, the most frequent ones, that are weighed against the model's guess
 GOES_ON = 0.8  # least probability of a word behind the first, and
 NEXT_LINE = 0.67  # of a line behind the first, once what stands before it is right
+COUNTED = 0.02  # share of a word's probability by which the workspace's files have it
 _ALNUM = re.compile(r"[^\W_]")
 
 
@@ -34,7 +35,7 @@ def sure_part(
     If the suggestion is not `divisible`, because code follows that it must reach, all of it is shown or nothing.
     """
     spot, text = spot_of(place), likelihood.text[start:]
-    words, least = file_words(spot.stub, place), least_at(preset, spot.kind)
+    words, least = words_at(spot, place), least_at(preset, spot.kind)
     facts = guess_facts(likelihood, start, spot, words) if text else None
     sure = guess_sureness(facts) if facts else 0.0
     if divisible and not (facts and facts.agrees):
@@ -43,7 +44,12 @@ def sure_part(
             return ShownPart(word, "", sureness, ((word, sureness),), least, of_file=True)
     ends = likelihood.word_ends(start)
     hidden = ShownPart("", text, sure, word_pieces(likelihood.text, start, ends), least)
-    if facts is None or not ends or not sure >= least:
+    if (
+        facts is None
+        or not ends
+        or not sure >= least
+        or _is_made_up(likelihood, start, facts.size, spot, words, place)
+    ):
         return hidden
     first = next((index for index, end in enumerate(ends) if end.at - start >= facts.size), 0)
     end = _last_sure(likelihood.text, start, ends, first) if divisible else ends[-1]
@@ -55,8 +61,16 @@ def sure_part(
     return ShownPart(shown, text[len(shown) :], sure, hidden.words, least)
 
 
+def _is_made_up(likelihood: TextProbability, start: int, size: int, spot: Spot, words: Words, place: Place) -> bool:
+    """Return whether a guess makes the word at the cursor one that stands nowhere, as far as is known."""
+    first, rest = likelihood.text[start : start + size], likelihood.text[start + size :]
+    if not (first[0].isalnum() or first[0] == "_") or likelihood.shares(start, start + size).counts >= COUNTED:
+        return False
+    return stands_nowhere(spot.stub + first, rest, spot, words, place)
+
+
 def _surest_word(
-    likelihood: TextProbability, start: int, spot: Spot, words: FileWords, rival: float
+    likelihood: TextProbability, start: int, spot: Spot, words: Words, rival: float
 ) -> tuple[float, str]:
     """Return the word of the file that is surest, without what is typed of it, and how sure it is."""
     best, size = (0.0, ""), len(spot.stub)

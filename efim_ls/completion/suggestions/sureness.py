@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from efim_ls.completion.suggestions.place_kind import KINDS, PlaceKind, Spot
 from efim_ls.completion.suggestions.sureness_weights import GUESS, WORD
-from efim_ls.completion.suggestions.words import LEAST_LETTERS, FileWords, Word
+from efim_ls.completion.suggestions.words import LEAST_LETTERS, Word, Words
 from model_runtime.engine.output import TextProbability
 
 FIRST_WORD = re.compile(r"\W*\w+|\W+")
@@ -27,7 +27,8 @@ class Facts(NamedTuple):
 
     `probability` is the model's for its first word, of which `size` characters come from the cursor on. Of the words
     of the file that begin as the one at the cursor, `letters` long, there are `longer`; `agrees` if the guess makes
-    one of these. `followed`: the user has typed a part of the guess.
+    one of these. `followed`: the user has typed a part of the guess. `expected`: it is known which names may stand
+    there.
     """
 
     kind: PlaceKind
@@ -37,6 +38,7 @@ class Facts(NamedTuple):
     longer: int
     agrees: bool
     followed: bool
+    expected: bool
 
 
 class WordFacts(NamedTuple):
@@ -57,9 +59,10 @@ class WordFacts(NamedTuple):
     nearest: bool
     is_word: bool
     size: int
+    expected: bool
 
 
-def guess_facts(likelihood: TextProbability, start: int, spot: Spot, words: FileWords) -> Facts:
+def guess_facts(likelihood: TextProbability, start: int, spot: Spot, words: Words) -> Facts:
     """Return the facts of what is left of a suggestion from its character `start` on, which is not empty."""
     text = likelihood.text[start:]
     first = FIRST_WORD.match(text)
@@ -68,14 +71,18 @@ def guess_facts(likelihood: TextProbability, start: int, spot: Spot, words: File
     probability = next((end.probability for end in ends if end.at - start >= size), 0.0)
     made = spot.stub + text[:size] if _WORD_CHARACTER.match(text) else ""
     agrees = any(word.text == made for word in words.longer)
-    return Facts(spot.kind, len(spot.stub), probability, size, len(words.longer), agrees, start > 0)
+    return Facts(
+        spot.kind, len(spot.stub), probability, size, len(words.longer), agrees, start > 0, words.expected is not None
+    )
 
 
-def word_facts(word: Word, words: FileWords, spot: Spot, model: float, rival: float) -> WordFacts:
+def word_facts(word: Word, words: Words, spot: Spot, model: float, rival: float) -> WordFacts:
     """Return the facts of a word of the file, of which the model says so much."""
     size, letters = len(word.text) - len(spot.stub), len(spot.stub)
-    share, longer = word.times / words.times, len(words.longer)
-    return WordFacts(spot.kind, letters, model, rival, longer, share, words.times, word.nearest, words.is_word, size)
+    share, longer = max(1, word.times) / words.times, len(words.longer)
+    return WordFacts(
+        spot.kind, letters, model, rival, longer, share, words.times, word.nearest, words.is_word, size, word.expected
+    )
 
 
 def guess_sureness(facts: Facts) -> float:
@@ -103,6 +110,8 @@ def _guess_inputs(facts: Facts) -> list[float]:
         float(facts.letters == 1),
         float(min(facts.letters, _MOST_LETTERS)),
         float(min(facts.size, _LONGEST)),
+        float(facts.expected),
+        float(facts.expected and facts.agrees),
         *(float(facts.kind == kind) for kind in KINDS),
     ]
 
@@ -122,6 +131,7 @@ def _word_inputs(facts: WordFacts) -> list[float]:
         float(min(facts.letters, _MOST_LETTERS)),
         float(facts.letters == LEAST_LETTERS),
         float(min(facts.size, _LONGEST)),
+        float(facts.expected),
         *(float(facts.kind == kind) for kind in KINDS),
     ]
 

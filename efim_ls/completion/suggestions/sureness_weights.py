@@ -1,52 +1,55 @@
 """Weights of the facts that make a guess sure, in the order of `sureness.py`, fitted by the laboratory."""
 
 GUESS = (
-    0.160,  # bias
-    0.855,  # logit of the model's probability
-    0.708,  # agrees
-    2.249,  # agrees, and there is no other
-    -0.364,  # one other word
-    -0.746,  # other words
-    0.132,  # no such word
-    0.048,  # followed
-    0.000,  # letters 0
-    0.270,  # letters 1
-    0.051,  # letters
-    -0.040,  # size
-    0.215,  # start of line
-    0.158,  # import
-    -0.562,  # new name
-    -0.187,  # attribute
-    0.327,  # argument
-    0.199,  # value
-    -0.321,  # number
-    -0.083,  # string
-    -0.096,  # docstring
-    0.281,  # comment
-    0.069,  # elsewhere
+    0.425,  # bias
+    0.832,  # logit of the model's probability
+    0.557,  # agrees
+    1.849,  # agrees, and there is no other
+    -0.341,  # one other word
+    -0.879,  # other words
+    0.145,  # no such word
+    0.065,  # followed
+    -0.162,  # letters 0
+    0.050,  # letters 1
+    0.017,  # letters
+    -0.047,  # size
+    -0.334,  # expected
+    0.228,  # expected, and agrees
+    0.078,  # start of line
+    -0.033,  # import
+    -0.165,  # new name
+    -0.034,  # attribute
+    0.295,  # argument
+    0.138,  # value
+    -0.204,  # number
+    -0.114,  # string
+    -0.126,  # docstring
+    0.074,  # comment
+    0.093,  # elsewhere
 )
 WORD = (
-    -3.129,  # bias
-    0.137,  # logit model
-    -0.091,  # logit rival
-    1.125,  # only one
-    -0.140,  # log longer
-    1.512,  # share
-    -0.064,  # log times
-    0.140,  # nearest
-    -0.977,  # is word
-    0.143,  # letters
-    0.193,  # letters 2
-    0.058,  # size
-    0.301,  # start of line
-    0.563,  # import
-    -0.266,  # new name
-    0.628,  # attribute
-    0.044,  # argument
-    -0.605,  # value
+    -2.603,  # bias
+    0.179,  # logit of the model's probability
+    0.003,  # logit of the rival's sureness
+    0.263,  # only one
+    -0.533,  # log longer
+    1.891,  # share
+    0.118,  # log times
+    0.075,  # nearest
+    -1.491,  # is word
+    0.184,  # letters
+    0.270,  # letters 2
+    0.074,  # size
+    0.437,  # expected
+    0.237,  # start of line
+    0.406,  # import
+    -0.533,  # new name
+    0.227,  # attribute
+    0.214,  # argument
+    0.768,  # value
     0.000,  # number
-    -0.236,  # string
-    -0.157,  # docstring
-    -0.669,  # comment
-    0.397,  # elsewhere
+    -0.271,  # string
+    -0.563,  # docstring
+    -1.032,  # comment
+    0.547,  # elsewhere
 )

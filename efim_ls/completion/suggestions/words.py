@@ -1,64 +1,89 @@
-"""The longer words of a file that begin as the word at the cursor does: one of them is often what is meant."""
+"""The longer words that begin as the word at the cursor does: words of the file, and names that code expects there.
+
+One of them is often what is meant, and a guess that is none of them seldom is.
+"""
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections import Counter
+from keyword import kwlist, softkwlist
 from typing import NamedTuple
 
-from efim_ls.completion.filters.place import Place
+from efim_ls.completion.filters.place import Place, holds_word
+from efim_ls.completion.suggestions.place_kind import PROSE, Spot
+from efim_ls.request import Expected
 
-LEAST_LETTERS = 2  # of the word at the cursor: too many words begin with one
+LEAST_LETTERS = 2  # of the word at the cursor: too many words of a file begin with one
 REACH = 60_000  # characters above the cursor's line, and below it, that are looked at
+ALWAYS_KNOWN = frozenset({*dir(builtins), *kwlist, *softkwlist, "self", "cls"})
+# Where code defines names, any may stand: parameters, targets, what is imported under another name.
+_DEFINES = re.compile(r"\b(?:def|class|lambda|for|as|global|nonlocal)\b[^:]*\Z")
+_DEFINED = re.compile(r"\s*(?::|=(?!=)|,[\w\s,]*=(?!=))")
 _REST = re.compile(r"\w*")
 _WORD = re.compile(r"\w")
 
 
 class Word(NamedTuple):
-    """A word of the file: how often it stands there, and whether it is the nearest above of all that are alike."""
+    """A word: how often it stands in the file, whether it is the nearest above of all that are alike, and whether
+    it is among the names that code expects there.
+    """
 
     text: str
     times: int
     nearest: bool
+    expected: bool = False
 
 
-class FileWords(NamedTuple):
-    """The longer words that begin alike, the most frequent first, and whether the beginning is a word there too."""
+class Words(NamedTuple):
+    """The longer words that begin alike, those that are expected first, then the most frequent.
+
+    `is_word`: the beginning is a word of the file itself. `expected` are the names that must stand there, if known.
+    """
 
     longer: tuple[Word, ...] = ()
     is_word: bool = False
+    expected: Expected | None = None
 
     @property
     def times(self) -> int:
-        """How often they stand in the file together."""
-        return sum(word.times for word in self.longer)
+        """How often they stand in the file together, those that do not counted as one."""
+        return sum(max(1, word.times) for word in self.longer)
 
 
-NO_WORDS = FileWords()
-
-
-def file_words(stub: str, place: Place) -> FileWords:
-    """Return the words of the file that begin with a stub, without those of the cursor's line."""
-    if len(stub) < LEAST_LETTERS or stub[0].isdigit():
-        return NO_WORDS
+def words_at(spot: Spot, place: Place) -> Words:
+    """Return the words at a place: of the file, without the cursor's line, and those that code expects."""
+    expected = place.names_after("") if spot.kind not in PROSE else None
+    stub = spot.stub
+    if len(stub) < (1 if expected else LEAST_LETTERS) or stub[0].isdigit():
+        return Words(expected=expected)
     above, below = _words_in(place.above[-REACH:], stub), _words_in(place.below[:REACH], stub)
     times = Counter(above)
     times.update(below)
     is_word = times.pop(stub, 0) > 0
     nearest = next((word for word in reversed(above) if word != stub), None)
-    found = [Word(word, count, word == nearest) for word, count in times.items()]
-    found.sort(key=lambda word: (-word.times, not word.nearest, word.text))
-    return FileWords(tuple(found), is_word)
+    names = frozenset(expected.names.beginning_with(stub)) - {stub} if expected else frozenset[str]()
+    only = expected is not None and expected.kind != "keyword" and not expected.names.is_open
+    found = [Word(word, count, word == nearest, word in names) for word, count in times.items()]
+    found = [word for word in found if word.expected or not only]
+    found += [Word(name, 0, False, True) for name in names if name not in times]
+    found.sort(key=lambda word: (-word.expected, -word.times, not word.nearest, word.text))
+    return Words(tuple(found), is_word, expected)
 
 
-def stands_in(word: str, text: str) -> bool:
-    """Return whether a word stands in a text as a whole word."""
-    at = text.rfind(word)
-    while at >= 0:
-        if not _WORD.match(text, at + len(word)) and (at == 0 or not _WORD.match(text, at - 1)):
-            return True
-        at = text.rfind(word, 0, at)
-    return False
+def stands_nowhere(word: str, rest: str, spot: Spot, words: Words, place: Place) -> bool:
+    """Return whether a word at the cursor is used in code and stands nowhere else that is known; `rest` follows it.
+
+    Names that code defines there are new, and prose may have any word.
+    """
+    if spot.kind in PROSE or spot.kind in ("new name", "number") or word in ALWAYS_KNOWN:
+        return False
+    if words.expected and words.expected.kind != "keyword":
+        return not words.expected.names.may_have(word)
+    if _DEFINES.search(place.before) or (spot.kind in ("start of line", "argument") and _DEFINED.match(rest)):
+        return False
+    return not any(holds_word(text, word) for text in (place.above, place.before, place.below, *place.others))
 
 
 def _words_in(text: str, stub: str) -> list[str]:

@@ -9,7 +9,7 @@ from keyword import kwlist, softkwlist
 
 from tree_sitter import Node
 
-from efim_ls.completion.filters.place import Place, beginning
+from efim_ls.completion.filters.place import Place, beginning, holds_word
 from efim_ls.completion.filters.syntax.parsed_suggestion import ParsedSuggestion, parse
 
 _ALWAYS_KNOWN = frozenset({*dir(builtins), *kwlist, *softkwlist, "__class__", "__file__", "__path__", "cls", "self"})
@@ -31,40 +31,52 @@ _WRAPPERS = frozenset({"tuple", "type"})  # as in `with a as (b, c)` and `def fi
 _MAY_BIND = re.compile(rb"\b(?:as|case|class|def|del|for|from|global|import|lambda|nonlocal|type)\b|\.\s*$")
 _ANNOTATED = re.compile(rb"\s*:")
 _ASSIGNED = re.compile(rb"\s*=(?!=)")
-_WORD = re.compile(r"\w")
+# What stands before a name of a module, a class or a function: a dot, an import's keyword or list, a call's bracket.
+NEAR = 16  # bytes before a name
+_HAS_NAMES = re.compile(rb"(?:[.(,]|\bimport|\bfrom)\s*\Z")
 
 
 def unknown_names(text: str, place: Place) -> str:
-    """End before the first name that Python code uses and that stands nowhere else, save the word at the cursor."""
+    """End before the first name that Python code uses and that stands nowhere else, save the word at the cursor, and
+    before the first, that word too, which the module, class or function in question does not have.
+    """
     parsed = parse(text, place) if place.language == "python" else None
     if parsed is None:
         return text
     bound, used = set[str](), list[tuple[int, str]]()
     for node in _identifiers(parsed):
         name = parsed.code[node.start_byte : node.end_byte].decode(errors="surrogatepass")
-        if _is_bound(node, parsed):
+        if not _may_have(node, name, parsed, place):
+            used.append((node.start_byte, ""))
+        elif _is_bound(node, parsed):
             bound.add(name)
         elif node.start_byte >= parsed.start:
             used.append((node.start_byte, name))
     for at, name in sorted(used):
-        if name not in _ALWAYS_KNOWN and name not in bound and not _stands(name, place):
+        if name not in _ALWAYS_KNOWN and name not in bound and not (name and _stands(name, place)):
             return beginning(text, len(parsed.text(at)), place)
     return text
+
+
+def _may_have(node: Node, name: str, parsed: ParsedSuggestion, place: Place) -> bool:
+    """Return whether what code names at a place in the suggestion's first line may have this name."""
+    before = parsed.text(max(node.start_byte, parsed.start))
+    if "\n" in before or node.end_byte <= parsed.start:
+        return True
+    if not _HAS_NAMES.search(parsed.code[max(0, node.start_byte - NEAR) : node.start_byte]):
+        return True
+    expected = place.names_after(before)
+    if expected is None:
+        return True
+    if expected.kind == "keyword" and not _ASSIGNED.match(parsed.code, node.end_byte):
+        return True
+    return expected.names.may_have(name)
 
 
 def _stands(name: str, place: Place) -> bool:
     """Return whether a name stands in the file without the suggestion, or in another open text."""
     texts = (place.above, place.before, place.rest, place.below, *place.others)
-    return any(_holds_word(text, name) for text in texts)
-
-
-def _holds_word(text: str, word: str) -> bool:
-    at = text.rfind(word)
-    while at >= 0:
-        if not _WORD.match(text, at + len(word)) and (at == 0 or not _WORD.match(text, at - 1)):
-            return True
-        at = text.rfind(word, 0, at)
-    return False
+    return any(holds_word(text, name) for text in texts)
 
 
 def _identifiers(parsed: ParsedSuggestion) -> Iterator[Node]:
