@@ -185,7 +185,7 @@ def _added(folder: str) -> Iterator[str]:
         if name.endswith(".pth"):
             for line in _text(Path(folder, name)).splitlines():
                 path = os.path.join(folder, line.strip())
-                if line.strip() and not line.startswith(("#", "import ", "import\t")) and os.path.isdir(path):
+                if line.strip() and os.path.isdir(path):
                     yield os.path.normpath(path)
 
 

@@ -141,6 +141,14 @@ def test_imports_are_those_of_the_other_lines_whatever_was_asked_before(texts: l
         assert imports.at(text, cursor) == imports_of("".join((*above[:2], *below[1:])))
 
 
+def test_imports_are_read_again_if_their_length_stays() -> None:
+    imports = DocumentImports()
+    for name in "ab":
+        assert imports.at(f"import {name}\nx", 10).modules == {name}
+    for name in "ab":
+        assert imports.at(f"x\nimport {name}", 0).modules == {name}
+
+
 @given(st.text("abc.(),[]'\"# \n=import from", max_size=80))
 def test_any_text_has_an_answer(code: str) -> None:
     at(code)

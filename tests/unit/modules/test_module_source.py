@@ -30,14 +30,14 @@ def test_names_of_all_branches() -> None:
         try:
             from fast import g
         except ImportError:
-            g = None
+            g = n = None
         for h in A: i = h + 1
         with A as j: pass
         def k():
             global L
             L = 1
     """)
-    assert set(record["names"]) == {*"ABCDFeghijkL", "os", "js", "sibling", "renamed"}
+    assert set(record["names"]) == {*"ABCDFeghijkLn", "os", "js", "sibling", "renamed"}
     assert record["names"]["e"] == "function"
     assert record["names"]["F"] == "class"
     assert record["sources"] == {

@@ -128,10 +128,11 @@ def test_the_budget_is_kept(learn: Learn, monkeypatch: pytest.MonkeyPatch) -> No
 def test_readers_that_die_are_replaced_a_few_times(
     learn: Learn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    write(tmp_path, {"reader.py": "raise SystemExit"})
+    write(tmp_path, {"reader.py": f"open({str(tmp_path / 'starts')!r}, 'a').write('1')\nraise SystemExit"})
     monkeypatch.setattr(table_module.source, "__file__", str(tmp_path / "reader.py"))
     table = learn({f"{name}.py": "" for name in "abcdef"}, "import a, b, c, d, e, f")
     assert all(names(table, name) is None for name in "abcdef")
+    assert (tmp_path / "starts").read_text() == "1" * table_module.MOST_DEATHS
 
 
 def test_a_compiled_module_of_another_version_is_open(environment: Environment) -> None:
