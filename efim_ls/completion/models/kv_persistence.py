@@ -15,7 +15,7 @@ import numpy as np
 from efim_ls.paths import cache_folder, document_tag
 from efim_ls.settings import Settings
 from kv_store.block import BLOCK_TOKENS
-from kv_store.level import Origin
+from kv_store.level import Origin, Reach
 from kv_store.open import DISK, MEMORY, OpenedStore, StoreOptions, open_store
 from kv_store.store import ComputedBlocks, Store
 from model_runtime.cancel import Cancel
@@ -53,7 +53,6 @@ class KvPersistence:
     def __init__(self, store: Store) -> None:
         """Own the store, which `close` closes."""
         self._store = store
-        self._removed_from_disk = set[int]()  # private documents of which no block is on disk
 
     def fill(self, arena: Arena, key: SequenceKey, cancel: Cancel) -> int:
         """Fill an arena with what is stored of a key's tokens, replacing what differs; return how many were added.
@@ -97,24 +96,21 @@ class KvPersistence:
     def save(self, document: str, frames: Sequence[HeldFrame], cancel: Cancel) -> bool:
         """Save a document's frames and their excerpts, as far as these are computed; return false if stopped.
 
-        What was computed from a document that may not be on disk is kept in memory only, and removed from the disk if
-        it is there: the user may have made it private after it was saved.
+        What was computed from a private document is kept in memory only, and removed from where else it is: the user
+        may have made it private after it was saved.
         """
-        tag, is_private = document_tag(document), any(document in frame.private for frame in frames)
-        if not is_private:
-            self._removed_from_disk.discard(tag)
+        tag = document_tag(document)
         chains: dict[bytes, None] = {}
         for frame in reversed(frames):
             names = self._names(frame.key)
             chains |= dict.fromkeys(names)
             if not self._save_excerpts(frame, chains, cancel):
                 return False
-            if not self._save_arena(Origin(tag, document in frame.private), frame, names, cancel):
+            if not self._save_arena(Origin(tag, _reach(document in frame.private)), frame, names, cancel):
                 return False
         self._store.pin(tag, list(chains))
-        if is_private and tag not in self._removed_from_disk:
-            self._removed_from_disk.add(tag)
-            self._store.withdraw(Origin(tag, private=True))
+        if any(document in frame.private for frame in frames):
+            self._store.withdraw(Origin(tag, _reach(private=True)))
         return True
 
     def stats(self) -> list[dict[str, object]]:
@@ -137,7 +133,7 @@ class KvPersistence:
         for text, uri, made in zip(frame.key.isolated.texts, frame.origins, frame.computed, strict=True):
             names = self._store.names_alone(ids_of(text))
             chains |= dict.fromkeys(names)
-            origin = Origin(document_tag(uri), uri in frame.private)
+            origin = Origin(document_tag(uri), _reach(uri in frame.private))
             if made and not self._store.save(origin, _alone(made, names), cancel):
                 return False
         return True
@@ -148,11 +144,17 @@ class KvPersistence:
             return True
         computed = _computed(frame, names, frame.arena)
         seen = not frame.private.isdisjoint(frame.origins)
-        if seen and not origin.private:
+        if seen:
             unseen = replace(computed, names=computed.names[: frame.key.isolated.before_excerpts // BLOCK_TOKENS])
             if not self._store.save(origin, unseen, cancel):
                 return False
-        return self._store.save(origin._replace(private=origin.private or seen), computed, cancel)
+            origin = origin._replace(reach=_reach(private=True))
+        return self._store.save(origin, computed, cancel)
+
+
+def _reach(private: bool) -> Reach:
+    """Return how far blocks may go: no setting lets any of them leave this machine."""
+    return Reach.PROCESS if private else Reach.DISK
 
 
 def _quality(exact: bool) -> Quality:
