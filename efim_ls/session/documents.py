@@ -114,7 +114,7 @@ class OpenDocument(Document):
         """Return why the last answer was empty, if it was for this text and cursor; else None."""
         match self._answered_at(text, cursor):
             case (request, Answer(reason=reason) as answer) if reason is not None:
-                return refusal(reason, confidence=answer.confidence, least=request.least)
+                return refusal(reason, confidence=answer.confidence, least=request.least, cause=answer.cause)
             case _:
                 return None
 

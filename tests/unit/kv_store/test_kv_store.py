@@ -72,7 +72,9 @@ def options(folder: Path | None, memory: int = 64 * SLOT, form: Form = Form.RAW)
 
 
 def memory_only(capacity: int, slot: int = SLOT, codec: KvCodec = CODEC) -> Store:
-    return Store(bytes(32), codec, [Level(MemoryTier(capacity, slot), codec.exact, behind=False, reach=Reach.PROCESS)])
+    return Store(
+        bytes(32), codec, [Level(MemoryTier(capacity, slot), codec.exact, behind=False, reach=Reach.PROCESS)]
+    )
 
 
 def open_in(folder: Path | None, **wanted: object) -> OpenedStore:
@@ -389,7 +391,8 @@ def test_a_store_that_is_not_written_in_time_stays_open(tmp_path: Path) -> None:
     store, gate = open_in(tmp_path).store, threading.Event()
     store.submit(1, lambda: assert_opened(gate))
     names = store.names(ids := row(0, 3))
-    assert store.save(Origin(A, Reach.DISK), ComputedBlocks(names, lambda i: numbers_of(names[i]), 3, len(ids)), never)
+    computed = ComputedBlocks(names, lambda i: numbers_of(names[i]), 3, len(ids))
+    assert store.save(Origin(A, Reach.DISK), computed, never)
     assert not store.close(0)
     assert read(store, names) == 3
     gate.set()
