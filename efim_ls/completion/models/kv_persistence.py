@@ -61,11 +61,11 @@ class KvPersistence:
         """
         held = arena.kept(key)
         block = held // BLOCK_TOKENS
-        for numbers, exact in self._store.read(self._names(key), block, arena.excerpt_rows):
+        for planes, exact in self._store.read(self._names(key), block, arena.excerpt_rows):
             start, end = max(held, block * BLOCK_TOKENS), (block + 1) * BLOCK_TOKENS
             if arena.length != start:
                 arena.truncate(start)
-            arena.copy_in(key.ids[start:end], numbers[:, :, :, start - end :], _quality(exact))
+            arena.copy_in(key.ids[start:end], [plane[:, :, start - end :] for plane in planes], _quality(exact))
             block += 1
             if cancel():
                 break
@@ -82,10 +82,11 @@ class KvPersistence:
         """Append what is stored of an excerpt to an arena that holds a prefix of it; return the tokens added."""
         held = arena.length
         block = held // BLOCK_TOKENS
-        for numbers, exact in self._store.read(self._store.names_alone(ids), block):
+        for planes, exact in self._store.read(self._store.names_alone(ids), block):
             start, end = arena.length, min(len(ids), (block + 1) * BLOCK_TOKENS)
             skipped = start - block * BLOCK_TOKENS
-            arena.copy_in(ids[start:end], numbers[:, :, :, skipped : skipped + end - start], _quality(exact))
+            lacking = [plane[:, :, skipped : skipped + end - start] for plane in planes]
+            arena.copy_in(ids[start:end], lacking, _quality(exact))
             block += 1
         return arena.length - held
 
@@ -163,7 +164,7 @@ def _quality(exact: bool) -> Quality:
 
 def _computed(frame: HeldFrame, names: Sequence[bytes], arena: Arena) -> ComputedBlocks:
     def rows(block: int) -> Any:
-        return arena.copy_out(block * BLOCK_TOKENS, (block + 1) * BLOCK_TOKENS)
+        return arena.read(block * BLOCK_TOKENS, (block + 1) * BLOCK_TOKENS)
 
     held = arena.common(frame.key)
     whole = arena.rows.first_below(Quality.LOSSY, held) // BLOCK_TOKENS  # what was composed is never stored
@@ -173,11 +174,12 @@ def _computed(frame: HeldFrame, names: Sequence[bytes], arena: Arena) -> Compute
 
 def _alone(made: ComputedExcerpt, names: Sequence[bytes]) -> ComputedBlocks:
     def rows(block: int) -> Any:
-        part = made.numbers[:, :, :, block * BLOCK_TOKENS : (block + 1) * BLOCK_TOKENS]
-        lacking = BLOCK_TOKENS - part.shape[3]
-        return np.pad(part, ((0, 0), (0, 0), (0, 0), (0, lacking), (0, 0))) if lacking else part
+        start = block * BLOCK_TOKENS
+        lacking = max(0, start + BLOCK_TOKENS - made.tokens)
+        parts = [plane[:, :, start : start + BLOCK_TOKENS] for plane in made.numbers]
+        return [np.pad(part, ((0, 0), (0, 0), (0, lacking), (0, 0))) for part in parts] if lacking else parts
 
-    return ComputedBlocks(names, rows, len(names) if made.quality is Quality.EXACT else 0, made.numbers.shape[3])
+    return ComputedBlocks(names, rows, len(names) if made.quality is Quality.EXACT else 0, made.tokens)
 
 
 def is_int8(settings: Settings) -> bool:

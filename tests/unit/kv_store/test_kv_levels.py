@@ -86,7 +86,7 @@ def ids_of(chain: Sequence[int]) -> np.ndarray:
 
 def rows_of(name: Name) -> np.ndarray:
     """Rows that only this block has, from 0 to 1."""
-    return np.random.default_rng(list(name)).random(SHAPE.shape(BLOCK_TOKENS), np.float32)
+    return np.random.default_rng(list(name)).random((2, *SHAPE.planes[0].shape(BLOCK_TOKENS)), np.float32)
 
 
 def computed_of(names: Sequence[Name]) -> ComputedBlocks:

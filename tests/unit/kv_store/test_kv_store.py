@@ -41,7 +41,7 @@ def row(seed: int, blocks: int) -> np.ndarray:
 
 def numbers_of(name: bytes) -> np.ndarray:
     """Keys and values that only this block has."""
-    return np.random.default_rng(list(name)).random(SHAPE.shape(BLOCK_TOKENS), np.float32)
+    return np.random.default_rng(list(name)).random((2, *SHAPE.planes[0].shape(BLOCK_TOKENS)), np.float32)
 
 
 def save(store: Store, document: int, ids: np.ndarray, private: bool = False, exact: int = 99) -> list[bytes]:
