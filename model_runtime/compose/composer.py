@@ -16,7 +16,7 @@ from model_runtime.ids import Ids
 from model_runtime.isolated import SequenceKey
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.layout import KeysValues
-from model_runtime.kv.rows import Quality
+from model_runtime.kv.sequence import Quality
 
 LEAST_SAVED = 64  # rows: a prompt that lacks fewer of them is computed in one pass
 

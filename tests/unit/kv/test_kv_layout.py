@@ -9,10 +9,10 @@ import pytest
 
 from kv_store.block import BLOCK_TOKENS
 from model_runtime.checkpoint.config import parse_config
+from model_runtime.kv.arena import DenseArena
 from model_runtime.kv.codec import Form, KvCodec
-from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.kv.layout import FP32, KvLayout, Plane, arena_bytes
-from model_runtime.kv.rows import Quality
+from model_runtime.kv.sequence import Quality
 from tests.models import Tiny, config
 
 MODEL = parse_config(config(Tiny(layers=3, kv_heads=2, head_dim=16, context=512, excerpt_rows=64)))
