@@ -182,7 +182,7 @@ def _variants(codec: KvCodec, as_rotated: KvCodec) -> dict[str, Variant]:
     """Return the variants: the first is the baseline, the second what the store does, the others show why."""
 
     def by(codec: KvCodec) -> Callable[[Floats, int], Floats]:
-        return lambda kv, first: codec.decode(codec.encode(kv, first, Form.INT8), first, Form.INT8)
+        return lambda kv, first: np.stack(codec.decode(codec.encode(kv, first, Form.INT8), first, Form.INT8))
 
     def per_token(kv: Floats, first: int) -> Floats:
         return np.stack([by(as_rotated)(pair, first)[1] for pair in (kv[::-1], kv)])  # keys in the place of values
@@ -290,7 +290,8 @@ def _token_cells(each: Mapping[str, Estimate]) -> Iterator[str]:
 
 def _speed() -> dict[str, float]:
     """Return milliseconds for 59 MB of a larger model's keys and values, medians of a few rounds."""
-    blocks = np.random.default_rng(0).standard_normal((TIMED_BLOCKS, *TIMED.shape(BLOCK_TOKENS)), dtype=np.float32)
+    shape = TIMED_BLOCKS, len(TIMED.planes), *TIMED.planes[0].shape(BLOCK_TOKENS)
+    blocks = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
     codec = KvCodec(TIMED, BLOCK_TOKENS, np.ones((BLOCK_TOKENS, TIMED.planes[0].width // 2), np.complex64))
     rounds = [_round(codec, blocks) for _ in range(ROUNDS)]
     result = {"encode_ms": median(each[0] for each in rounds), "decode_ms": median(each[1] for each in rounds)}

@@ -15,7 +15,7 @@ FrameKind = Literal["kept", "restored", "new"]
 Reason = Literal[
     "disabled", "workspace off", "language off", "file off", "secret file", "file too large", "loading", "no model",
     "unknown document", "out of step", "binary text", "line too long", "low confidence", "empty", "duplicate",
-    "no fit", "no phrase", "on request", "superseded", "cancelled", "error",
+    "no fit", "no phrase", "on request", "no answer", "superseded", "cancelled", "error",
 ]  # fmt: skip
 NameKind = Literal["function", "class", "module", "value"]
 
@@ -154,7 +154,8 @@ class Answer:
     `alternatives` are other suggestions for the same place, most likely first. `confidence` is the model's
     probability of `text` or, if that is empty because it is too unlikely, of its first word. `hidden` follows `text`
     in the suggestion and is too unlikely to be shown; `words` are the pieces of both, each with its probability once
-    those before it are right. `least` is the probability that was needed at this place, None where none was.
+    those before it are right. `least` is the probability that was needed at this place, None where none was. `cause`
+    says why an engine gave no answer.
     """
 
     text: str
@@ -165,6 +166,7 @@ class Answer:
     hidden: str = ""
     words: tuple[tuple[str, float], ...] = ()
     least: float | None = None
+    cause: str = ""
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ class OpenDocument(Document):
         """Return why the last answer was empty, if it was for this text and cursor; else None."""
         match self._answered_at(text, cursor):
             case (_, Answer(reason=reason) as answer) if reason is not None:
-                return refusal(reason, confidence=answer.confidence, least=answer.least)
+                return refusal(reason, confidence=answer.confidence, least=answer.least, cause=answer.cause)
             case _:
                 return None
 

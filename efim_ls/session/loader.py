@@ -46,7 +46,10 @@ class CompletionBackend(Protocol):
         ...
 
     def notice(self, language: str, /) -> str | None:
-        """Return a sentence for users if the model does not know a language, else None. On any thread."""
+        """Return a sentence for users if the model does not know a language or gives no answers, else None.
+
+        On any thread.
+        """
         ...
 
     def explain(self, request: Request, answered: Answer | None, /) -> dict[str, object]:

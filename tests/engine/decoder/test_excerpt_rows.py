@@ -170,15 +170,13 @@ def test_a_rotation_is_the_one_to_the_place(folder: Path) -> None:
     decoder, arena, scratch = made(folder, "fp16")
     mine = placed(decoder, arena(), scratch, isolated_excerpts([TOKENS[:20]], 0))
     assert decoder.rotations is not None
-    keys, factors = scratch.copy_out(0, 20), decoder.rotations[ROOM - 20].astype(np.complex128)
-    pairs = keys[0].reshape(*keys.shape[1:4], -1, 2).astype(np.float64)
+    (keys, _), factors = scratch.copy_out(0, 20), decoder.rotations[ROOM - 20].astype(np.complex128)
+    pairs = keys.reshape(*keys.shape[:3], -1, 2).astype(np.float64)
     exact = (pairs[..., 0] + 1j * pairs[..., 1]) * factors
     found = mine.k[:, :, ROOM - 20 : ROOM].reshape(pairs.shape)
     assert np.abs(found[..., 0] - exact.real).max() <= 1e-6 * np.abs(exact).max()
     assert np.abs(found[..., 1] - exact.imag).max() <= 1e-6 * np.abs(exact).max()
-    assert np.array_equal(
-        turned(keys[:, :, :, :3], decoder.rotations[5]), turned(keys, decoder.rotations[5])[:, :, :, :3]
-    )
+    assert np.array_equal(turned(keys[:, :, :3], decoder.rotations[5]), turned(keys, decoder.rotations[5])[:, :, :3])
 
 
 @pytest.mark.parametrize("form", ["fp16", "int8"])

@@ -15,7 +15,7 @@ from model_runtime.cancel import NEVER, Cancelled
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.decoder.any_decoder import CHUNK
 from model_runtime.decoder.decoder import Decoder
-from model_runtime.engine.engine import GenerateJob, SavedFrame
+from model_runtime.engine.engine import GenerateJob, PrepareJob, SavedFrame
 from model_runtime.engine.local import LocalEngine
 from model_runtime.engine.ngrams import Chances, Mixture, Ngrams
 from model_runtime.ids import Ids
@@ -171,7 +171,7 @@ def test_keys_and_values_are_allocated_once_for_each_arena_however_long_the_sess
             case 0:
                 engine.release(owner.document)
             case 1 | 2:
-                engine.prepare(owner, prompt, after(generator.randrange(5)))
+                engine.prepare(PrepareJob(owner, prompt), after(generator.randrange(5)))
             case _:
                 generate(engine, prompt, owner=owner, limit=generator.randint(1, 9))
         seen |= {(arena.k.ctypes.data, arena.v.ctypes.data) for arena in made}
