@@ -103,11 +103,12 @@ def test_the_last_client_ends_the_index_and_no_other_does(join: Join, folder: Pa
     gone = weakref.ref(first._overlay)
     assert first.close(SOON) and threads() == 1
     assert first.view("python", ()) is None and first.status is None
+    assert second.wait(SOON)
+    gc.collect()
+    assert gone() is None, "the thread keeps nothing of a client that has gone"
     (folder / "c.py").write_text(CODE)
     second.refresh([str(folder / "c.py")])
     assert second.wait(SOON) and second.status and second.status.files == 3
-    gc.collect()
-    assert gone() is None, "the thread keeps nothing of a client that has gone"
     assert second.close(SOON) and threads() == 0
 
 

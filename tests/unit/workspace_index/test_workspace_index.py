@@ -284,7 +284,7 @@ def test_open_documents_of_the_client_that_has_most_leave_room_for_files(project
     first, second = joined(index), joined(index)
     take(index.build())
     assert len(second.counts["python"].paths) == 3
-    for overlay, name in ((first, "m0.py"), (second, "m1.py")):
+    for overlay, name in ((first, "m3.py"), (second, "m0.py")):
         take(index.open(overlay, str(project.folders[0] / name), "python", LARGE))
     for overlay in (first, second):
         assert overlay.counts["python"].tokens <= 3 * size
