@@ -15,7 +15,7 @@ from model_runtime.counts.lookup import Followers
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.decoder.any_decoder import CHUNK
 from model_runtime.decoder.decoder import Decoder
-from model_runtime.engine.engine import GenerateJob
+from model_runtime.engine.engine import GenerateJob, SavedFrame
 from model_runtime.engine.local import LocalEngine
 from model_runtime.engine.ngrams import Ngrams
 from model_runtime.ids import Ids
@@ -54,6 +54,17 @@ def test_what_an_answer_is_said_to_cost_is_what_it_cost(
         assert 0 <= lacking <= spent.known, "only known tokens may have been chosen without being computed"
         assert len(passes) == -(-spent.recomputed // CHUNK) + spent.passes
         assert len(made.choices) <= spent.known + 1 + spent.passes + spent.accepted
+
+
+def test_without_a_storage_nothing_is_saved_given_back_or_closed(decoder: Decoder, tokenizer: Tokenizer) -> None:
+    engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def ")
+    made = generate(engine, prompt)
+    generate(engine, prompt, owner=B)
+    assert engine.save("a", [SavedFrame(A, prompt, frozenset())], NEVER) and engine.flush(0)
+    engine.rest(0)
+    engine.close(0)
+    again = generate(engine, prompt)
+    assert (again.text, engine.log.passes, engine.statistics().tiers) == (made.text, [], ())
 
 
 def test_without_drafts_each_new_token_but_the_first_is_a_pass(decoder: Decoder, tokenizer: Tokenizer) -> None:

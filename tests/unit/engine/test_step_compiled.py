@@ -13,6 +13,7 @@ from model_runtime.counts.lookup import NOTHING
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.engine.drafts import lookup
 from model_runtime.engine.native import library
+from model_runtime.engine.native.mixer import LEAST_WEIGHTS
 from model_runtime.engine.ngrams import Mixture, Ngrams
 from model_runtime.engine.sampler import LEAST_CHANCE
 from model_runtime.ids import Ids
@@ -64,6 +65,7 @@ def mixed_both_ways(
 @given(caches, st.integers(0, 2**16), histories, st.lists(histories, max_size=3))
 @example(Ngrams((0.5, 0.2), 3.0, (0.0, 0.0, 0.5)), 1, [0, 1, 2] * 30, [[0, 1, 2, 3], [2, 0, 1, 2, 4]])
 @example(Ngrams((0.5,), 1.0), 1, [3, *[0, 1] * 100, 3], [])
+@example(Ngrams((0.5, 0.2), 9e3), 1, [0, 1, 2] * (LEAST_WEIGHTS // 2), [])  # longer than what is weighed at first
 def test_a_mixture_has_the_same_bits(cache: Ngrams, seed: int, history: list[int], texts: list[list[int]]) -> None:
     require_engine()
     probabilities = np.random.default_rng(seed).dirichlet(np.ones(VOCAB)).astype(np.float32)
