@@ -49,6 +49,7 @@ class Completer:
         self._model_answerer = ModelAnswerer(opened, languages, limits, client)
         tokenizer = opened.model.tokenizer
         self.answerers: list[Answerer] = [self._model_answerer, PhraseAnswerer(tokenizer, *limits)]
+        self._serving: dict[str, Answerer] = {}  # by each language that was asked about
 
     @classmethod
     def load(cls, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
@@ -67,7 +68,10 @@ class Completer:
 
     def answerer(self, language: str) -> Answerer:
         """Return who answers in a language; on any thread."""
-        return next(each for each in self.answerers if knows(each.languages, language))
+        if (serving := self._serving.get(language)) is None:
+            serving = next(each for each in self.answerers if knows(each.languages, language))
+            self._serving[language] = serving
+        return serving
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -99,8 +103,8 @@ class Completer:
 
         It changes nothing.
         """
-        told = self.answerer(request.language).explain(self._document(request.uri), request, answered)
-        return told | {"notice": self.notice(request.language)}
+        explanation = self.answerer(request.language).explain(self._document(request.uri), request, answered)
+        return explanation | {"notice": self.notice(request.language)}
 
     def forget_suggestions(self) -> None:
         """Forget what was suggested in all documents: files that it came from may no longer be read."""

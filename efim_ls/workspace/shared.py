@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable
 
-from efim_ls.languages import family_of
 from efim_ls.workspace.excerpts.workspace_excerpts import ClientExcerpts, RetrievalPlace
 from efim_ls.workspace.index import Scope
 from efim_ls.workspace.overlay import IndexStatus, Overlay
@@ -93,9 +92,9 @@ class IndexClient:
         if self._thread:
             self._thread.retrieve(self._overlay, place)
 
-    def view(self, language: str, without: Collection[str]) -> CountsView | None:
-        """Return what is known now in a language, without some files by their real paths; None if that is nothing."""
-        counts = self._overlay.counts.get(family_of(language))
+    def view(self, family: str, without: Collection[str]) -> CountsView | None:
+        """Return the counts of a family of languages, less some files by their real paths; None without any."""
+        counts = self._overlay.counts.get(family)
         return counts.without(without) if counts and counts.tokens else None
 
     @property

@@ -22,8 +22,7 @@ from model_runtime.engine.local import LocalEngine
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.isolated import isolated_excerpts
-from model_runtime.kv.arena import Arena
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.kv.excerpt_library import ExcerptLibrary
 from model_runtime.kv.pool import FrameId
 from model_runtime.loading.checkpoint_reader import read_checkpoint
