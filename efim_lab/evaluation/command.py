@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -73,24 +73,15 @@ def evaluate_typing(source: HeldOutCode, folders: Sequence[Path], options: Typin
     documents = source.read()
     with _bars() as progress:
         typed = _typed(folders, documents, options.typed, options, rows, progress)
-    print(_typing_tables(typed) + "\n")
-    models = [{"model": each.typing.model, **_typed_json(each)} for each in typed]
-    print(json.dumps({"data": str(source.path), "models": models}))
+    _print_typing(source.path, typed)
 
 
 def evaluate_texts(source: Path, folders: Sequence[Path], rows: Path | None) -> None:
-    """Measure the ghosts that every model shows while whole texts are typed, alone and in a project."""
+    """Measure every model while whole texts are typed, alone and in a project."""
     texts = read_texts(source)
-    if rows:
-        write_rows(rows, {})  # fails now if it cannot be written
     with _bars() as progress:
-        typed = {model_name(folder): type_texts(folder, texts, progress) for folder in folders}
-    if rows:
-        write_rows(rows, typed)
-    ghosts = {model: ghost_arms(lines) for model, lines in typed.items()}
-    print(ghost_report.table(ghosts) + "\n")
-    models = [{"model": model, "ghosts": _ghosts_json(arms)} for model, arms in ghosts.items()]
-    print(json.dumps({"data": str(source), "models": models}))
+        typed = _each_typed(folders, lambda folder: type_texts(folder, texts, progress), rows)
+    _print_typing(source, typed)
 
 
 def evaluate_language(
@@ -132,10 +123,18 @@ def _typed(
     rows: Path | None,
     progress: Progress,
 ) -> list[TypedModel]:
+    return _each_typed(folders, lambda folder: typist.measure(folder, documents, lines, options, progress), rows)
+
+
+def _each_typed(
+    folders: Sequence[Path],
+    measure_typing: Callable[[Path], tuple[TypingReport, Sequence[Sequence[TypedKey]]]],
+    rows: Path | None,
+) -> list[TypedModel]:
     """Type with every model, and write every key to `rows`."""
     if rows:
         write_rows(rows, {})  # fails now if it cannot be written
-    found = [typist.measure(folder, documents, lines, options, progress) for folder in folders]
+    found = [measure_typing(folder) for folder in folders]
     if rows:
         write_rows(rows, {report.model: keys for report, keys in found})
     return [TypedModel(report, ghost_arms(list(filter(_is_ours, keys)))) for report, keys in found]
@@ -143,6 +142,12 @@ def _typed(
 
 def _is_ours(line: Sequence[TypedKey]) -> bool:
     return not line[0].arm.startswith(HEURISTIC)
+
+
+def _print_typing(source: Path, typed: Sequence[TypedModel]) -> None:
+    print(_typing_tables(typed) + "\n")
+    models = [{"model": each.typing.model, **_typed_json(each)} for each in typed]
+    print(json.dumps({"data": str(source), "models": models}))
 
 
 def _typing_tables(typed: Sequence[TypedModel]) -> str:
@@ -178,11 +183,8 @@ def _json(
 
 
 def _typed_json(model: TypedModel) -> dict[str, object]:
-    return {"typing": asdict(model.typing), "ghosts": _ghosts_json(model.ghosts)}
-
-
-def _ghosts_json(arms: Mapping[str, GhostArm]) -> dict[str, dict[str, object]]:
-    return {arm: asdict(found) for arm, found in arms.items()}
+    ghosts = {arm: asdict(found) for arm, found in model.ghosts.items()}
+    return {"typing": asdict(model.typing), "ghosts": ghosts}
 
 
 def _plain(passed: humaneval.PassRates | None) -> dict[str, dict[str, dict[str, float]]] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from efim_lab.evaluation.held_out import Progress, model_name
 from efim_lab.evaluation.typist.keys import TypedKey, asking, type_line
 from efim_lab.evaluation.typist.known_words import WorkspaceWords
 from efim_lab.evaluation.typist.lines import whole_text
+from efim_lab.evaluation.typist.measurement import TypingReport, report
 from efim_lab.package_counts import PackageCounts
 from efim_ls.completion.completer import Completer
 from efim_ls.settings import Settings
@@ -50,19 +52,18 @@ def read_texts(path: Path) -> Texts:
     return Texts(typed, project)
 
 
-def type_texts(folder: Path, texts: Texts, progress: Progress) -> list[list[TypedKey]]:
-    """Type each text, alone and in the project; return its keys. Raises ModelError if the model cannot be loaded."""
+def type_texts(folder: Path, texts: Texts, progress: Progress) -> tuple[TypingReport, list[Sequence[TypedKey]]]:
+    """Type each text, alone and in the project; return the keys as well. Raises ModelError if there is no model."""
     name = model_name(folder)
     settings = Settings(model="" if folder == EMBEDDED else str(folder), persist=False, weights=packed_format())
     completer = Completer.load(settings, lambda _, __: None)
     memories = PackageCounts(read_tokenizer(folder, read_config(folder)), texts.project)
-    words = WorkspaceWords(texts.project)
-    found = list[list[TypedKey]]()
+    words, keys = WorkspaceWords(texts.project), dict[str, list[list[TypedKey]]]()
     for arm, known in ((ALONE, None), (PROJECT, memories)):
-        ask = asking(completer, settings.min_confidence, arm, known)
+        ask, keys[arm] = asking(completer, settings.min_confidence, arm, known), []
         for done, text in enumerate(texts.typed):
             progress(f"{name}, {arm}", done, len(texts.typed))
-            found.append(type_line(arm, whole_text(text), (), ask, words.beside(text) if known else ()))
+            keys[arm].append(type_line(arm, whole_text(text), (), ask, words.beside(text) if known else ()))
         progress(f"{name}, {arm}", len(texts.typed), len(texts.typed))
     completer.close(0)
-    return found
+    return report(name, keys, {arm: [] for arm in keys}), [line for lines in keys.values() for line in lines]

@@ -21,7 +21,6 @@ from efim_ls.request import Answer, Reason, Request
 from model_runtime.cancel import NEVER
 
 FIRST_WORD = re.compile(r"\W*\w+|\W+")
-PRESSED = re.compile(r"\n[ \t]*|.", re.DOTALL)  # a new line takes the next line's indentation along
 NOT_MADE: tuple[Reason, ...] = ("binary text", "line too long", "superseded")  # nothing was decoded
 SHORTEST_AFTER = 200  # characters of the file behind the cursor that a key keeps, if there are so many
 
@@ -69,8 +68,9 @@ class TypedKey:
 
     @property
     def pressed(self) -> str:
-        """What the key brings into the file."""
-        return PRESSED.findall(self.after)[0]
+        """What the key brings into the file: a new line takes the next line's indentation along."""
+        first, rest = self.after[0], self.after[1:]
+        return first + rest[: len(rest) - len(rest.lstrip(" \t"))] if first == "\n" else first
 
     @property
     def is_right(self) -> bool:

@@ -159,7 +159,7 @@ def report(
     first = next(iter(keys.values()))
     return TypingReport(
         model=name,
-        lines=len(first),
+        lines=len({(key.file, key.line) for line in first for key in line}),
         files=len({line[0].file for line in first}),
         keys=sum(map(len, first)),
         arms={arm: _arm(found, keys[arm]) for arm, found in visited.items()},

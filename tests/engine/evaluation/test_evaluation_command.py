@@ -86,7 +86,7 @@ def test_the_command_types_whole_texts(folder: Path, tmp_path: Path, capsys: pyt
         "alone": 19,
         "project": 19,
     }
-    assert out.count("| alone ") == 2
+    assert out.count("| alone ") == 3 and "Typing 2 lines of 1 files, 19 keys" in out
     assert [json.loads(row)["arm"] for row in rows.read_text().splitlines()] == ["alone"] * 19 + ["project"] * 19
     texts.write_text("")
     assert cli.main(["eval", "--texts", str(texts)]) == 2

@@ -162,6 +162,9 @@ def test_a_text_is_typed_without_the_indentation_that_comes_with_a_new_line() ->
     assert [key.pressed for key in keys] == [*"if x:", "\n    ", *"y  = 1", "\n", "\n  ", "z"]
     assert [key.shown for key in keys][:3] == ["", "i", "f"]  # nothing stands below the cursor
     assert [(key.line, key.column, key.typed) for key in keys[5:7]] == [(1, 5, "if x:"), (2, 4, "    ")]
+    shown = {4: ":\n    y", 11: "  = 1\n\n"}
+    keys = type_line("server", line, (), lambda _, cursor, __: Answer(shown.get(cursor, "")))
+    assert [(each.entered, each.presses) for each in visits(keys, whole)[4:]] == [(3, 1), (6, 1), (1, 1), (1, 1)]
 
 
 @pytest.mark.parametrize(
