@@ -87,7 +87,7 @@ def _examine(model: str, began: float, status: Status, measure: bool) -> Examina
     completer = Completer.load(
         # Without a store: a disk_mib other than the user's would discard their cache.
         Settings(model=model, persist=False),
-        lambda said, percent: status.update(f"{escape(said)} ({percent} %)"),
+        lambda message, percent: status.update(f"{escape(message)} ({percent} %)"),
     )
     status.update("measuring keystrokes")
     found = _measure_answers(completer, began)

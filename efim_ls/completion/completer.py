@@ -50,6 +50,7 @@ class Completer:
         self._model_answerer = ModelAnswerer(opened, languages, limits, client)
         tokenizer = opened.model.tokenizer
         self.answerers: list[Answerer] = [self._model_answerer, PhraseAnswerer(tokenizer, *limits)]
+        self._serving: dict[str, Answerer] = {}  # by each language that was asked about
 
     @classmethod
     def load(cls, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
@@ -68,7 +69,10 @@ class Completer:
 
     def answerer(self, language: str) -> Answerer:
         """Return who answers in a language; on any thread."""
-        return next(each for each in self.answerers if knows(each.languages, language))
+        if (serving := self._serving.get(language)) is None:
+            serving = next(each for each in self.answerers if knows(each.languages, language))
+            self._serving[language] = serving
+        return serving
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -100,8 +104,8 @@ class Completer:
 
         It changes nothing.
         """
-        told = self.answerer(request.language).explain(self._document(request.uri), request, answered)
-        return told | {"notice": self.notice(request.language)}
+        explanation = self.answerer(request.language).explain(self._document(request.uri), request, answered)
+        return explanation | {"notice": self.notice(request.language)}
 
     def made_from(self, uri: str) -> AnswerOrigin | None:
         """Return what the last answer in a document was made from, if it was made and not refused."""

@@ -270,13 +270,13 @@ def _rising(progress: Progress) -> Progress:
 
 def _unless(cancel: Cancel, progress: Progress) -> Progress:
     """Return a progress callback that skips repeats and raises Cancelled once the model is no longer wanted."""
-    told: tuple[str, int] | None = None
+    reported: tuple[str, int] | None = None
 
     def report(message: str, percent: int) -> None:
-        nonlocal told
+        nonlocal reported
         cancel.check()
-        if told != (message, percent):
-            told = message, percent
+        if reported != (message, percent):
+            reported = message, percent
             progress(message, percent)
 
     return report

@@ -15,7 +15,7 @@ from model_runtime.decoder.any_decoder import AnyDecoder, Span
 from model_runtime.ids import Ids
 from model_runtime.isolated import SequenceKey
 from model_runtime.kv.arena import Arena, KeysValues
-from model_runtime.kv.rows import Quality
+from model_runtime.kv.sequence import Quality
 
 LEAST_SAVED = 64  # rows: a prompt that lacks fewer of them is computed in one pass
 

@@ -24,7 +24,7 @@ from model_runtime.isolated import IsolatedExcerpts, SequenceKey
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.excerpt_library import ExcerptLibrary, Readied
 from model_runtime.kv.pool import FrameId, Pool
-from model_runtime.kv.rows import Quality
+from model_runtime.kv.sequence import Quality
 from model_runtime.kv.storage import HeldFrame, KvStorage
 from model_runtime.prompt.prompt import Prompt
 

@@ -1,4 +1,4 @@
-"""Arenas: preallocated keys and values of one token sequence each, wherever these lie."""
+"""Arenas: preallocated keys and values of one token sequence each, in any memory, and those of a CPU."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.isolated import IsolatedExcerpts
-from model_runtime.kv.rows import Quality
-from model_runtime.kv.sequence import TokenSequence
+from model_runtime.kv.layout import KvLayout, arena_bytes
+from model_runtime.kv.sequence import Quality, TokenSequence
 from model_runtime.logits import Logits
+from model_runtime.mapped_memory import map_zeros, release_pages
 
 KeysValues = npt.NDArray[np.float32]  # of the shape that a layout has for so many tokens
 
@@ -80,3 +82,34 @@ class Arena(TokenSequence, ABC):
         if entered:
             self.answers = None
         return entered
+
+
+class DenseArena(Arena):
+    """An arena in memory of its own, contiguous and fp32, in which decoders on a CPU compute."""
+
+    def __init__(self, config: ModelConfig, capacity: int) -> None:
+        """Allocate the planes of a model's layout; a page takes memory once written.
+
+        Small pages: the tokens of a short document lie in each head's rows, one huge page apart. Raises MemoryError.
+        """
+        super().__init__(capacity, config.excerpt_rows)
+        memory = map_zeros(arena_bytes(config, capacity), in_huge_pages=False).view(np.float32)
+        self.k: KeysValues
+        self.v: KeysValues
+        self.k, self.v = memory.reshape(KvLayout.of(config).shape(config.excerpt_rows + capacity))
+
+    def write(self, row: int, computed: KeysValues) -> None:
+        """Write keys and values to the rows from `row` on."""
+        rows = slice(row, row + computed.shape[3])
+        self.k[:, :, rows], self.v[:, :, rows] = computed
+
+    def copy_out(self, start: int, end: int) -> KeysValues:
+        """Return a copy of the keys and values of the tokens from `start` to `end`."""
+        assert 0 <= start <= end <= self.length
+        rows = slice(self.excerpt_rows + start, self.excerpt_rows + end)
+        return np.stack([each[:, :, rows] for each in (self.k, self.v)])
+
+    def give_back(self) -> None:
+        """Forget all that is here, and return its pages to the system; they are mapped anew once written."""
+        super().give_back()
+        release_pages(self.k)

@@ -13,7 +13,7 @@ from model_runtime.cancel import Cancel
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.isolated import IsolatedExcerpts, SequenceKey, ids_of
 from model_runtime.kv.arena import Arena, KeysValues
-from model_runtime.kv.rows import Quality
+from model_runtime.kv.sequence import Quality
 
 EXCERPT_ROWS_KEPT = 8  # as many excerpts are kept in RAM as fill so many rooms
 

@@ -26,8 +26,7 @@ from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.engine.stops import Rule, StopRule
 from model_runtime.ids import Ids
 from model_runtime.isolated import SequenceKey
-from model_runtime.kv.arena import Arena
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.kv.pool import MIN_COPIED, FrameId, Pool
 from model_runtime.kv.storage import KvStorage
 from model_runtime.logits import Logits

@@ -131,8 +131,10 @@ class ModelAnswerer:
         reusable = self._engine.reusable(self.frame_id(request.uri, plan), prompt)
         meter.frame(frame)
         meter.add(**reusable._asdict(), recomputed=prompt.tokens - reusable.reused)
-        told = explained(model.tokenizer, model.template, frame, meter.counted(), answered, document.answer_origin)
-        return told | {"reason": self._refusal(plan, prompt)}
+        explanation = explained(
+            model.tokenizer, model.template, frame, meter.counted(), answered, document.answer_origin
+        )
+        return explanation | {"reason": self._refusal(plan, prompt)}
 
     def with_surroundings(self, request: Request, frame: Frame, cancel: Cancel) -> Prompt:
         """Return the prompt with the text around the window, other files and the repository's counts.
@@ -204,8 +206,8 @@ class ModelAnswerer:
         """Return what the filters leave of the model's texts, and remember it."""
         document, request, meter = planned.document, planned.request, planned.meter
         place = place_at(request.text, request.cursor, request.language, request.others)
-        said = made.text, *made.others
-        (text, emptied_by), *cleaned = [clean(each, place, self._max_lines) for each in said]
+        generated = made.text, *made.others
+        (text, emptied_by), *cleaned = [clean(each, place, self._max_lines) for each in generated]
         texts = distinct([text, *(other for other, _ in cleaned)], place)
         likelihood = made.likelihood.along(text)
         for each in reversed(texts):  # the best last: it wins if two begin alike

@@ -26,7 +26,7 @@ from model_runtime.kv.arena import Arena
 from model_runtime.kv.codec import Form, KvCodec
 from model_runtime.kv.excerpt_library import ComputedExcerpt
 from model_runtime.kv.format import KvFormat
-from model_runtime.kv.rows import Quality
+from model_runtime.kv.sequence import Quality
 from model_runtime.kv.storage import HeldFrame
 
 MIB = 1 << 20

@@ -19,9 +19,8 @@ from model_runtime.compose.method import Composition
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.ids import Ids
 from model_runtime.isolated import SequenceKey
-from model_runtime.kv.arena import Arena
-from model_runtime.kv.dense_arena import DenseArena
-from model_runtime.kv.rows import Quality
+from model_runtime.kv.arena import Arena, DenseArena
+from model_runtime.kv.sequence import Quality
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import Watched
 from tests.engine.prompts import HEAD, TAIL, A, B, after, generate, prompt_of

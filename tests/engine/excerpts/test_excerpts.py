@@ -16,15 +16,19 @@ from hypothesis import strategies as st
 from efim_ls.completion.models.kv_persistence import KvPersistence, open_for
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel, Cancelled
+from model_runtime.checkpoint.config import read_config
 from model_runtime.engine.engine import GenerateJob, Generation, SavedFrame
 from model_runtime.engine.local import LocalEngine
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
+from model_runtime.isolated import isolated_excerpts
+from model_runtime.kv.arena import Arena, DenseArena
+from model_runtime.kv.excerpt_library import ExcerptLibrary
 from model_runtime.kv.pool import FrameId
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import load
 from model_runtime.prompt.prompt import LaidOut, Prompt, PromptPart, build
-from tests.engine.doubles import ENDLESS
+from tests.engine.doubles import ENDLESS, decoder_of
 from tests.models import CODE, Tiny, make
 
 ROOM = 192
@@ -208,6 +212,27 @@ def test_excerpts_whose_preparing_was_interrupted_are_gone_on_with(served: Serve
     assert engine.prepare(FrameId(URI), prompt, NEVER)
     assert engine.statistics().prefetched == prompt.tokens
     assert served.generate(0, prompt).stats.recomputed == 0
+
+
+def test_excerpts_least_recently_asked_for_leave_a_library_that_is_full() -> None:
+    decoder, read = decoder_of(folder("typed")), read_config(folder("typed"))
+    assert decoder.rotations is not None
+    library = ExcerptLibrary(DenseArena(replace(read, excerpt_rows=0), ROOM), decoder.rotations, most_tokens=100)
+    texts = [np.arange(at, at + 40, dtype=np.int32) for at in (0, 50, 100)]
+
+    def compute(ids: Ids, arena: Arena) -> None:
+        decoder.forward(ids, arena)
+
+    def held_after(*asked: int) -> list[bool]:
+        excerpts = isolated_excerpts([texts[number] for number in asked], 0)
+        assert library.ready(excerpts, None, compute, 64, NEVER).complete
+        return [library.get(text) is not None for text in isolated_excerpts(texts, 0).texts]
+
+    assert held_after(0) == [True, False, False]
+    assert held_after(1) == [True, True, False]
+    assert held_after(0) == [True, True, False]
+    assert held_after(2) == [True, False, True], "two fill it, and the second was not asked for since"
+    assert held_after(0, 1, 2) == [True, True, True], "all that are asked for at once stay"
 
 
 def test_a_model_without_a_room_takes_no_excerpts(tmp_path: Path) -> None:

@@ -26,11 +26,10 @@ from model_runtime.decoder.gpu.products import FUSED_ROWS, scaled_product
 from model_runtime.decoder.gpu.slab import MOST_ELEMENTS, SPARE_ROWS, WIDTHS, Slab, SlabArena, most_slots
 from model_runtime.decoder.quantization import quantized
 from model_runtime.ids import Ids
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.kv.codec import Form, KvCodec
-from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.kv.layout import KvLayout
-from model_runtime.kv.rows import Quality
+from model_runtime.kv.sequence import Quality
 from tests.models import VOCABULARY, Tiny, make
 
 transformers_logging.disable_progress_bar()

@@ -19,8 +19,7 @@ from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.any_decoder import Runtime
 from model_runtime.decoder.gpu.device import DeviceChoice
 from model_runtime.kv import format as kv_format
-from model_runtime.kv.arena import KeysValues
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import DenseArena, KeysValues
 from model_runtime.kv.format import fingerprint
 from model_runtime.loading import kv_code
 from model_runtime.loading.weight_format import CpuMethod, usable_methods

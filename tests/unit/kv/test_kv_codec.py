@@ -11,8 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model_runtime.kv.arena import DenseArena
 from model_runtime.kv.codec import RECENT_TOKENS, SINK_TOKENS, Floats, Form, KvCodec, Rotations
-from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.kv.layout import KvLayout
 from tests.engine.doubles import decoder_of, ids_of
 from tests.models import Tiny, make

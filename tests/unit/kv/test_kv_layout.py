@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from model_runtime.checkpoint.config import parse_config
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import DenseArena
 from model_runtime.kv.layout import KvLayout, Plane, arena_bytes
 from tests.models import Tiny, config
 
