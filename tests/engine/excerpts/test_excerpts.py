@@ -17,13 +17,12 @@ from efim_ls.completion.models.kv_persistence import KvPersistence, open_for
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.checkpoint.config import read_config
-from model_runtime.engine.engine import GenerateJob, Generation, SavedFrame
+from model_runtime.engine.engine import GenerateJob, Generation, PrepareJob, SavedFrame
 from model_runtime.engine.local import LocalEngine
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.isolated import isolated_excerpts
-from model_runtime.kv.arena import Arena
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.kv.excerpt_library import ExcerptLibrary
 from model_runtime.kv.pool import FrameId
 from model_runtime.loading.checkpoint_reader import read_checkpoint
@@ -138,7 +137,7 @@ def test_warm_equals_cold(mask: str, form: Form, steps: list[tuple[int, tuple[in
                 library._kept.clear()
             elif step == "prepare":
                 ahead = served.prompt(400, 300, [1, 2])
-                assert served.engine.prepare(FrameId(URI, 9), ahead, NEVER)
+                assert served.engine.prepare(PrepareJob(FrameId(URI, 9), ahead), NEVER)
             elif not isinstance(step, str):
                 frame, (cursor, head), chosen = step
                 prompt = served.prompt(cursor, head, chosen)
@@ -207,10 +206,10 @@ def test_excerpts_that_were_interrupted_are_gone_on_with(served: Served) -> None
 
 def test_excerpts_whose_preparing_was_interrupted_are_gone_on_with(served: Served) -> None:
     prompt, turns, engine = served.prompt(400, 300, [0, 1]), iter([False, True]), served.engine
-    assert not engine.prepare(FrameId(URI), prompt, Cancel(lambda: next(turns, True)))
+    assert not engine.prepare(PrepareJob(FrameId(URI), prompt), Cancel(lambda: next(turns, True)))
     ahead = engine.statistics().prefetched
     assert 0 < ahead < prompt.isolated.tokens
-    assert engine.prepare(FrameId(URI), prompt, NEVER)
+    assert engine.prepare(PrepareJob(FrameId(URI), prompt), NEVER)
     assert engine.statistics().prefetched == prompt.tokens
     assert served.generate(0, prompt).stats.recomputed == 0
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from model_runtime.counts.lookup import NOTHING
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.engine.drafts import lookup
 from model_runtime.engine.native import library
@@ -93,7 +92,7 @@ def test_a_choice_is_that_of_the_exact_distribution(
     mixture = cache.mixture(exact.astype(np.float32), history)
     assert cache.mixer
     for among in (None, fitting):
-        picked = cache.mixer.pick(logits.ctypes.data, vocab, history, NOTHING, among)
+        picked = cache.mixer.pick(logits.ctypes.data, vocab, history, None, among)
         best = mixture.chances[slice(None) if among is None else among].max()
         assert mixture.chances[picked.token] == pytest.approx(best, rel=1e-5, abs=1e-30)
         assert picked.chance == pytest.approx(best, rel=1e-5, abs=1e-30)
@@ -112,10 +111,10 @@ def test_of_equally_likely_tokens_the_first_is_chosen() -> None:
     require_engine()
     logits, cache = np.zeros(100, dtype=np.float32), Ngrams((0.0,), 1.0)
     assert cache.mixer
-    assert cache.mixer.pick(logits.ctypes.data, 100, ids([]), NOTHING, None).token == 0
-    assert cache.mixer.pick(logits.ctypes.data, 100, ids([]), NOTHING, ids([70, 3])).token == 70
+    assert cache.mixer.pick(logits.ctypes.data, 100, ids([]), None, None).token == 0
+    assert cache.mixer.pick(logits.ctypes.data, 100, ids([]), None, ids([70, 3])).token == 70
     logits[[90, 40]] = 1.0
-    assert cache.mixer.pick(logits.ctypes.data, 100, ids([]), NOTHING, None).token == 40
+    assert cache.mixer.pick(logits.ctypes.data, 100, ids([]), None, None).token == 40
 
 
 @unhurried
@@ -143,7 +142,7 @@ def test_a_choice_says_nothing_of_the_one_before() -> None:
 
     def pick(each: Ngrams, logits: np.ndarray, history: Ids) -> list[bytes]:
         assert each.mixer
-        picked = each.mixer.pick(logits.ctypes.data, len(logits), history, NOTHING, None)
+        picked = each.mixer.pick(logits.ctypes.data, len(logits), history, None, None)
         return [np.asarray(part).tobytes() for part in picked]
 
     first = [pick(*case) for case in cases]
