@@ -58,6 +58,10 @@ class KnownModules(Protocol):
         """Grows whenever more is known."""
         ...
 
+    def has(self, word: str) -> bool:
+        """Return whether any module has a name like this, or a class or function in it."""
+        ...
+
     def expected(self, uri: str, text: str, cursor: int) -> Expected | None:
         """Return what code expects at a place in a document, None if that is anything or unknown.
 

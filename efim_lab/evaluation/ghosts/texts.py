@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from efim_lab.documents import CodeDocument
@@ -17,6 +18,8 @@ from efim_lab.evaluation.typist.measurement import TypingReport, report
 from efim_lab.package_counts import PackageCounts
 from efim_ls.completion.completer import Completer
 from efim_ls.settings import Settings
+from efim_ls.workspace.modules.environment import find_environment
+from efim_ls.workspace.modules.table import ModuleTable
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.decoder.linear import packed_format
 from model_runtime.loading.checkpoint_reader import read_tokenizer
@@ -58,9 +61,10 @@ def type_texts(folder: Path, texts: Texts, progress: Progress) -> tuple[TypingRe
     settings = Settings(model="" if folder == EMBEDDED else str(folder), persist=False, weights=packed_format())
     completer = Completer.load(settings, lambda _, __: None)
     memories = PackageCounts(read_tokenizer(folder, read_config(folder)), texts.project)
+    modules = ModuleTable(partial(find_environment, ()))
     words, keys = WorkspaceWords(texts.project), dict[str, list[list[TypedKey]]]()
     for arm, known in ((ALONE, None), (PROJECT, memories)):
-        ask, keys[arm] = asking(completer, settings.min_confidence, arm, known), []
+        ask, keys[arm] = asking(completer, "balanced", arm, known, modules), []
         for done, text in enumerate(texts.typed):
             progress(f"{name}, {arm}", done, len(texts.typed))
             keys[arm].append(type_line(arm, whole_text(text), (), ask, words.beside(text) if known else ()))

@@ -18,8 +18,10 @@ from efim_lab.package_counts import PackageCounts
 from efim_ls.completion.completer import Completer
 from efim_ls.languages import language_of
 from efim_ls.request import Answer, Preset, Reason, Request
+from efim_ls.workspace.modules.table import ModuleTable
 from model_runtime.cancel import NEVER
 
+READING = 60.0  # seconds that reading the modules which a document imports may take
 FIRST_WORD = re.compile(r"\W*\w+|\W+")
 NOT_MADE: tuple[Reason, ...] = ("binary text", "line too long", "superseded")  # nothing was decoded
 SHORTEST_AFTER = 200  # characters of the file behind the cursor that a key keeps, if there are so many
@@ -130,15 +132,22 @@ def key_at(arm: str, line: TypedLine, cursor: int, answer: Answer, elsewhere: Co
 
 
 def asking(
-    completer: Completer, least: float | Preset, root: str = "typed", memories: PackageCounts | None = None
+    completer: Completer,
+    least: float | Preset,
+    root: str = "typed",
+    memories: PackageCounts | None = None,
+    modules: ModuleTable | None = None,
 ) -> Ask:
     """Return a function that asks the server's completer as an editor does while its user types.
 
     Documents of another `root` are others: suggestions for one are not known in the other. With `memories`, the
-    server knows the line's repository.
+    server knows the line's repository, with `modules` the names in those that are imported.
     """
 
     def ask(line: TypedLine, cursor: int, others: tuple[CodeDocument, ...]) -> Answer:
+        if modules and cursor == line.start:
+            modules.want(line.document.path, line.text_at(cursor))
+            modules.wait(READING)
         request = Request(
             uri=f"file:///{root}/{line.document.path}",
             text=line.text_at(cursor),
@@ -147,6 +156,7 @@ def asking(
             least=least,
             language=language_of(line.document.path),
             counts=memories.beside(line.document, others) if memories else None,
+            modules=modules.view if modules else None,
         )
         answer = completer.complete(request, NEVER)
         made = completer.made_from(request.uri) if answer.reason not in NOT_MADE else None

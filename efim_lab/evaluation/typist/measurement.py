@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from efim_lab.documents import CodeDocument
@@ -27,6 +28,8 @@ from efim_lab.evaluation.typist.whole_files import (
 from efim_lab.package_counts import PackageCounts
 from efim_ls.completion.completer import Completer
 from efim_ls.settings import Settings
+from efim_ls.workspace.modules.environment import find_environment
+from efim_ls.workspace.modules.table import ModuleTable
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.decoder.linear import packed_format
 from model_runtime.loading.checkpoint_reader import read_tokenizer
@@ -187,12 +190,13 @@ def report(
 
 def _sources(completer: Completer, memories: PackageCounts, opened: Sequence[int]) -> list[SuggestionSource]:
     """Return the sources for each number of open files; each asks for documents of its own."""
-    found = list[SuggestionSource]()
+    found, modules = list[SuggestionSource](), ModuleTable(partial(find_environment, ()))
     for files in dict.fromkeys(opened):
         found.append(SuggestionSource(HEURISTIC, files, ask_heuristic, ask_heuristic))
         for name, known in ((SERVER, None), (REPOSITORY, memories)):
             typed, whole = (f"{arm_name(name, files)}/{place}".replace(" ", "-") for place in ("typed", "whole"))
-            ask, ask_all = asking(completer, "balanced", typed, known), asking(completer, 0, whole, known)
+            ask = asking(completer, "balanced", typed, known, modules)
+            ask_all = asking(completer, 0, whole, known, modules)
             found.append(SuggestionSource(name, files, ask, ask_all))
     return found
 

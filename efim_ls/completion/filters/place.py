@@ -16,6 +16,10 @@ _WORD = re.compile(r"\w")
 NEIGHBOURHOOD = 4000  # characters of the cursor's line, above it and below it that most filters look at
 
 
+def _is_nowhere(_word: str) -> bool:
+    return False
+
+
 def _anything(_typed: str) -> Expected | None:
     return None
 
@@ -27,7 +31,8 @@ class Place:
     `before` and `rest` are the cursor's line on either side of the cursor, without terminator; `above` and
     `below` are all lines around it, with any terminators. `language` is LSP's name of the document's language,
     empty if it has none; `others` are the texts of other open documents. `names_after` tells which names code expects
-    once some text stands at the cursor, None if that is anything.
+    once some text stands at the cursor, None if that is anything, and `in_modules` whether a word is a name in a
+    module that is known.
     """
 
     before: str
@@ -37,6 +42,7 @@ class Place:
     language: str = ""
     others: tuple[str, ...] = ()
     names_after: Callable[[str], Expected | None] = _anything
+    in_modules: Callable[[str], bool] = _is_nowhere
 
     @property
     def near_above(self) -> str:
@@ -69,7 +75,7 @@ def place_of(request: Request) -> Place:
         text, cursor = request.text, request.cursor
         return modules.expected(request.uri, f"{text[:cursor]}{typed}{text[cursor:]}", cursor + len(typed))
 
-    return replace(place, names_after=names_after)
+    return replace(place, names_after=names_after, in_modules=modules.has)
 
 
 class Filter(Protocol):

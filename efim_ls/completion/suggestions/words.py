@@ -17,7 +17,10 @@ from efim_ls.request import Expected
 
 LEAST_LETTERS = 2  # of the word at the cursor: too many words of a file begin with one
 REACH = 60_000  # characters above the cursor's line, and below it, that are looked at
-ALWAYS_KNOWN = frozenset({*dir(builtins), *kwlist, *softkwlist, "self", "cls"})
+_TYPES = (bool, bytearray, bytes, complex, dict, float, frozenset, int, list, property, set, slice, str, tuple, type)
+ALWAYS_KNOWN = frozenset(
+    {*dir(builtins), *kwlist, *softkwlist, "self", "cls", *(name for each in _TYPES for name in dir(each))}
+)
 # Where code defines names, any may stand: parameters, targets, what is imported under another name.
 _DEFINES = re.compile(r"\b(?:def|class|lambda|for|as|global|nonlocal)\b[^:]*\Z")
 _DEFINED = re.compile(r"\s*(?::|=(?!=)|,[\w\s,]*=(?!=))")
@@ -82,6 +85,8 @@ def stands_nowhere(word: str, rest: str, spot: Spot, words: Words, place: Place)
     if words.expected and words.expected.kind != "keyword":
         return not words.expected.names.may_have(word)
     if _DEFINES.search(place.before) or (spot.kind in ("start of line", "argument") and _DEFINED.match(rest)):
+        return False
+    if place.in_modules(word):
         return False
     return not any(holds_word(text, word) for text in (place.above, place.before, place.below, *place.others))
 

@@ -75,6 +75,18 @@ class Record(TypedDict):
     open: bool
 
 
+def words_of(record: Record) -> Iterator[str]:
+    """Yield the names in a module, of members of its classes, and of parameters."""
+    yield from record["names"]
+    for parameters in record["functions"].values():
+        yield from parameters
+    for each in record["classes"].values():
+        yield from each["members"]
+        yield from each.get("parameters", ())
+        for parameters in each["methods"].values():
+            yield from parameters
+
+
 def read_source(source: bytes, module: str, is_package: bool) -> Record:
     """Return the record of a module's source; raises what `ast.parse` raises."""
     tree, text = ast.parse(source), source.decode("utf-8", "replace")

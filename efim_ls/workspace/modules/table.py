@@ -24,7 +24,7 @@ from efim_ls.workspace.modules import source
 from efim_ls.workspace.modules.document import REACH, DocumentImports, expected, expressions, imports_of
 from efim_ls.workspace.modules.environment import ELSEWHERE, Environment, ModulePlace, is_in, modules_in
 from efim_ls.workspace.modules.names import Module, Modules
-from efim_ls.workspace.modules.source import ANY, Record
+from efim_ls.workspace.modules.source import ANY, Record, words_of
 
 MOST_BYTES = 16 << 20  # of packed records
 MOST_SECONDS = 20.0  # of the reading processes, all together
@@ -52,10 +52,16 @@ class ModuleView:
     Two views of one `version` give the same answers.
     """
 
-    def __init__(self, packed: dict[str, PackedModule], top_level: Names, version: int) -> None:
-        self.version, self.top_level = version, top_level
+    def __init__(
+        self, packed: dict[str, PackedModule], top_level: Names, version: int, words: frozenset[str] = frozenset()
+    ) -> None:
+        self.version, self.top_level, self._words = version, top_level, words
         self.modules = Modules(lambda name: _unpacked(found) if (found := packed.get(name)) else None)
         self._documents = dict[str, DocumentImports]()  # by URI
+
+    def has(self, word: str) -> bool:
+        """Return whether any module has a name like this, or a class or function in it."""
+        return word in self._words
 
     def expected(self, uri: str, text: str, cursor: int) -> Expected | None:
         """Return what code expects at a place in a document, None if that is anything or unknown."""
@@ -82,6 +88,7 @@ class ModuleTable:
         # What follows belongs to the thread.
         self._environment = Environment("", "")
         self._packed = dict[str, PackedModule]()
+        self._words = set[str]()  # of all modules that were read, also of those that have changed since
         self._shadowed = set[str]()  # names of the library or of packages that a document's folder has as well
         self._looked_at = dict[str, Module | None]()  # for the document in hand
         self.seconds, self._deaths = 0.0, 0
@@ -156,7 +163,7 @@ class ModuleTable:
     def _publish(self) -> None:
         names: dict[str, NameKind] = dict.fromkeys(sorted(self._environment.top_level()), "module")
         top_level = Names(names, not self._environment.is_whole)
-        self.view = ModuleView(dict(self._packed), top_level, self.view.version + 1)
+        self.view = ModuleView(dict(self._packed), top_level, self.view.version + 1, frozenset(self._words))
         self._is_new, self._published = False, monotonic()
 
     def _shadow(self, folder: str, names: set[str]) -> None:
@@ -206,6 +213,7 @@ class ModuleTable:
             return PackedModule(place, b"", submodules)
         for elsewhere in ELSEWHERE.get(name, "").split():
             record["names"].setdefault(elsewhere, "value")
+        self._words.update(words_of(record))
         if place.is_compiled and not self._environment.is_own:
             record["open"] = True
             for each in record["classes"].values():
