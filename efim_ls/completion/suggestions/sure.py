@@ -11,7 +11,7 @@ from itertools import groupby
 from keyword import iskeyword
 
 from efim_ls.completion.filters.place import Place
-from efim_ls.completion.suggestions.levels import least_at
+from efim_ls.completion.suggestions.levels import LEVELS
 from efim_ls.completion.suggestions.place_kind import Spot, spot_of
 from efim_ls.completion.suggestions.shown import ShownPart, ends_statement, word_pieces
 from efim_ls.completion.suggestions.sureness import guess_facts, guess_sureness, word_facts, word_sureness
@@ -35,7 +35,7 @@ def sure_part(
     If the suggestion is not `divisible`, because code follows that it must reach, all of it is shown or nothing.
     """
     spot, text = spot_of(place), likelihood.text[start:]
-    words, least = words_at(spot, place), least_at(preset, spot.kind)
+    words, least = words_at(spot, place), LEVELS[preset]
     facts = guess_facts(likelihood, start, spot, words) if text else None
     sure = guess_sureness(facts) if facts else 0.0
     if divisible and not (facts and facts.agrees):
