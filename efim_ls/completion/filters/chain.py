@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
+from efim_ls.completion.filters.depth import body_depth
 from efim_ls.completion.filters.indentation import indentation
 from efim_ls.completion.filters.place import Filter, Place, lines_with
 from efim_ls.completion.filters.redefinition import DEFINING_WORDS, redefinition
@@ -54,6 +55,7 @@ FILTERS: Mapping[Filter, Callable[[str, Place], bool]] = {
     silencers: _always,
     rest_of_line: _before_something,
     lines_below: _always,
+    body_depth: _has_lines,
     indentation: _begins_a_line,
     lines_again: _has_lines,
     repetition: _always,
