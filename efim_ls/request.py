@@ -12,7 +12,7 @@ FrameKind = Literal["kept", "restored", "new"]
 Reason = Literal[
     "disabled", "workspace off", "language off", "file off", "secret file", "file too large", "loading", "no model",
     "unknown document", "out of step", "binary text", "line too long", "low confidence", "empty", "duplicate",
-    "no fit", "no phrase", "superseded", "cancelled", "error",
+    "no fit", "no phrase", "no answer", "superseded", "cancelled", "error",
 ]  # fmt: skip
 
 
@@ -102,7 +102,7 @@ class Answer:
     `alternatives` are other suggestions for the same place, most likely first. `confidence` is the model's
     probability of `text` or, if that is empty because it is too unlikely, of its first word. `hidden` follows `text`
     in the suggestion and is too unlikely to be shown; `words` are the pieces of both, each with its probability once
-    those before it are right.
+    those before it are right. `cause` says why an engine gave no answer.
     """
 
     text: str
@@ -112,6 +112,7 @@ class Answer:
     confidence: float | None = None
     hidden: str = ""
     words: tuple[tuple[str, float], ...] = ()
+    cause: str = ""
 
 
 @dataclass(frozen=True)

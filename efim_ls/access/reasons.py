@@ -34,6 +34,7 @@ SENTENCES: dict[Reason, str] = {
     "no fit": "the suggestion did not fit the text around the cursor: keep typing to get the next one",
     "no phrase": "the model does not know this language, and no phrase in this file is a likely enough continuation: "
     "keep typing, or choose a model that knows the language with the setting 'model'",
+    "no answer": "the model gives no answer: {cause}",
     "superseded": "a newer request for this document replaced this one: its answer follows",
     "cancelled": "the editor cancelled this request: keep typing to send the next one",
     "error": "computing the suggestion failed: see the server's log",

@@ -116,8 +116,8 @@ def request_at(document: Document, cursor: int, model: str, tokenizer: Tokenizer
 
 
 def _as_result(answer: Answer, least: float) -> OneShotResult:
-    why = refusal(answer.reason, confidence=answer.confidence, least=least).why if answer.reason else None
-    return asdict(answer) | {"why": why}
+    figures = {"confidence": answer.confidence, "least": least, "cause": answer.cause}
+    return asdict(answer) | {"why": refusal(answer.reason, **figures).why if answer.reason else None}
 
 
 def with_repository(

@@ -93,7 +93,7 @@ class SessionWorkspace:
     def request_at(self, document: OpenDocument, cursor: int) -> Request:
         """Return what an answer at a place may depend on: besides the prompt, other texts and counts over files."""
         others = self._documents.others(document)
-        counts = self._repository.view(document.language, [each.path for each in (document, *others)])
+        counts = self._repository.view(document.family, [each.path for each in (document, *others)])
         texts = tuple(each.text for each in others)
         return replace(self.request_ahead(document, cursor), others=texts, counts=counts)
 

@@ -11,7 +11,6 @@ from contextlib import suppress
 from functools import partial
 from time import monotonic
 
-from efim_ls.languages import family_of
 from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace, WorkspaceExcerpts
 from efim_ls.workspace.index import IndexStatus, Scope, Steps, WorkspaceIndex, open_index
 from efim_ls.workspace.watcher import FileWatcher
@@ -90,9 +89,9 @@ class Repository:
         """Count a file's own text again."""
         self._post(lambda index: index.close_document(path))
 
-    def view(self, language: str, without: Iterable[str]) -> CountsView | None:
-        """Return what is known now in a language, without some files by their real paths; None if that is nothing."""
-        counts = index.counts.snapshot.get(family_of(language)) if (index := self._index) else None
+    def view(self, family: str, without: Iterable[str]) -> CountsView | None:
+        """Return the counts of a family of languages, less some files by their real paths; None without any."""
+        counts = index.counts.snapshot.get(family) if (index := self._index) else None
         return counts.without(without) if counts and counts.tokens else None
 
     @property
