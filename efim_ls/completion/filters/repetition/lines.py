@@ -27,7 +27,7 @@ def near_copies(text: str, place: Place) -> str:
     whole = [line.rstrip() for line in lines_with(text, place)]
     said = place.lines_above[-REACH:]
     for number, line in enumerate(whole):
-        block = _block_above(line, said)
+        block = _block_above(line, said) if line in said else []
         if line in block and (says_something(line) or (line == block[0] and has_letters(line))):
             start = len("\n".join(lines[:number])) + (number > 0)
             shared = 0 if any(map(str.strip, lines[:number])) else _shared_beginning(line, block)

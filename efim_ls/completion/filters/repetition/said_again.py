@@ -18,9 +18,9 @@ _PAUSE = re.compile(r"[.!?](?=\s)|(?=[,;:(\n])")
 def lines_again(text: str, place: Place) -> str:
     """End before a line or a statement over several lines that stood in the suggestion, or was typed, before."""
     lines = text.split("\n")
-    if len(lines) == 1:
-        return text
     whole = [line.rstrip() for line in lines_with(text, place)]
+    if len({*whole}) == len(whole):
+        return text
     statements = [_statement(whole, number) for number in range(len(whole))]
     for number in range(1, len(whole)):
         twin = next((each for each in range(number) if _is_again(statements, each, number)), None)
@@ -41,6 +41,8 @@ def _statement(lines: list[str], first: int) -> list[str]:
 def _is_again(statements: list[list[str]], twin: int, number: int) -> bool:
     """Return whether a statement is one before, or as much of it as is there."""
     before, again = statements[twin], statements[number]
+    if before[0] != again[0]:
+        return False
     if len(again) > 1:
         return before[: len(again)] == again and has_letters(again[0])
     says = says_something if twin < number - 1 else has_letters
