@@ -60,7 +60,8 @@ class Phrases:
     ) -> Phrase:
         """Return the longest continuation in whole words that is as likely as `least`, which is above 0.
 
-        Each word, the one begun included, stands in the texts: none is made of the halves of two.
+        Each word, the one begun included, stands in the texts, or each of its parts such as `app` and `Version` does:
+        none is made of the halves of two.
 
         `history` [n], `stub` and `counts` are a prompt's. The text is empty if not even a word is likely enough; its
         confidence is then that of the first token that was too unlikely. Raises Cancelled soon after `cancel()` is
@@ -80,7 +81,7 @@ class Phrases:
                 phrase = Phrase(decoded(spelled), joint * ends, count)
             token, chance = self._likeliest(chances, stub)
             joint *= chance
-            if joint < least or not (stands or self._vocabulary.begins_word[token]):
+            if joint < least or not (stands or self._words.joins(int(row[len(history) + count - 1]), token)):
                 return phrase if phrase.text else Phrase("", joint, count)
             row[len(history) + count] = token
             piece = self._token_bytes[token]
@@ -107,11 +108,15 @@ class Phrases:
 
 
 class _Words:
-    """Tells whether the user's texts have a word that was put together from tokens."""
+    """Tells whether the user's texts have a word that was put together from tokens.
+
+    Names have parts, `app` and `Version` in `appVersion`: each is a word here.
+    """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._token_bytes, self._begins = tokenizer.token_bytes, tokenizer.vocabulary.begins_word
-        self._ends = np.array([spelled[-1:] in WORD_BYTES for spelled in tokenizer.token_bytes], dtype=np.bool_)
+        spelled = tokenizer.token_bytes
+        self._token_bytes, self._begins = spelled, tokenizer.vocabulary.begins_word
+        self._ends = np.array([each[-1:] in WORD_BYTES for each in spelled], dtype=np.bool_)
 
     def stand(self, row: Ids, history: Ids, counts: CountsView | None) -> bool:
         """Return whether the word at the end of a row of tokens stands in a history or in counted documents."""
@@ -120,16 +125,19 @@ class _Words:
             counts is not None and any(self._is_whole(word, *each) for each in counts.neighbours(word))
         )
 
+    def joins(self, token: int, following: int) -> bool:
+        """Return whether a token ends in a word that the following one goes on with; a break does not."""
+        if token < 0 or following < 0 or not (self._ends[token] and self._begins[following]):
+            return False
+        last, first = self._token_bytes[token][-1:], self._token_bytes[following][:1]
+        return not (b"_" in (last, first) or (first.isupper() and not last.isupper()))
+
     def _last(self, row: Ids) -> Ids:
         """Return the tokens of the word at the end of a row, the first of which may spell more than it."""
         start = len(row) - 1
-        while start > 0 and self._joins(int(row[start - 1]), int(row[start])):
+        while start > 0 and self.joins(int(row[start - 1]), int(row[start])):
             start -= 1
         return row[start:]
-
-    def _joins(self, token: int, following: int) -> bool:
-        """Return whether a token ends in a word that the following one goes on with; a break does not."""
-        return token >= 0 and bool(self._ends[token] and self._begins[following])
 
     def _in_history(self, word: Ids, history: Ids) -> bool:
         padded = np.concatenate(([-1], history, [-1]))
@@ -141,5 +149,4 @@ class _Words:
 
     def _is_whole(self, word: Ids, before: int, after: int) -> bool:
         """Return whether tokens between two others spell no part of a longer word."""
-        first, last = int(word[0]), int(word[-1])
-        return not self._joins(before, first) and (after < 0 or not self._joins(last, after))
+        return not (self.joins(before, int(word[0])) or self.joins(int(word[-1]), after))

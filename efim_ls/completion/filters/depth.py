@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from efim_ls.completion.filters.indentation import OPENS_BLOCK, style_of
+from efim_ls.completion.filters.indentation import style_of
 from efim_ls.completion.filters.place import Place, indent_of, lines_with
 
 _HEADER = re.compile(r"\s*(?:async|case|class|def|elif|else|except|finally|for|if|match|try|while|with)\b.*:")
@@ -26,20 +26,14 @@ def body_depth(text: str, place: Place) -> str:
 def phrase_depth(text: str, place: Place) -> str:
     """Move the further lines of a phrase as much as its first line stands deeper or less deep than where it was said.
 
-    If it is not in the texts around, the second line goes below what opens a block and beside anything else.
+    Nothing moves if it is not in the texts around, or stood as deep as here somewhere.
     """
     if "\n" not in text:
         return text
     first, second = _first_lines(text, place)
-    if not second:
-        return text
-    said = _depth_of_source(first, second, place)
-    if said is None:
-        opens = OPENS_BLOCK.search(first) is not None
-        level = _level(second, place) if opens else ""
-        deeper = len(indent_of(second)) > len(indent_of(first))
-        said = indent_of(second).removesuffix(level) if opens or deeper else indent_of(first)
-    return _moved(text, said, indent_of(first))
+    said = _depths_of_sources(first, second, place) if second else []
+    own = indent_of(first)
+    return _moved(text, said[0], own) if said and own not in said else text
 
 
 def _first_lines(text: str, place: Place) -> tuple[str, str]:
@@ -53,13 +47,11 @@ def _level(line: str, place: Place) -> str:
     return "\t" if line.startswith("\t") else " " * style_of(place).unit
 
 
-def _depth_of_source(first: str, second: str, place: Place) -> str | None:
-    """Return the indentation of the nearest line like the first that is followed by the second; None without one."""
+def _depths_of_sources(first: str, second: str, place: Place) -> list[str]:
+    """Return the indentations of lines like the first that are followed by the second, the nearest line first."""
     pattern = re.compile(rf"^([ \t]*){re.escape(first.strip())}\s*\n{re.escape(second)}[ \t\r]*$", re.MULTILINE)
-    for text in (place.above, place.below, *reversed(place.others)):
-        if found := [each[1] for each in pattern.finditer(text)]:
-            return found[-1]
-    return None
+    texts = (place.above, place.below, *reversed(place.others))
+    return [found[1] for text in texts for found in reversed([*pattern.finditer(text)])]
 
 
 def _moved(text: str, said: str, own: str) -> str:

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from efim_ls.completion.filters.place import Place, indent_of, lines_with
 
-OPENS_BLOCK = re.compile(r"(?:[(\[{:>=]|\b(?:then|do|else|begin|repeat))$")
+_OPENS_BLOCK = re.compile(r"(?:[(\[{:>=]|\b(?:then|do|else|begin|repeat))$")
 _CLOSES_BLOCK = re.compile(r"(?:[)\]}]|end\b)[)\]};,]*")
 
 
@@ -91,7 +91,7 @@ def _first_line(text: str, place: Place, style: Style) -> str:
 
 
 def _depth_after(line: str, style: Style) -> int:
-    return style.width(indent_of(line)) + (style.unit if OPENS_BLOCK.search(line) else 0)
+    return style.width(indent_of(line)) + (style.unit if _OPENS_BLOCK.search(line) else 0)
 
 
 def _within_block(text: str, place: Place, style: Style) -> str:
