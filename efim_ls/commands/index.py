@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 
 from rich.console import Console
@@ -17,7 +18,8 @@ from efim_ls.languages import name_of
 from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.workspace.database.origin import IndexSummary, read_summary
 from efim_ls.workspace.database.place import index_path, index_size, remove_index
-from efim_ls.workspace.index import IndexStatus, Scope, WorkspaceIndex, open_index
+from efim_ls.workspace.index import Scope, WorkspaceIndex, open_index
+from efim_ls.workspace.overlay import IndexStatus, Overlay
 from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint_reader import read_architecture, read_tokenizer
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -43,8 +45,8 @@ def build(folder: Path, cache: Path, rebuild: bool) -> int:
             if progress.total:
                 status.update(f"indexing: {progress.done:,} of {progress.total:,} files")
 
-        index = WorkspaceIndex(scope, open_index(scope, problems.append), report)
-        for _ in index.build():
+        index = WorkspaceIndex(scope, open_index(scope, problems.append))
+        for _ in chain(index.join(Overlay(report)), index.build()):
             pass
     index.close()
     made = read_summary(path)

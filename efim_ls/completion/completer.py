@@ -19,6 +19,7 @@ from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.models.kinds import kind_of
 from efim_ls.completion.models.open import OpenedModel
 from efim_ls.completion.planning.planner import Frame
+from efim_ls.completion.suggestions.explanation import AnswerOrigin
 from efim_ls.languages import ANY, knows, notice
 from efim_ls.request import Ahead, Answer, Request
 from efim_ls.settings import Settings
@@ -117,6 +118,11 @@ class Completer:
         """
         explanation = self.answerer(request.language).explain(self._document(request.uri), request, answered)
         return explanation | {"notice": self.notice(request.language)}
+
+    def made_from(self, uri: str) -> AnswerOrigin | None:
+        """Return what the last answer in a document was made from, if it was made and not refused."""
+        document = self._documents.get(uri)
+        return document and document.answer_origin
 
     def forget_suggestions(self) -> None:
         """Forget what was suggested in all documents: files that it came from may no longer be read."""
