@@ -125,8 +125,10 @@ class SessionWorkspace:
             self._index.retrieve(RetrievalPlace(document.path, request.text, request.cursor, edits))
 
     async def settled(self) -> None:
-        """Wait until all files are indexed."""
+        """Wait until all files are indexed, and the modules known that documents import."""
         await asyncio.to_thread(self._index.wait, SETTLING)
+        if self._modules:
+            await asyncio.to_thread(self._modules.wait, SETTLING)
 
     def close(self, seconds: float) -> bool:
         """Leave the index; return false if its thread should end and is still running after `seconds`."""

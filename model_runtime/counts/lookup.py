@@ -112,6 +112,21 @@ def find_draft(parts: Sequence[Part], nearest: Ids, length: int, token: int, mos
     return NO_IDS
 
 
+def neighbours(parts: Sequence[Part], ids: Ids, most: int) -> Iterator[tuple[int, int]]:
+    """Yield the tokens before and after places where documents that count have these in a row.
+
+    Before it may be a break, -1; places before a break are left out. Of each segment, at most `most` are looked at.
+    """
+    nearest = tuple(ids[::-1].tolist())
+    for part in parts:
+        if part.sign > 0:
+            segment, start, stop = part.segment, *_narrowed(Found(part, 0, part.segment.size), nearest)[1:]
+            places = segment.places(start, min(stop, start + most))
+            shown = ~np.isin(segment.numbers(places), [*part.hidden])
+            around = (at_places(segment, places[shown] + each).tolist() for each in (-len(ids), 1))
+            yield from zip(*around, strict=True)
+
+
 def _saying(found: Found, nearest: Ids, token: int, length: int) -> Iterator[int]:
     """Yield the places of documents that count where a token follows a match of a length."""
     if found.part.sign < 0:

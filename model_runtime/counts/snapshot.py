@@ -5,7 +5,7 @@ That is its documents without those that the request reads directly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ import numpy as np
 from model_runtime.counts.changes import NO_DOCUMENTS, VERSIONS, Held, State, changed, merged
 from model_runtime.counts.lookup import (
     LONGEST_DRAFT,
+    MOST_PLACES,
     NO_IDS,
     NOTHING,
     Counter,
@@ -22,6 +23,7 @@ from model_runtime.counts.lookup import (
     descend,
     last_tokens,
     matched,
+    neighbours,
 )
 from model_runtime.counts.native import library as c
 from model_runtime.counts.native.counter import NativeCounter
@@ -98,6 +100,10 @@ class CountsView:
                 if number not in part.hidden
             )
         return sorted(found, key=lambda place: (-place.length, place.path, place.offset))[:most]
+
+    def neighbours(self, ids: Ids) -> Iterator[tuple[int, int]]:
+        """Yield the tokens before (-1 is a break) and after places where the documents have these in a row."""
+        return neighbours(self.parts, ids, MOST_PLACES)
 
     def ids_of(self, path: str) -> Ids:
         """Return the token ids of a document."""

@@ -38,7 +38,8 @@ from model_runtime.prompt.excerpts import NO_EXCERPTS
 from model_runtime.prompt.prompt import NOTHING_LAID_OUT, Prompt, Surroundings, build, surrounded
 
 REASONS: dict[str, Reason] = {
-    name: "duplicate" for name in ("rest_of_line", "lines_below", "redefinition", "repetition")
+    name: "duplicate"
+    for name in ("rest_of_line", "lines_below", "lines_again", "near_copies", "redefinition", "sentences_again")
 }
 
 logger = logging.getLogger(__name__)

@@ -11,6 +11,7 @@ from efim_ls.completion.answerers.answerer import Preparation, nothing_to_prepar
 from efim_ls.completion.costs import CostMeter
 from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.filters.chain import clean
+from efim_ls.completion.filters.depth import phrase_depth
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.planning.window import SURROUNDING_CHARACTERS, surroundings
 from efim_ls.completion.suggestions.explanation import suggestion
@@ -104,6 +105,6 @@ class PhraseAnswerer:
         phrase = self._phrases.generate(history, stub, rule, limit, least, cancel, counts)
         meter.add(new_tokens=phrase.new_tokens)
         meter.lap()
-        cleaned, _ = clean(phrase.text, place, self._max_lines)
+        cleaned, _ = clean(phrase_depth(phrase.text, place), place, self._max_lines)
         meter.lap("postprocess")
         return cleaned, phrase.confidence

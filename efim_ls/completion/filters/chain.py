@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
+from efim_ls.completion.filters.depth import body_depth
 from efim_ls.completion.filters.indentation import indentation
 from efim_ls.completion.filters.place import Filter, Place, lines_with
 from efim_ls.completion.filters.redefinition import DEFINING_WORDS, redefinition
-from efim_ls.completion.filters.repetition import COPIED_LINES, copies, lines_below, repetition
+from efim_ls.completion.filters.repetition.copies import COPIED_LINES, copies, lines_below
+from efim_ls.completion.filters.repetition.lines import near_copies
+from efim_ls.completion.filters.repetition.loops import repetition
+from efim_ls.completion.filters.repetition.said_again import lines_again, sentences_again
+from efim_ls.completion.filters.repetition.signs import signs
 from efim_ls.completion.filters.rest_of_line import before_code, rest_of_line
 from efim_ls.completion.filters.syntax.errors import syntax
 from efim_ls.completion.filters.syntax.names import unknown_names
@@ -31,6 +36,10 @@ def _begins_a_line(text: str, place: Place) -> bool:
     return "\n" in text or not place.before.strip()
 
 
+def _has_lines(text: str, _place: Place) -> bool:
+    return "\n" in text
+
+
 def _has_lines_of_a_copy(text: str, _place: Place) -> bool:
     return text.count("\n") >= COPIED_LINES - 1
 
@@ -46,10 +55,15 @@ FILTERS: Mapping[Filter, Callable[[str, Place], bool]] = {
     silencers: _always,
     rest_of_line: _before_something,
     lines_below: _always,
+    body_depth: _has_lines,
     indentation: _begins_a_line,
+    lines_again: _has_lines,
     repetition: _always,
     redefinition: _may_define,
     copies: _has_lines_of_a_copy,
+    signs: _always,
+    near_copies: _always,
+    sentences_again: _always,
     syntax: _always,
     unknown_names: _always,
     trailing_blanks: _always,

@@ -87,6 +87,42 @@ def test_a_user_who_asks_sees_what_is_less_sure(embedded: PhraseAnswerer) -> Non
     assert by_key.text.startswith("info")
 
 
+GO = """
+type Item struct {
+	name  string
+	price int
+}
+
+func (i Item) Label() string {
+	return fmt.Sprintf("%s %d", i.name, i.price)
+}
+
+func show(items []Item) {
+	for _, item := range items {
+		name := item.name
+		fmt.Prin"""
+
+
+@pytest.mark.parametrize("text", [GO, "t = Name.pri", "t Pr)\nitem(na", "name)\nt(pri(it", "in.name)\name am"])
+def test_no_word_is_made_of_the_halves_of_two(embedded: PhraseAnswerer, text: str) -> None:
+    assert complete(embedded, asked(text, len(text), explicit=True)).text == ""
+
+
+def test_a_word_that_stands_in_the_file_or_the_repository_is_finished(embedded: PhraseAnswerer) -> None:
+    tokenizer, said = Tokenizer(EMBEDDED / "tokenizer.json"), "\t\tfmt.Println(name)\n" * 3
+    known = counts_of(tokenizer, *[f"{said}{number}" for number in range(4)]).without(())
+    for text, counts in ((said + GO, None), (GO, known)):
+        answer = complete(embedded, asked(text, len(text), explicit=True, counts=counts))
+        assert answer.text.startswith("tln(name)")
+
+
+def test_the_lines_of_a_phrase_follow_the_place(embedded: PhraseAnswerer) -> None:
+    said = "func load() {\n\tfor {\n\t\tif err != nil {\n\t\t\treturn nil, err\n\t\t}\n\t}\n}\n" * 3
+    text = f"{said}\nfunc save() {{\n\tif err"
+    answer = complete(embedded, asked(text, len(text), explicit=True))
+    assert answer.text.startswith(" != nil {\n\t\treturn nil, err")
+
+
 def test_the_setting_raises_the_gate(embedded: PhraseAnswerer) -> None:
     drawn = CASES["typescript: a loop that stands above is written again, as far as it is sure"]
     before = drawn.partition("├")[0]

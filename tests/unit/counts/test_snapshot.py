@@ -98,6 +98,22 @@ def test_changes_merges_and_masks_count_as_the_same_documents_read_at_once(
     assert_counts(view, left, history)
 
 
+@unhurried
+@given(collections, st.sets(names, max_size=2), st.lists(st.integers(0, 3), min_size=1, max_size=4))
+@example({"a": [0, 1, 0, 1, 2], "b": [1, 0, 1, 3]}, {"b"}, [0, 1])
+def test_neighbours_are_those_of_tokens_in_a_row(
+    by_path: dict[str, list[int]], masked: set[str], row: list[int]
+) -> None:
+    found = sorted(counts_of(by_path).without(masked).neighbours(ids(row)))
+    size = len(row)
+    assert found == sorted(
+        ([-1, *said][at], said[at + size])
+        for path, said in by_path.items()
+        for at in range(len(said) - size)
+        if path not in masked and said[at : at + size] == row and said[at + size] >= 0
+    )
+
+
 def test_the_same_text_counts_under_each_of_its_paths() -> None:
     counts = counts_of({"a": [1, 2, 3, 4], "b": [1, 2, 3, 4]})
     assert counted(counts.without(()).followers(ids([1, 2, 3]))) == (LEAST, {(3, 4): 2})

@@ -1,0 +1,57 @@
+"""What holds of any suggestion after the filters against repetition."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from efim_ls.completion.filters.chain import clean
+from efim_ls.completion.filters.place import Place, lines_with
+from efim_ls.completion.filters.repetition.lines import near_copies, says_something
+from efim_ls.completion.filters.repetition.said_again import lines_again, sentences_again
+from efim_ls.completion.filters.repetition.signs import MOST_ALIKE, signs
+
+MOST_LINES = 12
+words = st.sampled_from(["read", "the", "rows", "of", "a", "table", "again.", "x,"])
+prose = st.lists(words, max_size=30).map(" ".join)
+lines = st.sampled_from(
+    ["    a = 1", "    b = 2", "    else:", "", "  ])", "    f(", "        a = 1,", "    )", "c", "d"]
+)
+code = st.lists(lines, max_size=6).map("\n".join)
+rules = st.lists(st.sampled_from(["-", "--------", "===", "# ", "?", "M", "\n"]), max_size=8).map("".join)
+texts = st.one_of(prose, code, code, rules)
+befores = st.sampled_from(["", "    ", "    a = ", "# ", "----", "    # read the rows"])
+places = st.builds(Place, befores, st.just(""), texts.map(lambda text: f"{text}\n"), texts)
+
+
+@given(texts, places)
+def test_a_suggestion_ends_earlier_or_stays(text: str, place: Place) -> None:
+    for each in (signs, near_copies, lines_again, sentences_again):
+        assert text.startswith(each(text, place)), each.__name__
+
+
+@given(code, places)
+def test_no_line_that_says_something_stands_twice(text: str, place: Place) -> None:
+    cleaned = lines_again(text, place)
+    said = [line.rstrip() for line in lines_with(cleaned, place) if says_something(line) and not line.endswith(",")]
+    assert len(said) == len(set(said))
+
+
+@given(texts, places)
+def test_a_sign_stands_no_more_than_eight_times_but_in_rules(text: str, place: Place) -> None:
+    cleaned, _ = clean(text, place, MOST_LINES)
+    for run in re.finditer(rf"(\S)\1{{{MOST_ALIKE},}}", place.before + cleaned):
+        if run.end() <= len(place.before):
+            continue
+        runs = {each[0] for each in re.finditer(r"(\S)\1*", place.above + place.below)}
+        *above, line = (place.above + place.before + cleaned[: run.end() - len(place.before)]).split("\n")
+        assert run[0] in runs or len(above[-1].rstrip()) == len(line)
+
+
+@given(st.lists(words, min_size=5, max_size=5), st.lists(words, max_size=6))
+def test_five_words_are_not_said_twice(said: list[str], between: list[str]) -> None:
+    five = " ".join(said)
+    cleaned, _ = clean(f"{five} {' '.join([*between, five])}", Place("# ", "", "", ""), MOST_LINES)
+    assert cleaned.count(five) <= 1
