@@ -116,6 +116,9 @@ def current_level(window: Window) -> str:
     marked.first.wait_for()
     [row] = marked.all_inner_texts()
     window.press("Escape")
+    window.page.locator(".quick-input-widget").wait_for(state="hidden")
+    window.page.locator(".monaco-editor .view-lines").click()
+    window.press("Control+End")
     return row
 
 
