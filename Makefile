@@ -33,7 +33,7 @@ check: lint types
 
 # The tests of the rooms that pyproject.toml names for coverage.py, and which of the rooms' branches they do not take.
 # Only these, because coverage.py slows down what it looks at.
-MEASURED := $(addprefix tests/unit/,kv_store kv_disk kv engine) $(addprefix tests/engine/,decoding excerpts \
+MEASURED := $(addprefix tests/unit/,kv_store kv_disk kv engine) $(addprefix tests/engine/,decoding excerpts compose \
 	decoder/test_arena.py gpu/test_gpu_top_tokens.py $(addprefix completion/,test_phrases.py test_kv_persistence.py test_complete_ahead.py))
 
 coverage: MEASURE = -m coverage run
@@ -73,7 +73,7 @@ release: $(VSCODE)/dist/efim-ls.vsix
 	cd dist && sha256sum *-$(VERSION)[.-]* > SHA256SUMS && cat SHA256SUMS
 
 # Real editors for the tests, kept in the user's cache. Tests of what cannot be had say so, and fail where CI is set.
-editors: .venv/develops
+editors: .venv/develops $(VSCODE)/node_modules/.package-lock.json
 	$(BIN)/python -m tests.editors.fetching
 	-$(MAKE) --no-print-directory release && $(NPM) run build-test
 
@@ -106,18 +106,25 @@ clean:
 	rm -rf .venv .venv-gpu build dist *.egg-info $(VSCODE)/node_modules $(VSCODE)/dist
 
 # What running needs: about 1 GB, most of it torch. torch comes first, alone, so that nothing else may choose its build.
-# An editable installation compiles the laboratory's kernels beside those of the server; setup.py says how.
-.venv/runs: pyproject.toml setup.py constraints.txt $(wildcard model_runtime/decoder/native/*.[ch] model_runtime/counts/native/*.c model_runtime/engine/native/*.c efim_lab/training/native/*.[ch])
+.venv/torch: constraints.txt
 	@echo "installing into .venv: a minute or so"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) torch
+	touch $@
+
+# An editable installation compiles the laboratory's kernels beside those of the server; setup.py says how. What develops
+# also runs: a clean clone that is to be tested compiles them once.
+INSTALLED := pyproject.toml setup.py constraints.txt $(wildcard model_runtime/decoder/native/*.[ch] \
+	model_runtime/counts/native/*.c model_runtime/engine/native/*.c efim_lab/training/native/*.[ch])
+
+.venv/runs: .venv/torch $(INSTALLED)
 	$(PIP) --editable .
 	touch $@
 
-.venv/develops: .venv/runs
-	@echo "installing what tests, lint and training need"
+.venv/develops: .venv/torch $(INSTALLED)
+	@echo "installing what running, tests, lint and training need"
 	$(PIP) --editable '.[dev]'
-	touch $@
+	touch .venv/runs $@
 
 $(VSCODE)/node_modules/.package-lock.json: $(VSCODE)/package-lock.json | .venv/develops
 	@echo "installing what the VS Code extension is built with"

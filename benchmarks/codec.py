@@ -44,9 +44,8 @@ from model_runtime.engine.engine import Engine, GenerateJob
 from model_runtime.engine.local import EngineParts, LocalEngine
 from model_runtime.engine.ngrams import read_ngrams
 from model_runtime.ids import Ids
-from model_runtime.kv.arena import Arena
+from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.kv.codec import Floats, Form, KvCodec
-from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.kv.layout import KvLayout
 from model_runtime.kv.pool import Pool
 from model_runtime.prompt.prompt import Prompt
@@ -183,7 +182,7 @@ def _variants(codec: KvCodec, as_rotated: KvCodec) -> dict[str, Variant]:
     """Return the variants: the first is the baseline, the second what the store does, the others show why."""
 
     def by(codec: KvCodec) -> Callable[[Floats, int], Floats]:
-        return lambda kv, first: codec.decode(codec.encode(kv, first, Form.INT8), first, Form.INT8)
+        return lambda kv, first: np.stack(codec.decode(codec.encode(kv, first, Form.INT8), first, Form.INT8))
 
     def per_token(kv: Floats, first: int) -> Floats:
         return np.stack([by(as_rotated)(pair, first)[1] for pair in (kv[::-1], kv)])  # keys in the place of values
@@ -202,8 +201,10 @@ def _variants(codec: KvCodec, as_rotated: KvCodec) -> dict[str, Variant]:
 
 def _compare(subject: Subject, place: Cursor, ways: Mapping[str, Variant]) -> dict[str, Comparison]:
     computed = subject.compute(place.prompt.ids)
-    said = {name: subject.complete(place, _round_trip(computed, way)) for name, way in ways.items()}
-    return {name: _comparison(said[RAW][1], texts, logs, place.true) for name, (texts, logs) in said.items()}
+    completed = {name: subject.complete(place, _round_trip(computed, way)) for name, way in ways.items()}
+    return {
+        name: _comparison(completed[RAW][1], texts, logs, place.true) for name, (texts, logs) in completed.items()
+    }
 
 
 def _comparison(raw: Logs, texts: Mapping[str, str], logs: Logs, true: Ids) -> Comparison:
@@ -234,18 +235,18 @@ def _bytes_per_token(codec: KvCodec, way: Variant, lengths: Sequence[int]) -> Es
 def _figures(rests: Sequence[str], raw: Sequence[Comparison], found: Sequence[Comparison]) -> dict[str, Estimate]:
     figures = _next_tokens(found)
     for engine in ENGINES:
-        said = _suggestions(rests, [each.texts[engine] for each in raw], [each.texts[engine] for each in found])
-        figures |= {f"{engine}, {name}": estimate for name, estimate in said.items()}
+        compared = _suggestions(rests, [each.texts[engine] for each in raw], [each.texts[engine] for each in found])
+        figures |= {f"{engine}, {name}": estimate for name, estimate in compared.items()}
     return figures
 
 
-def _suggestions(rests: Sequence[str], raw: Sequence[str], said: Sequence[str]) -> dict[str, Estimate]:
-    exact, exact_raw = (list(map(metrics.is_exact, each, rests)) for each in (said, raw))
-    similar, similar_raw = (list(map(metrics.similarity, each, rests)) for each in (said, raw))
+def _suggestions(rests: Sequence[str], raw: Sequence[str], texts: Sequence[str]) -> dict[str, Estimate]:
+    exact, exact_raw = (list(map(metrics.is_exact, each, rests)) for each in (texts, raw))
+    similar, similar_raw = (list(map(metrics.similarity, each, rests)) for each in (texts, raw))
     return {
         "exact": proportion(exact),
         "exact less raw": mean([float(a) - b for a, b in zip(exact, exact_raw, strict=True)]),
-        "as raw": proportion([a == b for a, b in zip(said, raw, strict=True)]),
+        "as raw": proportion([a == b for a, b in zip(texts, raw, strict=True)]),
         "similarity": mean(similar),
         "similarity less raw": mean([a - b for a, b in zip(similar, similar_raw, strict=True)]),
     }
@@ -289,7 +290,8 @@ def _token_cells(each: Mapping[str, Estimate]) -> Iterator[str]:
 
 def _speed() -> dict[str, float]:
     """Return milliseconds for 59 MB of a larger model's keys and values, medians of a few rounds."""
-    blocks = np.random.default_rng(0).standard_normal((TIMED_BLOCKS, *TIMED.shape(BLOCK_TOKENS)), dtype=np.float32)
+    shape = TIMED_BLOCKS, len(TIMED.planes), *TIMED.planes[0].shape(BLOCK_TOKENS)
+    blocks = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
     codec = KvCodec(TIMED, BLOCK_TOKENS, np.ones((BLOCK_TOKENS, TIMED.planes[0].width // 2), np.complex64))
     rounds = [_round(codec, blocks) for _ in range(ROUNDS)]
     result = {"encode_ms": median(each[0] for each in rounds), "decode_ms": median(each[1] for each in rounds)}

@@ -30,7 +30,7 @@ from model_runtime.decoder.native.decoder import native_missing
 from model_runtime.engine.ngrams import Ngrams, read_ngrams
 from model_runtime.engine.sampler import Sampler
 from model_runtime.ids import Ids
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import DenseArena
 from model_runtime.loading.weight_format import CpuMethod
 from model_runtime.prompt.tokenizer import Tokenizer
 

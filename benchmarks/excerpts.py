@@ -20,7 +20,7 @@ from efim_ls.completion.models.kv_persistence import KvPersistence, open_for
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import EMBEDDED
-from model_runtime.engine.engine import GenerateJob, SavedFrame
+from model_runtime.engine.engine import GenerateJob, PrepareJob, SavedFrame
 from model_runtime.engine.local import LocalEngine
 from model_runtime.engine.stops import StopRule
 from model_runtime.ids import Ids
@@ -49,7 +49,9 @@ class Side:
 
     def warm(self, ids: Ids) -> None:
         """Have code and weights in memory."""
-        self.engine.prepare(FrameId("warm"), Prompt((PromptPart("typed", ids),), stub=b"", history=NO_IDS), NEVER)
+        self.engine.prepare(
+            PrepareJob(FrameId("warm"), Prompt((PromptPart("typed", ids),), stub=b"", history=NO_IDS)), NEVER
+        )
 
     def answer(self, number: int, prompt: Prompt) -> dict[str, float]:
         """The costs of a first new token in a frame of its own."""

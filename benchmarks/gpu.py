@@ -232,9 +232,9 @@ def compared(ways: dict[str, Pass], weights: Weights) -> dict[str, float]:
         rows.append(exact(np.array(rows[-1:], dtype=np.int32), at))
 
     def share(forward: Pass) -> float:
-        said = [forward(TOKENS[:BEFORE], 0)]
-        said += [forward(np.array([row], dtype=np.int32), BEFORE + i) for i, row in enumerate(rows[:-1])]
-        return sum(one == other for one, other in zip(said, rows, strict=True)) / len(rows)
+        alone = [forward(TOKENS[:BEFORE], 0)]
+        alone += [forward(np.array([row], dtype=np.int32), BEFORE + i) for i, row in enumerate(rows[:-1])]
+        return sum(one == other for one, other in zip(alone, rows, strict=True)) / len(rows)
 
     ways = ways | {"transformers": reference(weights, torch.bfloat16, "sdpa")}
     return {f"{name}_equal_tokens": share(forward) for name, forward in ways.items()}

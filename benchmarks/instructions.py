@@ -28,7 +28,7 @@ from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.native.decoder import NativeDecoder
 from model_runtime.decoder.native.library import instruction_sets
 from model_runtime.decoder.quantization import Format
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import DenseArena
 
 ROWS, CONTEXTS = (1, 4, 8, 64), (1100, 256)  # the longest first: a pass leaves what lies before it as it is
 TURNS, REPEATS = 15, 5

@@ -158,8 +158,8 @@ async def _type(headless: Editor, file: Path, keys: str) -> None:
 
 def daemons() -> list[dict[str, Any]]:
     """Return what `efim-ls status` tells of the daemons that run."""
-    told = subprocess.run([*COMMAND, "status", "--json"], check=True, capture_output=True)
-    return [json.loads(line) for line in told.stdout.splitlines()]
+    finished = subprocess.run([*COMMAND, "status", "--json"], check=True, capture_output=True)
+    return [json.loads(line) for line in finished.stdout.splitlines()]
 
 
 def _stop() -> None:

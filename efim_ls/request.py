@@ -14,7 +14,7 @@ FrameKind = Literal["kept", "restored", "new"]
 Reason = Literal[
     "disabled", "workspace off", "language off", "file off", "secret file", "file too large", "loading", "no model",
     "unknown document", "out of step", "binary text", "line too long", "low confidence", "empty", "duplicate",
-    "no fit", "no phrase", "on request", "superseded", "cancelled", "error",
+    "no fit", "no phrase", "on request", "no answer", "superseded", "cancelled", "error",
 ]  # fmt: skip
 
 
@@ -105,6 +105,7 @@ class Answer:
     probability of `text` or, if that is empty because it is too unlikely, of its first word. `hidden` follows `text`
     in the suggestion and is too unlikely to be shown; `words` are the pieces of both, each with its probability once
     those before it are right. `least` is the probability that was needed at this place, None where none was.
+    `cause` says why an engine gave no answer.
     """
 
     text: str
@@ -115,6 +116,7 @@ class Answer:
     hidden: str = ""
     words: tuple[tuple[str, float], ...] = ()
     least: float | None = None
+    cause: str = ""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class BlockCodec(Protocol):
         ...
 
     def encode(self, rows: Any, begin: int, form: int) -> Bytes:
-        """Encode the rows of a block whose first token has the position `begin`, perhaps as a view of them.
+        """Encode the rows of a block whose first token has the position `begin`, as bytes of their own.
 
         Raises ValueError if the form cannot represent them.
         """

@@ -1,9 +1,10 @@
-"""Levels: tiers in their places in a store, and which blocks each of them may hold."""
+"""Levels: tiers in their places in a store, and how far from this process each of them takes its blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,15 +12,23 @@ from kv_store.block import BlockCodec
 from kv_store.tier import Tier
 
 
+class Reach(IntEnum):
+    """Where a tier keeps blocks, and how far a document's blocks may go: each place is further away than the last."""
+
+    PROCESS = 0  # memory that nobody else can read and that ends with the process
+    DISK = 1  # files on this machine
+    NETWORK = 2  # other machines
+
+
 class Origin(NamedTuple):
-    """Where blocks come from: the tag of a document, and whether it, or another that they rest on, is private."""
+    """Where blocks come from: the tag of a document, and how far it, and all that they rest on, may `reach`."""
 
     document: int
-    private: bool
+    reach: Reach
 
 
 class Level(NamedTuple):
-    """A tier in its place: most of its blocks have this `form`, and it only ever gets those that it `admits`.
+    """A tier in its place: most of its blocks have this `form`, and it takes them as far as its `reach`.
 
     If it is `behind`, a thread of its own writes to it. `patience` is how many seconds a read waits for a tier
     that does not know yet what it has; then the tier counts as empty for this read.
@@ -28,8 +37,12 @@ class Level(NamedTuple):
     tier: Tier
     form: int
     behind: bool
-    admits: Callable[[Origin], bool]
+    reach: Reach
     patience: float = 0.0
+
+    def admits(self, origin: Origin) -> bool:
+        """Return whether blocks of that origin may get as far as this tier takes them."""
+        return self.reach <= origin.reach
 
 
 @dataclass(frozen=True)
@@ -43,13 +56,3 @@ class StoreContext:
     codec: BlockCodec
     folder: Path | None
     report: Callable[[str], None]
-
-
-def admit_all(origin: Origin) -> bool:
-    """Admit every block, as a level does that nobody else can read and that ends with the process."""
-    return True
-
-
-def admit_public(origin: Origin) -> bool:
-    """Admit what does not rest on private documents."""
-    return not origin.private

@@ -74,12 +74,13 @@ class MemoryTier:
         with self._lock:
             self._lru.pin(names)
 
-    def remove_document(self, document: int) -> None:
-        """Remove and wipe the blocks that a document brought, and their descendants."""
+    def remove_document(self, document: int) -> bool:
+        """Remove and wipe the blocks that a document brought, and their descendants; return whether none is left."""
         with self._lock:
             for name in [name for name, entry in self._entries.items() if entry.document == document]:
                 for removed in self._lru.remove(name):
                     self._wipe(removed)
+        return True
 
     def stats(self) -> TierStats:
         """Return what is here, in bytes of the slots in use, and what has happened."""

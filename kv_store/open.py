@@ -21,7 +21,7 @@ from kv_store.atomic_files import remove_abandoned, replace_file
 from kv_store.block import BlockCodec
 from kv_store.disk import messages
 from kv_store.disk.disk_tier import DiskTier
-from kv_store.level import Level, StoreContext, admit_all, admit_public
+from kv_store.level import Level, Reach, StoreContext
 from kv_store.memory import MemoryTier
 from kv_store.notes import Notes
 from kv_store.store import Store
@@ -107,7 +107,7 @@ def open_store(
 def _open_memory(context: StoreContext, options: Mapping[str, Any]) -> Level:
     """Reserve `bytes` of host memory, for exact blocks; raises MemoryError."""
     exact = context.codec.exact
-    return Level(MemoryTier(options["bytes"], context.codec.size(exact)), exact, behind=False, admits=admit_all)
+    return Level(MemoryTier(options["bytes"], context.codec.size(exact)), exact, behind=False, reach=Reach.PROCESS)
 
 
 def _open_disk(context: StoreContext, options: Mapping[str, Any]) -> Level | None:
@@ -116,7 +116,7 @@ def _open_disk(context: StoreContext, options: Mapping[str, Any]) -> Level | Non
     form, capacity = options["form"], options["bytes"] - _notes_bytes(options["bytes"])
     slot = context.codec.size(form)  # of most blocks
     tier = DiskTier.open(context.folder / BLOCKS, context.fingerprint, slot, capacity, context.report)
-    return Level(tier, form, behind=True, admits=admit_public) if tier else None
+    return Level(tier, form, behind=True, reach=Reach.DISK) if tier else None
 
 
 def _notes_bytes(disk_bytes: int) -> int:

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from kv_store.block import BLOCK_TOKENS, Block, BlockCodec, Name, branch, chain, root
 from kv_store.level import Level, Origin
-from kv_store.tier import TierStats
+from kv_store.tier import Tier, TierStats
 from kv_store.writer import Writer
 
 REMEMBERED_DOCUMENTS = 64  # whose blocks are pinned when the user comes back to them
@@ -48,6 +49,7 @@ class Store:
         """Own the levels' tiers, fastest first, which `close` closes."""
         self._root, self._codec, self._levels = root(fingerprint), codec, levels
         self._writers = {number: Writer(level.tier) for number, level in enumerate(levels) if level.behind}
+        self._withdrawn: dict[tuple[int, int], Event] = {}  # set once that level has nothing of that document
         self._front = 0
         self._blocks_of: OrderedDict[int, Sequence[Name]] = OrderedDict()  # by document, the last visited at the end
 
@@ -95,10 +97,10 @@ class Store:
 
     def save(self, origin: Origin, computed: ComputedBlocks, cancel: Callable[[], bool]) -> bool:
         """Save blocks in each level that admits them and lacks them; returns false if stopped."""
-        names = computed.names
-        have = {
-            number: level.tier.lookup(names) or 0 for number, level in enumerate(self._levels) if level.admits(origin)
-        }
+        names, admitting = computed.names, [n for n, level in enumerate(self._levels) if level.admits(origin)]
+        for number in admitting:
+            self._withdrawn.pop((number, origin.document), None)
+        have = {number: self._levels[number].tier.lookup(names) or 0 for number in admitting}
         while (i := min(have.values(), default=len(names))) < len(names):
             if cancel():
                 return False
@@ -137,10 +139,15 @@ class Store:
             self.visit(0)
 
     def withdraw(self, origin: Origin) -> None:
-        """Remove and wipe a document's blocks in each level that no longer admits them."""
+        """Remove and wipe a document's blocks in each level that no longer admits them.
+
+        A level that had all of them removed is left alone until it gets some again.
+        """
         for number, level in enumerate(self._levels):
-            if not level.admits(origin):
-                self.submit(number, partial(level.tier.remove_document, origin.document))
+            before = self._withdrawn.get((number, origin.document))
+            if not level.admits(origin) and not (before and before.is_set()):
+                removed = self._withdrawn[number, origin.document] = Event()
+                self.submit(number, partial(_remove, level.tier, origin.document, removed))
 
     def submit(self, number: int, job: Callable[[], None]) -> None:
         """Call a function where a level is written: on its writer's thread, after what is queued, or here."""
@@ -215,3 +222,8 @@ class Store:
     def _pin(self, names: Sequence[Name]) -> None:
         for level in self._levels:
             level.tier.pin(names)
+
+
+def _remove(tier: Tier, document: int, removed: Event) -> None:
+    if tier.remove_document(document):
+        removed.set()

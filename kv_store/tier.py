@@ -58,8 +58,8 @@ class Tier(Protocol):
         """Pin these blocks, which are then never evicted, in place of those pinned before."""
         ...
 
-    def remove_document(self, document: int) -> None:
-        """Remove and wipe the blocks that a document brought, and their descendants."""
+    def remove_document(self, document: int) -> bool:
+        """Remove and wipe the blocks that a document brought, and their descendants; return whether none is left."""
         ...
 
     def stats(self) -> TierStats:

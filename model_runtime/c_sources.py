@@ -22,11 +22,11 @@ def sources_hash(folder: Path) -> str:
 def embedded_hash(library: ctypes.CDLL, function: str) -> str:
     """Return the hash that a build has put into a library; empty if it is from before there was one."""
     try:
-        said = getattr(library, function)
+        log = getattr(library, function)
     except AttributeError:
         return ""
-    said.restype = ctypes.c_char_p
-    return (said() or b"").decode()
+    log.restype = ctypes.c_char_p
+    return (log() or b"").decode()
 
 
 def build_error(library: Path) -> str:
@@ -39,8 +39,8 @@ def build_error(library: Path) -> str:
 
 def why_missing(library: Path, part: str) -> str:
     """Return why a library is not there, or not from these sources, with the remedy."""
-    if said := build_error(library):
-        first = next((line for line in said.splitlines() if "error" in line), said.splitlines()[0]).strip()
+    if log := build_error(library):
+        first = next((line for line in log.splitlines() if "error" in line), log.splitlines()[0]).strip()
         return f"{part} could not be compiled ({first}): install gcc 11 or newer, then efim-ls again"
     built = "was built from other sources" if library.is_file() else "was not built"
     return f"{part} {built}: install efim-ls again with gcc 11 or newer"

@@ -19,7 +19,7 @@ from model_runtime.decoder.linear import packed_format
 from model_runtime.decoder.native.decoder import native_missing
 from model_runtime.decoder.quantization import Format
 from model_runtime.ids import Ids
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import DenseArena
 from model_runtime.loading.weight_format import CpuMethod
 
 OURS, TRANSFORMERS, LLAMA = "ours", "transformers", "llama.cpp"

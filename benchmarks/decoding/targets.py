@@ -26,7 +26,7 @@ class Reach(NamedTuple):
     wanted: float
     least: bool = True
 
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """The same for tables and programs."""
         met = self.value >= self.wanted if self.least else self.value <= self.wanted
         bound = f"{'>=' if self.least else '<='} {self.wanted}"
@@ -36,17 +36,17 @@ class Reach(NamedTuple):
 def judged(found: dict[str, Any]) -> list[dict[str, Any]]:
     """Every target, by size and threads; those beside llama.cpp only where it was measured."""
     return [
-        {"size": size, "threads": threads, **each.told()}
+        {"size": size, "threads": threads, **each.report()}
         for size, by_threads in found.items()
         for threads, at in by_threads.items()
         for each in _reaches(size, at)
     ]
 
 
-def show_all(told: Sequence[Mapping[str, Any]]) -> None:
+def show_all(reports: Sequence[Mapping[str, Any]]) -> None:
     """Print targets as a table."""
-    columns = [name for name in told[0] if name != "met"]
-    lines = [[*(each[name] for name in columns), "met" if each["met"] else "NOT MET"] for each in told]
+    columns = [name for name in reports[0] if name != "met"]
+    lines = [[*(each[name] for name in columns), "met" if each["met"] else "NOT MET"] for each in reports]
     show("targets", [*(name.replace("_", " ") for name in columns), ""], lines)
 
 

@@ -83,9 +83,9 @@ def measure(recorded: Trace, efim: Mapping[str, Any]) -> dict[str, Any]:
         )
         for rank in RANKS
     ]
-    told = [each.told() for each in reached]
-    show_all(told)
-    return {"ours": ours, "llama.cpp": found, "targets": told}
+    reports = [each.report() for each in reached]
+    show_all(reports)
+    return {"ours": ours, "llama.cpp": found, "targets": reports}
 
 
 def _all_timed(keystrokes: Sequence[Keystroke], folder: Path) -> Figures:

@@ -25,11 +25,19 @@ def add_eval(commands: Subparsers) -> None:
     lines = (
         "python -m efim_lab eval --data src --lines 200",
         "python -m efim_lab eval --data src --model run/export --model base",
+        "python -m efim_lab eval --data packages --split tuning --only-typing",
+        "python -m efim_lab eval --texts tests/golden/tasks/texts.toml",
         "python -m efim_lab eval --repository",
     )
     evaluate = add_command(commands, "eval", summary, *lines, details=details)
     data = f"{DATA}; with --repository, a repository's folder, and it can be repeated (default: installed packages)"
     evaluate.add_argument("--data", type=Path, action="append", default=[], metavar="PATH", help=data)
+    split = "measure the packages of the data that settings are fitted to, or those that only measure (default: all)"
+    evaluate.add_argument("--split", choices=("tuning", "heldout"), help=split)
+    texts = "type the texts in this TOML file from the first key to the last, alone and in its project"
+    evaluate.add_argument("--texts", type=Path, metavar="FILE", help=texts)
+    only = "only type lines: nothing is asked for at random places"
+    evaluate.add_argument("--only-typing", action="store_true", help=only)
     repository = "measure where code uses its own project, with and without what its other files say"
     evaluate.add_argument("--repository", action="store_true", help=repository)
     model = "a model to measure; repeat it to compare several (default: the embedded model)"
@@ -54,28 +62,37 @@ def _eval(arguments: argparse.Namespace) -> int:
     from model_runtime.checkpoint.hub.names import model_folder
 
     names, paths = arguments.model or [""], arguments.data
-    if len(paths) != 1 and not arguments.repository:
+    if len(paths) != 1 and not (arguments.repository or arguments.texts):
         raise Mistake("eval measures one set of code: name it with --data, or add --repository")
     for path in paths:
         check_data(path)
     check_models(names)
     with extra_required():
-        from efim_lab.evaluation.command import (
-            TypingOptions,
-            evaluate,
-            evaluate_language,
-            evaluate_repositories,
-        )
-
+        from efim_lab.evaluation import command
     with work_errors():
-        folders = [model_folder(name) for name in names]
-        if arguments.repository:
-            evaluate_repositories(paths, folders, arguments.lines or 50, arguments.typed or 5)
+        folders, rows = [model_folder(name) for name in names], arguments.rows
+        if arguments.texts:
+            command.evaluate_texts(arguments.texts, folders, rows)
             return 0
-        lines, rows = arguments.lines or 500, arguments.rows
-        options = TypingOptions(arguments.typed or 150, tuple(arguments.open or (0, 4)))
+        if arguments.repository:
+            command.evaluate_repositories(paths, folders, arguments.lines or 50, arguments.typed or 5)
+            return 0
+        source, lines = command.HeldOutCode(paths[0], _packages(arguments.split)), arguments.lines or 500
+        opened = tuple(arguments.open or (0, 4))
+        options = command.TypingOptions(arguments.typed or 150, opened, arguments.only_typing)
         if arguments.language:
-            evaluate_language(paths[0], folders, lines, arguments.language, options, rows)
+            command.evaluate_language(source, folders, lines, arguments.language, options, rows)
+        elif arguments.only_typing:
+            command.evaluate_typing(source, folders, options, rows)
         else:
-            evaluate(paths[0], folders, lines, arguments.humaneval, options, rows)
+            command.evaluate(source, folders, lines, arguments.humaneval, options, rows)
     return 0
+
+
+def _packages(split: str | None) -> frozenset[str] | None:
+    """Return the packages of a split, None for all."""
+    from efim_lab.training.corpus.splits import APART, MEASURED
+
+    if split is None:
+        return None
+    return APART[split] | MEASURED if split == "heldout" else APART[split]

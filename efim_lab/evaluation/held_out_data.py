@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from efim_lab.documents import CodeDocument, read_documents
+from efim_lab.documents import CodeDocument, package_of, read_documents
 from efim_lab.errors import WorkError
 from efim_ls.languages import language_of, name_of
+
+
+@dataclass(frozen=True)
+class HeldOutCode:
+    """Where code lies that is measured, and which packages of it are; None for all."""
+
+    path: Path
+    packages: frozenset[str] | None = None
+
+    def read(self, language: str = "python") -> list[CodeDocument]:
+        """Read its documents as `read_held_out` does; raises WorkError if there are none of the packages."""
+        documents = read_held_out(self.path, language)
+        if self.packages is None:
+            return documents
+        if chosen := [each for each in documents if package_of(each) in self.packages]:
+            return chosen
+        names = ", ".join(sorted(self.packages))
+        raise WorkError(f"{self.path} has no code of {names}: it needs a folder for each of these packages")
 
 
 def read_held_out(path: Path, language: str = "python") -> list[CodeDocument]:

@@ -88,12 +88,12 @@ def table(reports: Mapping[str, InsideLineReport]) -> str:
 
 def _suggestions(subject: MeasuredModel, hole: Hole) -> dict[str, str]:
     context, rest = hole.context, hole.rest
-    said = _said(subject, replace(context, tail=f"{rest}\n{context.tail}"), LINE)
-    served = _said(subject, context, stop_rule(context.typed, rest, explicit=False, max_lines=1))
-    return {UNCUT: said, WITH_REST: text_before_rest(said, rest), SERVED: text_before_rest(served, rest)}
+    uncut = _generated(subject, replace(context, tail=f"{rest}\n{context.tail}"), LINE)
+    served = _generated(subject, context, stop_rule(context.typed, rest, explicit=False, max_lines=1))
+    return {UNCUT: uncut, WITH_REST: text_before_rest(uncut, rest), SERVED: text_before_rest(served, rest)}
 
 
-def _said(subject: MeasuredModel, context: Context, rule: StopRule) -> str:
+def _generated(subject: MeasuredModel, context: Context, rule: StopRule) -> str:
     (prompt,) = subject.prompts(context, [SERVER], LONGEST_COMPLETION)
     return subject.complete(SERVER, prompt, rule, LONGEST_COMPLETION)
 

@@ -43,7 +43,7 @@ def run_experiment(source: Path, folder: Path, size: ExperimentSize, print_json:
     prompts = _prompts(source, folder, size, longest)
     lengths = [len(ids) for asked in prompts[FIM_REUSE] for ids in asked]
     capacity = _capacity(config, prompts, size.tokens)
-    device, runtime = load_runtime(folder, config, capacity, size.users * len(SCHEMES))
+    device, runtime = load_runtime(folder, capacity, size.users * len(SCHEMES))
     with _bar(REPEATS * len(SCHEMES) * len(lengths)) as answered:
         found = measure(runtime.decoder, runtime.arena, prompts, size.tokens, answered)
     setup = ExperimentSetup(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.any_decoder import Runtime
 from model_runtime.decoder.gpu.device import choose_device
@@ -19,13 +19,14 @@ MIB = 1 << 20
 THREADS = 1  # the server's default
 
 
-def load_runtime(folder: Path, config: ModelConfig, capacity: int, arenas: int) -> tuple[str, Runtime]:
+def load_runtime(folder: Path, capacity: int, arenas: int) -> tuple[str, Runtime]:
     """Load a model with `arenas` arenas of `capacity` tokens; return the device's name and the runtime.
 
     Raises ModelError if memory is too small.
     """
-    counts = -(-arenas * arena_bytes(config, capacity) // MIB)
-    device = choose_device("auto", config, counts)
+    config = read_config(folder)
+    mib = -(-arenas * arena_bytes(config, capacity) // MIB)
+    device = choose_device("auto", config, mib)
     torch.set_num_threads(THREADS)
     weights = read_weights(folder, config)
     if device.device == "cpu":

@@ -19,7 +19,7 @@ from efim_ls.completion.models.open import load_model
 from efim_ls.request import Costs, Milliseconds
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER
-from model_runtime.engine.engine import Engine, GenerateJob, Generation
+from model_runtime.engine.engine import Engine, GenerateJob, Generation, PrepareJob
 from model_runtime.engine.local import LocalEngine
 from model_runtime.engine.stops import StopRule
 from model_runtime.ids import Ids
@@ -47,7 +47,9 @@ def baseline_rows(keystrokes: Iterable[Keystroke], policy: str, settings: Settin
 
 def _empty(engine: Engine, model: Model) -> None:
     """Fill the arena with a token that no prompt begins with."""
-    engine.prepare(BASELINE_OWNER, _whole(np.array(model.template.marker_ids[-1:], dtype=np.int32)), NEVER)
+    engine.prepare(
+        PrepareJob(BASELINE_OWNER, _whole(np.array(model.template.marker_ids[-1:], dtype=np.int32))), NEVER
+    )
 
 
 def _generated(engine: Engine, prompt: PolicyPrompt, settings: Settings) -> Generation:

@@ -113,9 +113,9 @@ class _Place:
         self._subject, self._network, self._file = subject, network, place.file
         self._context, self._target = _stored(subject, network, place, seed)
         whole = rows.everything(self._context, 1.0)
-        self._said = self._greedy(whole, self._answered(whole, []))
-        self._exact = self._answered(whole, self._said)
-        self.measured = self._figures(self._exact, self._said, 1.0)
+        self._tokens = self._greedy(whole, self._answered(whole, []))
+        self._exact = self._answered(whole, self._tokens)
+        self.measured = self._figures(self._exact, self._tokens, 1.0)
 
     def cold(self) -> Measured:
         """Measure full attention of which nothing is at hand."""
@@ -128,52 +128,52 @@ class _Place:
         began = process_time()
         kept = policy(self._context, share)
         spent = (process_time() - began) * 1e3
-        answer = self._answered(kept, self._said)
+        answer = self._answered(kept, self._tokens)
         answer = replace(answer, ms=answer.ms + spent * timed)
-        said = self._said if self._is_same(answer.rows) else self._greedy(kept, answer)
-        return self._figures(answer, said, kept.bytes)
+        tokens = self._tokens if self._is_same(answer.rows) else self._greedy(kept, answer)
+        return self._figures(answer, tokens, kept.bytes)
 
     def narrowed(self, share: float) -> Measured:
         """Measure FastKV, whose first answer rests on a whole pass of few rows."""
         prompt = np.concatenate((self._context.ids, self._context.window))
         began = process_time()
-        logits = fastkv(self._network, prompt, np.array(self._said, dtype=np.int32), share).numpy()
+        logits = fastkv(self._network, prompt, np.array(self._tokens, dtype=np.int32), share).numpy()
         answer = _Answer(logits, (process_time() - began) * 1e3)
         same = self._is_same(logits)
         # Its own completion would need a pass for each token: where it differs, it counts as wrong.
-        right = same and self._subject.is_right(self._said, self._target)
-        return replace(self._figures(answer, self._said, 1.0), same=same, exact=right)
+        right = same and self._subject.is_right(self._tokens, self._target)
+        return replace(self._figures(answer, self._tokens, 1.0), same=same, exact=right)
 
     def _is_same(self, logits: Rows) -> bool:
-        said, choose = self._said, self._subject.choose
-        return all(choose(row, said[:n], self._target) == said[n] for n, row in enumerate(logits))
+        tokens, choose = self._tokens, self._subject.choose
+        return all(choose(row, tokens[:n], self._target) == tokens[n] for n, row in enumerate(logits))
 
-    def _figures(self, answer: _Answer, said: Sequence[int], share: float) -> Measured:
+    def _figures(self, answer: _Answer, tokens: Sequence[int], share: float) -> Measured:
         context, config = self._context, self._subject.config
         size = arena_bytes(replace(config, excerpt_rows=0), context.rows)
         divergence = divergences(self._exact.rows, answer.rows)[:FOLLOWED]
-        same, exact = list(said) == list(self._said), self._subject.is_right(said, self._target)
-        tokens = context.rows + len(context.window)
-        return Measured(self._file, len(context.window), tokens, answer.ms, share * size, divergence, same, exact)
+        same, exact = list(tokens) == list(self._tokens), self._subject.is_right(tokens, self._target)
+        held = context.rows + len(context.window)
+        return Measured(self._file, len(context.window), held, answer.ms, share * size, divergence, same, exact)
 
-    def _answered(self, kept: Kept, said: Sequence[int]) -> _Answer:
+    def _answered(self, kept: Kept, tokens: Sequence[int]) -> _Answer:
         window = self._context.window
-        ids = np.concatenate((window, np.array(said[:-1], dtype=np.int32)))
+        ids = np.concatenate((window, np.array(tokens[:-1], dtype=np.int32)))
         began = process_time()
         hidden, traces = self._network.run(ids, kept.past, kept.seen)
-        logits = self._network.logits(hidden[-max(1, len(said)) :]).numpy()
+        logits = self._network.logits(hidden[-max(1, len(tokens)) :]).numpy()
         ms = (process_time() - began) * 1e3
         new = [LayerKv(trace.kv.k[:, : len(window)], trace.kv.v[:, : len(window)]) for trace in traces]
         return _Answer(logits, ms, [_joined(*both) for both in zip(kept.past, new, strict=True)])
 
     def _greedy(self, kept: Kept, answer: _Answer) -> list[int]:
         """Return the greedy completion up to the end of its line."""
-        past, said = list(answer.past), [self._subject.choose(answer.rows[0], [], self._target)]
-        while len(said) < NEW_TOKENS and not self._subject.ends(said[-1]):
-            hidden, traces = self._network.run(np.array(said[-1:], dtype=np.int32), past, kept.seen)
+        past, tokens = list(answer.past), [self._subject.choose(answer.rows[0], [], self._target)]
+        while len(tokens) < NEW_TOKENS and not self._subject.ends(tokens[-1]):
+            hidden, traces = self._network.run(np.array(tokens[-1:], dtype=np.int32), past, kept.seen)
             past = [_joined(before, trace.kv) for before, trace in zip(past, traces, strict=True)]
-            said.append(self._subject.choose(self._network.logits(hidden[-1]).numpy(), said, self._target))
-        return said
+            tokens.append(self._subject.choose(self._network.logits(hidden[-1]).numpy(), tokens, self._target))
+        return tokens
 
 
 def _joined(past: LayerKv, new: LayerKv) -> LayerKv:

@@ -89,10 +89,10 @@ class _Exact:
         held = arena.reusable(SequenceKey(scenario.ids))
         logits = _finished(subject, arena, scenario.ids)
         ms = (process_time() - began) * 1e3
-        self._said = _greedy(subject, arena, logits, scenario.target)
-        self._rows = _rows_after(subject, arena, scenario.ids, self._said)
-        exact = subject.is_right(self._said, scenario.target)
-        self.measured = self._figures(len(scenario.ids) - held, ms, 0, (0.0,) * len(self._said), True, exact)
+        self._tokens = _greedy(subject, arena, logits, scenario.target)
+        self._rows = _rows_after(subject, arena, scenario.ids, self._tokens)
+        exact = subject.is_right(self._tokens, scenario.target)
+        self.measured = self._figures(len(scenario.ids) - held, ms, 0, (0.0,) * len(self._tokens), True, exact)
 
     def beside(self, method: Method) -> Measured:
         """Measure a method at the same prompt."""
@@ -104,14 +104,14 @@ class _Exact:
         logits = _finished(subject, arena, scenario.ids)
         ms = (process_time() - began) * 1e3
         checked = method.share * (composed.placed + composed.computed)
-        rows = _rows_after(subject, arena, scenario.ids, self._said)
-        said = self._said
-        same = all(subject.choose(row, said[:n], scenario.target) == said[n] for n, row in enumerate(rows))
+        rows = _rows_after(subject, arena, scenario.ids, self._tokens)
+        tokens = self._tokens
+        same = all(subject.choose(row, tokens[:n], scenario.target) == tokens[n] for n, row in enumerate(rows))
         if not same:
             arena.truncate(len(scenario.ids))
-            said = _greedy(subject, arena, logits, scenario.target)
+            tokens = _greedy(subject, arena, logits, scenario.target)
         extra = chosen.bytes if isinstance(chosen, KvComm) else 0
-        kl, right = divergences(self._rows, rows), subject.is_right(said, scenario.target)
+        kl, right = divergences(self._rows, rows), subject.is_right(tokens, scenario.target)
         return self._figures(composed.computed + left + checked, ms, extra, kl, same, right)
 
     def _figures(
@@ -137,15 +137,15 @@ def _finished(subject: ReuseSubject, arena: Arena, ids: Ids) -> Rows:
 
 def _greedy(subject: ReuseSubject, arena: Arena, logits: Rows, target: Target) -> list[int]:
     """Return the greedy completion up to the end of its line."""
-    said = [subject.choose(logits, [], target)]
-    while len(said) < NEW_TOKENS and not subject.ends(said[-1]):
-        row = np.asarray(subject.decoder.forward(np.array(said[-1:], dtype=np.int32), arena))[0]
-        said.append(subject.choose(row, said, target))
-    return said
+    tokens = [subject.choose(logits, [], target)]
+    while len(tokens) < NEW_TOKENS and not subject.ends(tokens[-1]):
+        row = np.asarray(subject.decoder.forward(np.array(tokens[-1:], dtype=np.int32), arena))[0]
+        tokens.append(subject.choose(row, tokens, target))
+    return tokens
 
 
-def _rows_after(subject: ReuseSubject, arena: Arena, ids: Ids, said: Sequence[int]) -> Rows:
+def _rows_after(subject: ReuseSubject, arena: Arena, ids: Ids, tokens: Sequence[int]) -> Rows:
     """Return the logits [tokens, vocab] that follow a prompt and each beginning of a completion."""
     arena.truncate(len(ids) - 1)
-    row = np.concatenate((ids[-1:], np.array(said[:-1], dtype=np.int32)))
+    row = np.concatenate((ids[-1:], np.array(tokens[:-1], dtype=np.int32)))
     return np.asarray(subject.decoder.forward(row, arena, len(row)))

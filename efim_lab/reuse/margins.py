@@ -27,13 +27,13 @@ def margins(subject: ReuseSubject) -> Callable[[StoredContext, float], Kept]:
 
 
 def _note(subject: ReuseSubject, text: str) -> str:
-    arena, said = subject.computed(subject.tokenizer.encode(text)), list[int]()
+    arena, tokens = subject.computed(subject.tokenizer.encode(text)), list[int]()
     ids = subject.tokenizer.encode(ASKED)
-    while len(said) < LONGEST_NOTE:
+    while len(tokens) < LONGEST_NOTE:
         row = np.asarray(subject.decoder.forward(ids, arena))[0]
-        token = subject.choose(row, said, NO_TARGET)
+        token = subject.choose(row, tokens, NO_TARGET)
         if subject.ends(token):
             break
-        said.append(token)
+        tokens.append(token)
         ids = np.array([token], dtype=np.int32)
-    return subject.tokenizer.decode(np.array(said, dtype=np.int32))
+    return subject.tokenizer.decode(np.array(tokens, dtype=np.int32))

@@ -17,8 +17,7 @@ from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.decoder.native.decoder import NativeDecoder, native_missing
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
-from model_runtime.kv.arena import Arena
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.loading.checkpoint_reader import Checkpoint, read_checkpoint
 from model_runtime.prompt.prompt import build
 
@@ -80,9 +79,9 @@ class ReuseSubject:
         for start in range(0, len(ids), self.decoder.chunk):
             self.decoder.forward(ids[start : start + self.decoder.chunk], arena)
 
-    def choose(self, logits: Rows, said: Sequence[int], target: Target) -> int:
-        """Return the likeliest token after `said` that can spell what is left of the stub."""
-        spelled = b"".join(self.tokenizer.token_bytes[token] for token in said)
+    def choose(self, logits: Rows, tokens: Sequence[int], target: Target) -> int:
+        """Return the likeliest token after `tokens` that can spell what is left of the stub."""
+        spelled = b"".join(self.tokenizer.token_bytes[token] for token in tokens)
         if not (left := target.stub[len(spelled) :]):
             return int(logits.argmax())
         if left not in self._spelling:
@@ -91,9 +90,9 @@ class ReuseSubject:
         fitting = self._spelling[left]
         return int(fitting[logits[fitting].argmax()])
 
-    def is_right(self, said: Sequence[int], target: Target) -> bool:
+    def is_right(self, tokens: Sequence[int], target: Target) -> bool:
         """Return whether a completion is the line's rest."""
-        text = b"".join(self.tokenizer.token_bytes[token] for token in said if not self._is_special(token))
+        text = b"".join(self.tokenizer.token_bytes[token] for token in tokens if not self._is_special(token))
         line = text[len(target.stub) :].decode("utf-8", "replace").split("\n")[0]
         return line.rstrip() == target.rest.rstrip()
 

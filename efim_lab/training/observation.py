@@ -22,8 +22,7 @@ from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.local import EngineParts
 from model_runtime.engine.ngrams import matches, recency
 from model_runtime.ids import Ids
-from model_runtime.kv.arena import Arena
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.kv.pool import FrameId, Pool
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.prompt import prompt

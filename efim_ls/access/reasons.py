@@ -36,6 +36,7 @@ SENTENCES: dict[Reason, str] = {
     "keep typing, or choose a model that knows the language with the setting 'model'",
     "on request": "the model is asked only by key, since 'suggestions' is 'on request': trigger ghost text by key, "
     "or set 'suggestions' to 'balanced'",
+    "no answer": "the model gives no answer: {cause}",
     "superseded": "a newer request for this document replaced this one: its answer follows",
     "cancelled": "the editor cancelled this request: keep typing to send the next one",
     "error": "computing the suggestion failed: see the server's log",

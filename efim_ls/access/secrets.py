@@ -57,6 +57,11 @@ def may_reach_disk(uri: str, private: Iterable[str]) -> bool:
     return not looks_secret(paths) and first_match(paths, private) is None
 
 
+def private_among(uris: Iterable[str], private: Collection[str]) -> frozenset[str]:
+    """Return those documents that may not reach a disk, and so no other machine either."""
+    return frozenset(uri for uri in uris if not may_reach_disk(uri, private))
+
+
 def looks_secret(paths: Collection[str]) -> bool:
     """Return whether one of a file's paths, in lower case, is a usual place for secrets."""
     return any(_is_secret(path) for path in paths)

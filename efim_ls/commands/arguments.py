@@ -148,12 +148,13 @@ def check_file(path: Path) -> None:
 
 def check_model(name: str) -> None:
     """Raise Failure if a model's name or folder cannot be used; imports no torch."""
-    from efim_ls.completion.models.check import check_model_files
+    from efim_ls.completion.models.kinds import kind_of
     from efim_ls.settings import Settings
     from model_runtime.errors import ModelError
 
+    settings = Settings(model=name)
     try:
-        check_model_files(Settings(model=name))
+        kind_of(settings).check(settings)
     except ModelError as error:
         raise Failure(str(error)) from error
 

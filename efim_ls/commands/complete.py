@@ -16,10 +16,10 @@ HANG = 60.0  # seconds after which a daemon that does not answer is left alone
 
 def show(place: FilePlace, as_json: bool, model: str) -> int:
     """Complete at a place; print the text, or a JSON object with text, costs and reason."""
-    told = (None if model else _ask_daemon(place, as_json)) or _tell_here(place, as_json, model)
-    answer, unasked, notice = told["answer"], told["unasked"], told["notice"]
-    if told["moved"]:
-        _say(told["moved"])
+    report = (None if model else _ask_daemon(place, as_json)) or _tell_here(place, as_json, model)
+    answer, unasked, notice = report["answer"], report["unasked"], report["notice"]
+    if report["moved"]:
+        _say(report["moved"])
     if as_json:
         print(json.dumps(answer | {"notice": notice}))
         return 0
@@ -42,14 +42,14 @@ def _ask_daemon(place: FilePlace, as_json: bool) -> dict[str, Any] | None:
     wanted = {"path": os.path.abspath(place.path), "line": place.line, "column": place.column, "is_asked": as_json}
     try:
         answer = Address.here().ask("complete", HANG, **wanted)
-        told = json.loads(answer) if answer else None
+        report = json.loads(answer) if answer else None
     except (NoDaemon, OSError, ValueError):
         return None
-    if told and "failure" in told:
-        failure = Failure(told["failure"])
-        failure.status = told["status"]
+    if report and "failure" in report:
+        failure = Failure(report["failure"])
+        failure.status = report["status"]
         raise failure
-    return told
+    return report
 
 
 def _tell_here(place: FilePlace, as_json: bool, model: str) -> dict[str, Any]:

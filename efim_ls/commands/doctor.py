@@ -87,7 +87,7 @@ def _examine(model: str, began: float, status: Status, measure: bool) -> Examina
     completer = Completer.load(
         # Without a store: a disk_mib other than the user's would discard their cache.
         Settings(model=model, persist=False),
-        lambda said, percent: status.update(f"{escape(said)} ({percent} %)"),
+        lambda message, percent: status.update(f"{escape(message)} ({percent} %)"),
     )
     status.update("measuring keystrokes")
     found = _measure_answers(completer, began)
@@ -130,7 +130,7 @@ def _measure_answers(completer: Completer, began: float) -> Examination:
     answers += [_answer(completer, SAMPLE + KEYSTROKES[:n]) for n in range(1, len(KEYSTROKES))]
     with_passes = [each.costs for each in answers if each.costs.passes]
     if not any(each.costs.passes for each in answers[1:]):
-        why = refusal(answers[0].reason or "empty").why
+        why = refusal(answers[0].reason or "empty", cause=answers[0].cause).why
         return Examination(problem=f"the model suggests nothing in a sample of Python ({why}): use another model")
     a_pass = median(each.ms.decode / each.passes for each in with_passes)
     place = _answer(completer, PLACE, "doctor:place").costs

@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 
 from rich.console import Console
 
 from efim_ls.access.rules import Rules
 from efim_ls.commands.arguments import counted
+from efim_ls.completion.models.kinds import kind_of
 from efim_ls.failures import Failure
 from efim_ls.languages import name_of
 from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.workspace.database.origin import IndexSummary, read_summary
 from efim_ls.workspace.database.place import index_path, index_size, remove_index
-from efim_ls.workspace.index import IndexStatus, Scope, WorkspaceIndex, open_index
-from model_runtime.checkpoint.hub.names import cached_folder, hub_name, local_folder
+from efim_ls.workspace.index import Scope, WorkspaceIndex, open_index
+from efim_ls.workspace.overlay import IndexStatus, Overlay
 from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint_reader import read_architecture, read_tokenizer
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -43,8 +45,8 @@ def build(folder: Path, cache: Path, rebuild: bool) -> int:
             if progress.total:
                 status.update(f"indexing: {progress.done:,} of {progress.total:,} files")
 
-        index = WorkspaceIndex(scope, open_index(scope, problems.append), report)
-        for _ in index.build():
+        index = WorkspaceIndex(scope, open_index(scope, problems.append))
+        for _ in chain(index.join(Overlay(report)), index.build()):
             pass
     index.close()
     made = read_summary(path)
@@ -85,7 +87,7 @@ def _sentence(path: Path, found: IndexSummary) -> str:
 def _tokenizer(settings: Settings) -> Tokenizer:
     """Return the tokenizer of the model that a server would use; raises Failure if the model is not there."""
     try:
-        folder = local_folder(settings.model) or cached_folder(*hub_name(settings.model))
+        folder = kind_of(settings).folder(settings)
         if folder is None:
             raise Failure(f"{settings.model} has not been downloaded: open a file in an editor that uses it")
         return read_tokenizer(folder, read_architecture(folder))

@@ -8,14 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import lru_cache
 from time import perf_counter
 
+from efim_ls.access.secrets import may_reach_disk, private_among
 from efim_ls.completion.answerers.answerer import Answerer, Preparation
 from efim_ls.completion.answerers.model import ModelAnswerer
 from efim_ls.completion.answerers.phrases import PhraseAnswerer
 from efim_ls.completion.document_state import DocumentState
-from efim_ls.completion.models.open import OpenedModel, open_model
+from efim_ls.completion.models.kinds import kind_of
+from efim_ls.completion.models.open import OpenedModel
 from efim_ls.completion.planning.planner import Frame
+from efim_ls.completion.suggestions.explanation import AnswerOrigin
 from efim_ls.languages import ANY, knows, notice
 from efim_ls.request import Ahead, Answer, Request
 from efim_ls.settings import Settings
@@ -46,14 +50,20 @@ class Completer:
         self._ahead_ms = 0.0
         languages = settings.model_languages or self._engine.describe().languages or (ANY,)
         limits = settings.max_new_tokens, settings.max_lines
-        self._model_answerer = ModelAnswerer(opened, languages, limits, client)
+
+        @lru_cache(MOST_DOCUMENTS)  # a request must not wait for the file system
+        def is_private(uri: str) -> bool:
+            return not may_reach_disk(uri, settings.private_files)
+
+        self._model_answerer = ModelAnswerer(opened, languages, limits, is_private, client)
         tokenizer = opened.model.tokenizer
         self.answerers: list[Answerer] = [self._model_answerer, PhraseAnswerer(tokenizer, *limits)]
+        self._serving: dict[str, Answerer] = {}  # by each language that was asked about
 
     @classmethod
     def load(cls, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
         """Load the configured model; raises ModelError with cause and remedy."""
-        return cls(open_model(settings, progress), settings)
+        return cls(kind_of(settings).open(settings, progress), settings)
 
     def complete(self, request: Request, cancel: Cancel) -> Answer:
         """Answer a request; once `cancel()` is true, return it as superseded within one decode step."""
@@ -67,7 +77,10 @@ class Completer:
 
     def answerer(self, language: str) -> Answerer:
         """Return who answers in a language; on any thread."""
-        return next(each for each in self.answerers if knows(each.languages, language))
+        if (serving := self._serving.get(language)) is None:
+            serving = next(each for each in self.answerers if knows(each.languages, language))
+            self._serving[language] = serving
+        return serving
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -75,9 +88,13 @@ class Completer:
         return tuple(language for each in self.answerers[:-1] for language in each.languages)
 
     def notice(self, language: str) -> str | None:
-        """Return a sentence for users if the model does not know a language, else None; on any thread."""
-        model = self._engine.describe().model
-        return notice("" if model == str(EMBEDDED) else model, self.languages, language)
+        """Return a sentence for users if the model does not know a language or gives no answers, else None.
+
+        On any thread.
+        """
+        model, trouble = self._engine.describe().model, self._model_answerer.trouble
+        told = notice("" if model == str(EMBEDDED) else model, self.languages, language)
+        return told or (f"The model gives no answer: {trouble}." if trouble else None)
 
     def prefetch(self, request: Request, rested: bool = False) -> Preparation:
         """Return work that prefetches what a completion for this request will need.
@@ -99,8 +116,13 @@ class Completer:
 
         It changes nothing.
         """
-        told = self.answerer(request.language).explain(self._document(request.uri), request, answered)
-        return told | {"notice": self.notice(request.language)}
+        explanation = self.answerer(request.language).explain(self._document(request.uri), request, answered)
+        return explanation | {"notice": self.notice(request.language)}
+
+    def made_from(self, uri: str) -> AnswerOrigin | None:
+        """Return what the last answer in a document was made from, if it was made and not refused."""
+        document = self._documents.get(uri)
+        return document and document.answer_origin
 
     def forget_suggestions(self) -> None:
         """Forget what was suggested in all documents: files that it came from may no longer be read."""
@@ -206,7 +228,7 @@ class Completer:
         return True
 
     def _saved_frame(self, uri: str, frame: Frame) -> SavedFrame:
-        private = self._saved.private((uri, *frame.prompt.origins))
+        private = private_among((uri, *frame.prompt.origins), self._settings.private_files)
         return SavedFrame(self._model_answerer.frame_id(uri, frame.plan), frame.prompt, private)
 
     def _ahead_of_need(self, begin: Callable[[], Preparation]) -> Preparation:

@@ -194,8 +194,8 @@ def runtime_folder() -> Path:
 def check_peer(connection: socket.socket) -> None:
     """Raise NoDaemon if the other end of a connection belongs to another user, where the system tells that."""
     if hasattr(socket, "SO_PEERCRED"):
-        told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
-        if CREDENTIALS.unpack(told)[1] != os.getuid():
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+        if CREDENTIALS.unpack(credentials)[1] != os.getuid():
             raise NoDaemon("the process at the socket belongs to another user")
 
 
@@ -224,8 +224,10 @@ def _key() -> str:
     """Return what the clients of one daemon have in common; another installation of the same version differs."""
     root = Path(__file__).parents[2]
     newest = max(_newest(os.path.join(root, package)) for package in PACKAGES)
-    told = [f"{name}={os.environ[name]}" for name in sorted(os.environ) if name in NAMES or name.startswith(PREFIXES)]
-    return "\n".join((sys.executable, os.fspath(root), str(newest), *told))
+    variables = [
+        f"{name}={os.environ[name]}" for name in sorted(os.environ) if name in NAMES or name.startswith(PREFIXES)
+    ]
+    return "\n".join((sys.executable, os.fspath(root), str(newest), *variables))
 
 
 def is_upgrade(old: str, new: str) -> bool:
@@ -242,8 +244,8 @@ def shares_cache(one: str, other: str) -> bool:
 
 def _cache_home(lines: list[str]) -> str:
     """Return what says where the cache is, of the lines of a key."""
-    told = {name: value for name, _, value in (line.partition("=") for line in lines)}
-    return told.get("XDG_CACHE_HOME") or told.get("HOME", "")
+    environment = {name: value for name, _, value in (line.partition("=") for line in lines)}
+    return environment.get("XDG_CACHE_HOME") or environment.get("HOME", "")
 
 
 def _newest(folder: str) -> int:

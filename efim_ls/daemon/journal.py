@@ -113,7 +113,7 @@ class Journal:
         except (LookupError, TypeError):
             pass  # no server can take it
 
-    def _told_folders(self) -> list[bytes]:
+    def _folder_messages(self) -> list[bytes]:
         """Return what a server must be told of the folders, after what it was told when it was initialized."""
         if not self._folders:
             return []
@@ -172,7 +172,7 @@ class Journal:
         if number not in self._pending:
             self._hidden.add(number)
         messages = [self._greeting[name] for name in self._greeting]
-        messages += self._told_folders()
+        messages += self._folder_messages()
         for document in self._documents.values():
             messages += [document.opened, *document.followed]
         messages += [body for asked, bodies in self._pending.items() if asked != number for body in bodies]
@@ -195,8 +195,8 @@ class Journal:
         document = self._documents.get(number.partition(" ")[2])
         if document is not None and document.query == number:
             result = message.get("result")
-            told = cast("Message", result) if isinstance(result, dict) else {}
-            document.fold(told.get("text"), told.get("version"))
+            content = cast("Message", result) if isinstance(result, dict) else {}
+            document.fold(content.get("text"), content.get("version"))
 
 
 def warning(text: str) -> bytes:

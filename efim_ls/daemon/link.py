@@ -107,8 +107,8 @@ def _accepted(messages: BinaryIO) -> int:
 def _is_daemon(process: int, key: str) -> bool:
     """Return whether a process is the daemon of a key: in a container, its number may be another's."""
     try:
-        with open(f"/proc/{process}/environ", "rb") as told:
-            return f"{KEY}={key}".encode() in told.read().split(b"\0")
+        with open(f"/proc/{process}/environ", "rb") as environment:
+            return f"{KEY}={key}".encode() in environment.read().split(b"\0")
     except FileNotFoundError:  # no Linux, and so no containers; or it is gone
         return not os.path.exists("/proc/self/environ")
     except OSError:

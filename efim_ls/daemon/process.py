@@ -36,6 +36,7 @@ from efim_ls.session.engine_thread import EngineClient, EngineThread
 from efim_ls.session.loader import CLOSING, LOADING
 from efim_ls.session.requests import TURN
 from efim_ls.session.session import Session
+from efim_ls.session.workspace import shared_indexes
 from efim_ls.settings import DEFAULTS
 from efim_ls.version import installed_version
 from model_runtime.cancel import Cancel
@@ -97,6 +98,7 @@ class Daemon:
         """Take over a socket that listens at the address."""
         self._address, self._listener, self._inode = address, listener, address.inode()
         self._engine, self._models = EngineThread(), SharedModels()
+        self._indexes = shared_indexes(self._engine)
         self._clients: dict[Client, asyncio.Task[None]] = {}
         self._since, self._idle_minutes, self._retired = time(), DEFAULTS.idle_minutes, False
         self._timer: asyncio.TimerHandle | None = None
@@ -184,7 +186,7 @@ class Daemon:
             client.send(REFUSED, NO_FILES)
             return
         client.send(ACCEPTED, os.getpid())
-        session = Session(self._models.load, fetch_model, self._engine)
+        session = Session(self._models.load, fetch_model, self._engine, self._indexes)
         server = client.server = build_server(session, client.end)
         protocol = cast("EfimProtocol", server.protocol)
         protocol.exited = client.close

@@ -20,7 +20,7 @@ from efim_ls.session.session import Session
 from efim_ls.settings import parse
 from efim_ls.text.document import Encoding
 from efim_ls.version import installed_version
-from efim_ls.workspace.index import IndexStatus
+from efim_ls.workspace.overlay import IndexStatus
 
 OUT_OF_STEP = (
     "the editor sent an edit that cannot be understood, so its document gets no suggestions: save it, or close and "
@@ -140,7 +140,7 @@ class EfimServer(LanguageServer):
             self.protocol.notify(DID_CHANGE_STATUS, status)
 
     def _on_index_status(self, status: IndexStatus) -> None:
-        """Pass the index's state to the event loop, from the repository's thread."""
+        """Pass the index's state to the event loop, from the index's thread."""
         with suppress(RuntimeError):  # the loop is closed
             self.loop.call_soon_threadsafe(self._show_index, status)
 

@@ -48,12 +48,11 @@ def load_completer(settings: Settings, progress: Progress) -> CompletionBackend:
 
 def fetch_model(settings: Settings, progress: Progress, beside: bool) -> None:
     """Download the configured model if needed; raises ModelError if that fails or it cannot be used here."""
-    from efim_ls.completion.models.check import check_model_files
+    from efim_ls.completion.models.kinds import kind_of  # imported late, likewise
 
-    check_model_files(settings)
-    from efim_ls.completion.models.open import fetch  # imported late, likewise
-
-    fetch(settings, progress, beside)
+    kind = kind_of(settings)
+    kind.check(settings)
+    kind.fetch(settings, progress, beside)
 
 
 def serve(

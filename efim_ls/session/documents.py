@@ -10,12 +10,11 @@ from time import monotonic
 
 from efim_ls.access.reasons import Refusal, refusal
 from efim_ls.access.rules import Rules, Verdict
-from efim_ls.languages import language_of
+from efim_ls.languages import family_of, language_of
 from efim_ls.paths import real_path
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
-from efim_ls.text.document import Change, Document, Edit
-from efim_ls.text.history import EditHistory, PastEdit
+from efim_ls.text.document import Change, Document, Edit, EditHistory, PastEdit
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.suggestions import RetentionTracker
 from efim_ls.workspace.excerpts.similar import RecentEdit
@@ -73,7 +72,7 @@ class IdleTimer:
 class OpenDocument(Document):
     """An open document: its text, and the event loop's state until it is closed.
 
-    `path` is its file's without links, empty if it is no file.
+    `path` is its file's without links, empty if it is no file. `family` stands for all languages with its words.
     `cursor` is the last known offset of the user's cursor; edits do not move it. `retention` tracks accepted
     suggestions. `prefetch_timer` and `save_timer` wait for the user to pause. `out_of_step`: an edit could not be
     understood, so the text may differ from the editor's until its whole text is known again.
@@ -82,7 +81,7 @@ class OpenDocument(Document):
     def __init__(self, counters: Counters, uri: str, language: str, text: str, version: int | None = None) -> None:
         """Count retained characters of accepted suggestions in `counters`."""
         super().__init__(uri, language or language_of(uri), text, version)
-        self.path = real_path(self.uri)
+        self.path, self.family = real_path(self.uri), family_of(self.language)
         self.cursor: int | None = None
         self.retention = RetentionTracker(counters, text)
         self.prefetch_timer, self.save_timer = IdleTimer(), IdleTimer()
@@ -114,7 +113,7 @@ class OpenDocument(Document):
         """Return why the last answer was empty, if it was for this text and cursor; else None."""
         match self._answered_at(text, cursor):
             case (_, Answer(reason=reason) as answer) if reason is not None:
-                return refusal(reason, confidence=answer.confidence, least=answer.least)
+                return refusal(reason, confidence=answer.confidence, least=answer.least, cause=answer.cause)
             case _:
                 return None
 

@@ -46,7 +46,10 @@ class CompletionBackend(Protocol):
         ...
 
     def notice(self, language: str, /) -> str | None:
-        """Return a sentence for users if the model does not know a language, else None. On any thread."""
+        """Return a sentence for users if the model does not know a language or gives no answers, else None.
+
+        On any thread.
+        """
         ...
 
     def explain(self, request: Request, answered: Answer | None, /) -> dict[str, object]:
@@ -270,13 +273,13 @@ def _rising(progress: Progress) -> Progress:
 
 def _unless(cancel: Cancel, progress: Progress) -> Progress:
     """Return a progress callback that skips repeats and raises Cancelled once the model is no longer wanted."""
-    told: tuple[str, int] | None = None
+    reported: tuple[str, int] | None = None
 
     def report(message: str, percent: int) -> None:
-        nonlocal told
+        nonlocal reported
         cancel.check()
-        if told != (message, percent):
-            told = message, percent
+        if reported != (message, percent):
+            reported = message, percent
             progress(message, percent)
 
     return report

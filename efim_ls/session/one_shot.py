@@ -21,6 +21,7 @@ from efim_ls.workspace.database.origin import read_summary
 from efim_ls.workspace.database.place import index_path
 from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
 from efim_ls.workspace.index import Scope, WorkspaceIndex, open_index
+from efim_ls.workspace.overlay import Overlay
 from model_runtime.cancel import Cancel
 from model_runtime.errors import ModelError
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
@@ -116,8 +117,8 @@ def request_at(document: Document, cursor: int, model: str, tokenizer: Tokenizer
 
 
 def _as_result(answer: Answer) -> OneShotResult:
-    why = refusal(answer.reason, confidence=answer.confidence, least=answer.least).why if answer.reason else None
-    return asdict(answer) | {"why": why}
+    figures = {"confidence": answer.confidence, "least": answer.least, "cause": answer.cause}
+    return asdict(answer) | {"why": refusal(answer.reason, **figures).why if answer.reason else None}
 
 
 def with_repository(
@@ -140,15 +141,16 @@ def with_repository(
     if not is_indexed or settings.model != model or any(excerpts):
         settings = replace(settings, persist=False)
     scope = Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], tokenizer, excerpts)
-    index = WorkspaceIndex(scope, open_index(scope, logging.warning), lambda _: None)
+    index, mine = WorkspaceIndex(scope, open_index(scope, logging.warning)), Overlay()
     from rich.console import Console
 
     with Console(stderr=True).status(f"reading {folder}"):
         place = RetrievalPlace(str(path), request.text, request.cursor)
-        for _ in chain(index.build(), index.open(str(path), request.language, request.text), index.retrieve(place)):
+        opening = index.open(mine, str(path), request.language, request.text)
+        for _ in chain(index.join(mine), index.build(), opening, index.retrieve(mine, place)):
             pass
-    snapshot = index.counts.snapshot.get(family_of(request.language))
-    counts = snapshot and snapshot.without([str(path)])
-    shown = index.excerpts and index.excerpts.excerpts(str(path), request.cursor)
+    known = mine.counts.get(family_of(request.language))
+    counts = known and known.without([str(path)])
+    shown = mine.excerpts and mine.excerpts.excerpts(str(path), request.cursor)
     index.close()
     return replace(request, counts=counts, excerpts=shown)

@@ -125,7 +125,7 @@ class Requests:
         self._counters.count_refusal(uri, self._documents.language(uri), reason)
 
     def notice(self, uri: str) -> str | None:
-        """Return a sentence for users if the loaded model does not know an open document's language, else None."""
+        """Return a sentence for users about what the loaded model lacks in an open document, else None."""
         document, completer = self._documents.get(uri), self._model.completer
         return completer.notice(document.language) if document and completer else None
 

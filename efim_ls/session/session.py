@@ -15,13 +15,12 @@ from efim_ls.session.engine_thread import EngineClient, EngineThread
 from efim_ls.session.loader import Fetch, Load, ModelLoader, Progress, nothing_to_fetch
 from efim_ls.session.prefetch import BackgroundWork
 from efim_ls.session.requests import Requests
-from efim_ls.session.workspace import SessionWorkspace
+from efim_ls.session.workspace import SessionWorkspace, shared_indexes
 from efim_ls.settings import Settings
 from efim_ls.text.document import Change
 from efim_ls.usage.counters import Counters, UsageHistory
 from efim_ls.usage.suggestions import Offers
-
-STILL_TYPING = 0.3  # seconds after a key in which another one is likely: the repository's thread waits
+from efim_ls.workspace.shared import SharedIndexes
 
 logger = logging.getLogger(__name__)
 
@@ -29,17 +28,24 @@ logger = logging.getLogger(__name__)
 class Session:
     """One client's session. Used on the event loop only; jobs that touch the model run on the engine thread."""
 
-    def __init__(self, load: Load, fetch: Fetch = nothing_to_fetch, engine: EngineThread | None = None) -> None:
-        """Share an engine thread with other sessions, or own one."""
+    def __init__(
+        self,
+        load: Load,
+        fetch: Fetch = nothing_to_fetch,
+        engine: EngineThread | None = None,
+        indexes: SharedIndexes | None = None,
+    ) -> None:
+        """Share an engine thread and indexes with other sessions, or own them."""
         self.settings = Settings()
-        self.engine = EngineClient(engine or EngineThread())
+        engine = engine or EngineThread()
+        self.engine = EngineClient(engine)
         self.history = UsageHistory(lambda: self.settings, logger.warning)
         self.counters = Counters(self.history.add)
         self.offers = Offers(self.counters)
         self.documents = OpenDocuments()
         self.workspace = SessionWorkspace(
             self.documents,
-            lambda: self.engine.is_typing(STILL_TYPING),
+            indexes or shared_indexes(engine),
             lambda document: self.background.rested(document),
         )
         self._model = ModelLoader(self.engine, load, fetch, released=lambda: self.background.drop_all())

@@ -13,38 +13,47 @@ from efim_ls.completion.suggestions.levels import UNSURE
 from efim_ls.paths import real_path
 from efim_ls.request import Answer, Request
 from efim_ls.session.documents import OpenDocument, OpenDocuments
+from efim_ls.session.engine_thread import EngineClient, EngineThread
 from efim_ls.session.loader import CompletionBackend
 from efim_ls.settings import Settings
 from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
-from efim_ls.workspace.index import IndexStatus, Scope
-from efim_ls.workspace.thread import Repository
+from efim_ls.workspace.index import Scope
+from efim_ls.workspace.overlay import IndexStatus
+from efim_ls.workspace.shared import IndexClient, SharedIndexes
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, NO_EXCERPTS
 
 SETTLING = 600.0  # seconds that indexing a workspace may take before a caller is told that all is settled
+STILL_TYPING = 0.3  # seconds after a key in which another one is likely: indexes wait
+
+
+def shared_indexes(engine: EngineThread) -> SharedIndexes:
+    """Return indexes for the clients of an engine thread, which wait while one of their users is typing."""
+    client = EngineClient(engine)
+    return SharedIndexes(lambda: client.is_typing(STILL_TYPING))
 
 
 class SessionWorkspace:
     """The files of a session's workspace folders. Used on the event loop only.
 
-    `folders` are the URIs of the client's workspace folders. `on_status` is called on the repository's thread when
-    the state of its index changes.
+    `folders` are the URIs of the client's workspace folders. `on_status` is called on the index's thread when its
+    state changes.
     """
 
     def __init__(
-        self, documents: OpenDocuments, is_typing: Callable[[], bool], chosen: Callable[[OpenDocument], None]
+        self, documents: OpenDocuments, indexes: SharedIndexes, chosen: Callable[[OpenDocument], None]
     ) -> None:
         """Index nothing yet; call `chosen` with the document in use once other excerpts are chosen for it."""
         self.folders: tuple[str, ...] = ()
         self.on_status: Callable[[IndexStatus], None] = lambda _: None
         self._documents, self._chosen = documents, chosen
-        self._repository = Repository(is_typing, lambda status: self.on_status(status), self._excerpts_changed)
+        self._index = IndexClient(indexes, lambda status: self.on_status(status), self._excerpts_changed)
         self._excerpts = NO_EXCERPT_BUDGET  # of other files' text, for which the model's prompts have room
         self._loop: asyncio.AbstractEventLoop | None = None  # known once excerpts are chosen
 
     @property
     def status(self) -> IndexStatus | None:
         """What is indexed, None if nothing is."""
-        return self._repository.status
+        return self._index.status
 
     def adopt(self, settings: Settings, rules: Rules, completer: CompletionBackend | None) -> bool:
         """Index the folders by settings, rules and the model in use; return whether that is another scope."""
@@ -55,7 +64,7 @@ class SessionWorkspace:
         folders = [Path(path) for uri in self.folders if (path := real_path(uri))]
         wanted = folders and settings.enabled and (settings.repository or any(excerpts))
         scope = Scope.of(settings, rules, folders, tokenizer, excerpts) if wanted and tokenizer else None
-        if not self._repository.adopt(scope):
+        if not self._index.adopt(scope):
             return False
         for document in self._documents:
             self.index_document(document)
@@ -63,35 +72,35 @@ class SessionWorkspace:
 
     def watch(self) -> None:
         """Watch the files here from the next scope on, because the client does not."""
-        self._repository.watches = True
+        self._index.watches = True
 
     def refresh(self, uris: Iterable[str]) -> None:
         """Read files again that changed on disk."""
-        self._repository.refresh([path for uri in uris if (path := real_path(uri))])
+        self._index.refresh([path for uri in uris if (path := real_path(uri))])
 
     def index_document(self, document: OpenDocument) -> None:
         """Count an open document's text in place of its file's, if the rules let others read it."""
         if document.path and self._documents.may_be_read(document):
-            self._repository.open(document.path, document.language, document.text)
+            self._index.open(document.path, document.language, document.text)
 
     def close_document(self, document: OpenDocument) -> None:
         """Count a document's file again in place of the text that was open."""
         if document.path:
-            self._repository.close_document(document.path)
+            self._index.close_document(document.path)
 
     def request_ahead(self, document: OpenDocument, cursor: int) -> Request:
         """Return what a prompt at a place is made of, without what only an answer needs."""
         request = Request(document.uri, document.text, cursor, language=document.language)
         if not any(self._excerpts):
             return request
-        if (chosen := self._repository.excerpts) is None:
+        if (chosen := self._index.excerpts) is None:
             return replace(request, excerpts=NO_EXCERPTS)
         return replace(request, excerpts=chosen.excerpts(document.path, cursor), excluded_files=chosen.excluded_files)
 
     def request_at(self, document: OpenDocument, cursor: int) -> Request:
         """Return what an answer at a place may depend on: besides the prompt, other texts and counts over files."""
         others = self._documents.others(document)
-        counts = self._repository.view(document.language, [each.path for each in (document, *others)])
+        counts = self._index.view(document.family, [each.path for each in (document, *others)])
         texts = tuple(each.text for each in others)
         return replace(self.request_ahead(document, cursor), others=texts, counts=counts)
 
@@ -100,18 +109,18 @@ class SessionWorkspace:
         is_unsure = answer.confidence is not None and answer.confidence < UNSURE
         if self._excerpts.similar and is_unsure and document.path and self._documents.may_be_read(document):
             edits = self._documents.edited(document)
-            self._repository.retrieve(RetrievalPlace(document.path, request.text, request.cursor, edits))
+            self._index.retrieve(RetrievalPlace(document.path, request.text, request.cursor, edits))
 
     async def settled(self) -> None:
         """Wait until all files are indexed."""
-        await asyncio.to_thread(self._repository.wait, SETTLING)
+        await asyncio.to_thread(self._index.wait, SETTLING)
 
     def close(self, seconds: float) -> bool:
-        """End the repository's thread; return false if it is still running after `seconds`."""
-        return self._repository.close(seconds)
+        """Leave the index; return false if its thread should end and is still running after `seconds`."""
+        return self._index.close(seconds)
 
     def _excerpts_changed(self) -> None:
-        """Report the document in use to the event loop; called on the repository's thread."""
+        """Report the document in use to the event loop; called on the index's thread."""
 
         def report() -> None:
             if document := self._documents.last_used:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
 from pathlib import Path, PurePath
 from time import monotonic
 from typing import Literal
@@ -21,7 +20,7 @@ from efim_ls.memory_shares import share_out
 from efim_ls.paths import cache_folder
 from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.workspace.content import IndexedFile, content_of, digest_of
-from efim_ls.workspace.counts import IndexedText, WorkspaceCounts, nearest
+from efim_ls.workspace.counts import FileCounts, IndexedText, Publication, nearest
 from efim_ls.workspace.database.origin import OF_INDEX, IndexOrigin
 from efim_ls.workspace.database.place import index_path
 from efim_ls.workspace.database.tables import Entry
@@ -29,13 +28,13 @@ from efim_ls.workspace.discovery import KnownFolders, SourceFile, is_entered, re
 from efim_ls.workspace.excerpts.chooser import ExcerptChooser
 from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace, WorkspaceExcerpts
 from efim_ls.workspace.index_file import IndexFile
+from efim_ls.workspace.overlay import MIB, Overlay
 from model_runtime.ids import Ids
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 from model_runtime.prompt.tokenizer import Tokenizer
 
 Steps = Generator[None]
 
-MIB = 1024 * 1024
 BYTES_A_TOKEN = 6
 FIRST_TOKENS = 300_000  # are published before more are read: enough for the nearest folders, and sorted in 0.1 s
 FILES_A_STEP = 50  # whose ids are read back at once
@@ -70,55 +69,45 @@ class Scope:
         return cls(tuple(sorted(folders)), mine, rules, tokenizer, tokenizer.digest, excerpts)
 
 
-@dataclass(frozen=True)
-class IndexStatus:
-    """What is indexed: files and tokens in all memories.
-
-    While files are read, `done` of `total` have been.
-    """
-
-    state: Literal["building", "ready"]
-    done: int
-    total: int
-    files: int
-    tokens: int
-    mib: float
-
-    @property
-    def percentage(self) -> int:
-        """How much is done, in percent."""
-        return 100 * self.done // self.total if self.total else 0
-
-
 class WorkspaceIndex:
-    """The index of one scope. Used on one thread, except `counts.snapshot` and `status`."""
+    """The index of one scope, with the overlays of its clients. Used on one thread."""
 
-    def __init__(
-        self,
-        scope: Scope,
-        file: IndexFile,
-        on_status: Callable[[IndexStatus], None],
-        on_excerpts: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Take over the scope's index file; `on_status` and `on_excerpts` are called when these change."""
-        self.status = IndexStatus("building", 0, 0, 0, 0, 0.0)
-        self._scope, self._on_status, self._told_at, self._is_built = scope, on_status, 0.0, False
+    def __init__(self, scope: Scope, file: IndexFile) -> None:
+        """Take over the scope's index file."""
+        self._scope, self._told_at, self._is_built = scope, 0.0, False
         self._file = file
         self._generation = self._file.generation
         self._has_gone = True  # whether the index file may keep something of files that are gone
         self._files: dict[str, IndexedText] = {}  # by path, as they were last read
         self._skipped: dict[str, tuple[int, int]] = {}  # by path: stamps of files that were no sources when read
-        self._open: dict[str, IndexedText] = {}  # by path: documents that stand for their files
+        self._overlays: list[Overlay] = []
         self._ids: dict[bytes, Ids] = {}  # by digest: of what is open, or read and not yet published
         self._unwritten: dict[str, IndexedFile] = {}  # by path: read, and not yet in the index file
-        self._focus = ""
+        self._focus = ""  # the folder of the document that a client opened last
         room = share_out(scope.settings.memory_mib).counts * MIB // BYTES_A_TOKEN if scope.settings.repository else 0
-        self.counts = WorkspaceCounts((scope.folders, scope.settings, scope.digest), room)
-        self.excerpts: WorkspaceExcerpts | None = None  # while prompts show no text of other files
+        self._counts = FileCounts(room)
+        self._excerpts: WorkspaceExcerpts | None = None  # while prompts show no text of other files
         if any(scope.excerpts):
             folders = [str(folder) for folder in scope.folders]
             chooser = ExcerptChooser(file, folders, scope.tokenizer, scope.excerpts, self._is_shown)
-            self.excerpts = WorkspaceExcerpts(chooser, on_excerpts)
+            self._excerpts = WorkspaceExcerpts(chooser)
+
+    def join(self, overlay: Overlay) -> Steps:
+        """Publish for a client from now on."""
+        self._overlays.append(overlay)
+        if self._excerpts:
+            overlay.excerpts = self._excerpts.join(overlay.on_excerpts)
+        overlay.publish(self._counts.snapshot, self._ids, self._counts.free)
+        overlay.tell(self._state, 0, 0)
+        yield
+
+    def leave(self, overlay: Overlay) -> Steps:
+        """Forget a client and its documents."""
+        self._overlays.remove(overlay)
+        if self._excerpts and overlay.excerpts:
+            self._excerpts.leave(overlay.excerpts)
+        if overlay.opened:
+            yield from self._publish()
 
     def build(self) -> Steps:
         """Publish what the index file holds, then bring it up to date with the disk."""
@@ -128,8 +117,8 @@ class WorkspaceIndex:
         yield from self._write_again()
         self._wipe()
         self._is_built = True
-        if self.excerpts:
-            yield from self.excerpts.renew(rebuilt=True)
+        if self._excerpts:
+            yield from self._excerpts.renew(rebuilt=True)
         self._tell()
 
     def recall(self) -> Steps:
@@ -140,10 +129,7 @@ class WorkspaceIndex:
             last = max(page)
             yield
         self._skipped = dict(self._file.skipped())
-        gone, unpublished, known = list[str](), 0, KnownFolders()
-        # What another window has published is taken over whole: parts would be built again, and shared with nobody.
-        has_twin = self.counts.has_twin({family_of(entry.language) for entry in entries.values()})
-        least: float = inf if has_twin else FIRST_TOKENS
+        gone, unpublished, least, known = list[str](), 0, FIRST_TOKENS, KnownFolders()
         for count, path in enumerate(nearest(entries, self._focus)):
             file, entry = self._readable(path, known), entries[path]
             if file is None or self._is_private(path):
@@ -167,7 +153,7 @@ class WorkspaceIndex:
         for path in paths:
             if file := self._readable(path, known):
                 changed.append(file)
-            elif path in self._files or path in self._open or path in self._skipped:
+            elif path in self._files or path in self._skipped or self._is_open(path):
                 gone.append(path)
             else:
                 walks = walks or self._is_walked(path)
@@ -175,35 +161,35 @@ class WorkspaceIndex:
         if changed or gone or walks:  # programs change other files all the time
             yield from self._update(changed, gone, walks)
 
-    def open(self, path: str, language: str, text: str) -> Steps:
-        """Count an open document's text in place of its file's."""
+    def open(self, overlay: Overlay, path: str, language: str, text: str) -> Steps:
+        """Count a client's open document in place of the file."""
         self._focus = str(PurePath(path).parent)
         if self._readable(path) is None:
             return
         source = self._source(family_of(language), text)
         ids = self._ids[source.digest]
         yield
-        if self._open.get(path) != source:
-            self._open[path], self._ids[source.digest] = source, ids  # a publication meanwhile lets go of ids
-            if self.excerpts:
-                self.excerpts.open(path, language, text)
+        if overlay.opened.get(path) != source:
+            overlay.opened[path], self._ids[source.digest] = source, ids  # a publication meanwhile lets go of ids
+            if overlay.excerpts:
+                overlay.excerpts.open(path, language, text)
             yield from self._publish()
-        if self._is_built and self.excerpts:
-            yield from self.excerpts.renew()
+        if self._is_built and self._excerpts:
+            yield from self._excerpts.renew()
 
-    def close_document(self, path: str) -> Steps:
-        """Count a file's own text again."""
-        if self.excerpts:
-            self.excerpts.close_document(path)
-        if self._open.pop(path, None):
+    def close_document(self, overlay: Overlay, path: str) -> Steps:
+        """Count a file's own text for a client again."""
+        if overlay.excerpts:
+            overlay.excerpts.close_document(path)
+        if overlay.opened.pop(path, None):
             file = self._readable(path)
             yield from self._update([file] if file else [], [] if file else [path])
 
-    def retrieve(self, place: RetrievalPlace) -> Steps:
-        """Look up the code that is most similar to a place in a document."""
+    def retrieve(self, overlay: Overlay, place: RetrievalPlace) -> Steps:
+        """Look up the code that is most similar to a place in a client's document."""
         yield
-        if self.excerpts:
-            self.excerpts.retrieve(place, lambda path: (file := self._readable(path)) and read_source(file))
+        if overlay.excerpts:
+            overlay.excerpts.retrieve(place, lambda path: (file := self._readable(path)) and read_source(file))
 
     def close(self) -> None:
         """Close the index file."""
@@ -240,11 +226,16 @@ class WorkspaceIndex:
 
     def _is_shown(self, path: str) -> bool:
         """Return whether prompts may show text of a file; their keys and values reach the disk."""
-        return (path in self._files or path in self._open) and not self._is_private(path)
+        return (path in self._files or self._is_open(path)) and not self._is_private(path)
+
+    def _is_open(self, path: str) -> bool:
+        """Return whether a client has a document open that counts in place of a file."""
+        return any(path in overlay.opened for overlay in self._overlays)
 
     def _walk(self) -> Steps:
         """Find files that are new, changed or gone in all folders, and read them."""
-        before, found, changed = {*self._files, *self._open, *self._skipped}, set[str](), list[SourceFile]()
+        opened = {path for overlay in self._overlays for path in overlay.opened}
+        before, found, changed = {*self._files, *opened, *self._skipped}, set[str](), list[SourceFile]()
         for folder in self._scope.folders:
             for count, file in enumerate(source_files(folder, self._scope.rules)):
                 found.add(file.path)
@@ -277,8 +268,8 @@ class WorkspaceIndex:
             # No step between the two: work that is done meanwhile sees a file that is read as one that has its ids.
             self._unwritten[file.path] = IndexedFile(file, source.digest, content, private)
             self._files[file.path], self._ids[source.digest] = source, ids
-            if self.excerpts:
-                self.excerpts.readmit(file.path)
+            if self._excerpts:
+                self._excerpts.readmit(file.path)
             yield
             unpublished += source.tokens
             if sum(self._files[path].tokens for path in self._unwritten) >= TOKENS_A_WRITE:
@@ -320,12 +311,13 @@ class WorkspaceIndex:
 
     def _forget(self, paths: Sequence[str]) -> None:
         """Forget files; of those that are still there, which the rules now exclude, no trace stays on disk."""
+        opened = [overlay.opened for overlay in self._overlays]
         for path in paths:
-            for each in (self._files, self._skipped, self._open, self._unwritten):
+            for each in (self._files, self._skipped, self._unwritten, *opened):
                 each.pop(path, None)
         excluded = [path for path in paths if os.path.lexists(path)]
-        if self.excerpts:
-            self.excerpts.exclude(excluded)
+        if self._excerpts:
+            self._excerpts.exclude(excluded)
         if gone := sorted(set(paths) - set(excluded)):
             self._file.remove(gone, for_good=False)
             self._has_gone = True
@@ -340,29 +332,38 @@ class WorkspaceIndex:
 
     def _publish(self) -> Steps:
         """Make the memories hold what is wanted."""
-        while missing := (planned := self.counts.plan(self._files, self._open, self._focus)).missing(self._ids):
+        while missing := (planned := self._planned()).missing(self._ids):
             for start in range(0, len(missing), FILES_A_STEP):
                 part = missing[start : start + FILES_A_STEP]
                 self._ids.update(self._file.ids(part))
                 if lost := set(part) - self._ids.keys():  # the index file was damaged: the next walk reads them
                     self._files = {path: each for path, each in self._files.items() if each.digest not in lost}
                 yield
-        self.counts.publish(planned, self._ids)  # no step before it: what is planned may not change
-        kept = {each.digest for each in (*self._open.values(), *self._unwritten.values())}
+        self._counts.publish(planned, self._ids)  # no step before it: what is planned may not change
+        for overlay in self._overlays:
+            overlay.publish(self._counts.snapshot, self._ids, self._counts.free)
+        opened = (each for overlay in self._overlays for each in overlay.opened.values())
+        kept = {each.digest for each in (*opened, *self._unwritten.values())}
         self._ids = {digest: ids for digest, ids in self._ids.items() if digest in kept}
         self._tell()
 
+    def _planned(self) -> Publication:
+        """Return which files fit beside the open documents of the client that has most of them."""
+        opened = max((overlay.tokens for overlay in self._overlays), default=0)
+        return self._counts.plan(self._files, opened, self._focus)
+
+    @property
+    def _state(self) -> Literal["building", "ready"]:
+        return "ready" if self._is_built else "building"
+
     def _tell(self, done: int = 0, total: int = 0) -> None:
-        """Report the status, and progress not too often."""
+        """Report the status to all clients, and progress not too often."""
         now = monotonic()
         if done and now < self._told_at + TELL:
             return
         self._told_at = now
-        memories = self.counts.snapshot.values()
-        files, tokens = sum(len(each.paths) for each in memories), sum(each.tokens for each in memories)
-        mib = round(sum(each.bytes for each in memories) / MIB, 1)
-        self.status = IndexStatus("ready" if self._is_built else "building", done, total, files, tokens, mib)
-        self._on_status(self.status)
+        for overlay in self._overlays:
+            overlay.tell(self._state, done, total)
 
 
 def open_index(scope: Scope, report: Callable[[str], None]) -> IndexFile:

@@ -60,7 +60,7 @@ class IndexFile:
         """
         self.generation, self.searchable = 0, searchable
         self._path, self._origin, self._tokenizer = path, origin.to_json(), tokenizer
-        self._report, self._told = report, set[str]()
+        self._report, self._reported = report, set[str]()
         self._reading = threading.Lock()
         self._kept: _OpenFile | None = None
         self._memory: IndexTables | None = None
@@ -241,8 +241,8 @@ class IndexFile:
 
     def _tell(self, kind: str, what: str) -> None:
         """Report what happened to the index, once for each kind."""
-        if kind not in self._told:
-            self._told.add(kind)
+        if kind not in self._reported:
+            self._reported.add(kind)
             self._report(f"the index of this workspace {what}")
 
     def _close_file(self) -> None:

@@ -1,4 +1,4 @@
-"""What a session knows of its workspace's files: their counts, kept up to date on a thread of its own."""
+"""The thread that works on one index for all of its clients."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from contextlib import suppress
 from functools import partial
 from time import monotonic
 
-from efim_ls.languages import family_of
-from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace, WorkspaceExcerpts
-from efim_ls.workspace.index import IndexStatus, Scope, Steps, WorkspaceIndex, open_index
+from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
+from efim_ls.workspace.index import Scope, Steps, WorkspaceIndex, open_index
+from efim_ls.workspace.overlay import Overlay
 from efim_ls.workspace.watcher import FileWatcher
-from model_runtime.counts.snapshot import CountsView
 from model_runtime.machine import release_memory
 
 NICENESS = 10  # of 19: a thread that never ran while others do would keep the interpreter's lock from them
@@ -28,165 +27,130 @@ Work = Callable[[WorkspaceIndex], Steps]
 logger = logging.getLogger(__name__)
 
 
-class Repository:
-    """The index of one session's workspace, and the thread that works on it.
+class IndexThread:
+    """The index of one scope, and the thread that works on it until its last client leaves.
 
-    Its methods belong to the event loop's thread and return at once. What the thread publishes is immutable, and a
-    view never waits for it: a half-built index has counts of fewer files. If `watches` is set, changes on disk are
-    noticed here.
+    Its methods return at once, on any thread. What the index publishes to overlays is immutable, and nobody waits
+    for it: a half-built index has counts of fewer files.
     """
 
-    def __init__(
-        self,
-        is_typing: Callable[[], bool],
-        on_status: Callable[[IndexStatus], None],
-        on_excerpts: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Start with nothing to index. What is passed is called on the repository's thread."""
-        self.watches = False
-        self._is_typing, self._on_status, self._on_excerpts = is_typing, on_status, on_excerpts
+    def __init__(self, scope: Scope, is_typing: Callable[[], bool], after: Iterable[IndexThread]) -> None:
+        """Begin once those `after` which this one comes have ended: what they still write may be of older rules."""
+        self.scope, self._is_typing = scope, is_typing
         self._watcher: FileWatcher | None = None
-        self._thread: threading.Thread | None = None
-        self._made: WorkspaceIndex | None = None  # as far as the thread is; used by it alone, like its building
+        self._made: WorkspaceIndex | None = None  # used by the thread alone, like its building
         self._building: Steps | None = None
         # What follows is changed under this lock only. Its waits are the thread's.
         self._changed = threading.Condition()
-        self._scope: Scope | None = None
-        self._index: WorkspaceIndex | None = None  # of this scope; None until the thread has begun it
-        self._begun = True  # whether the thread has seen the scope
+        self._clients = 0
         self._work = deque[Work]()
-        self._closed = self._at_work = False
-        self._retrieval: RetrievalPlace | None = None  # that is wanted
+        self._closed, self._at_work = False, True
+        self._thread = threading.Thread(target=self._run, args=(tuple(after),), name="repository", daemon=True)
+        self._thread.start()
 
-    def adopt(self, scope: Scope | None) -> bool:
-        """Index what a scope names, None for nothing, in place of what was indexed; return whether that is new.
+    def join(self, overlay: Overlay) -> None:
+        """Publish for a client from now on."""
+        with self._changed:
+            self._clients += 1
+        self.post(lambda index: index.join(overlay))
 
-        What was read under earlier rules is out of the next view.
-        """
-        if is_new := scope != self._scope:
-            self._stop_watching()
-            with self._changed:
-                self._scope, self._index, self._begun = scope, None, False
-                self._work.clear()
-                self._retrieval = None
-                self._changed.notify_all()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="repository", daemon=True)
-                self._thread.start()
-        if self.watches and scope and self._watcher is None:
-            self._watcher = FileWatcher(scope.folders, self.refresh)
-        return is_new
+    def leave(self, overlay: Overlay) -> bool:
+        """Forget a client; end between two steps, and return true, if it was the last."""
+        with self._changed:
+            self._clients -= 1
+            self._closed = self._clients == 0
+            self._changed.notify_all()
+        self.post(lambda index: index.leave(overlay))
+        if self._closed and self._watcher:
+            self._watcher.close()
+        return self._closed
+
+    def watch(self) -> None:
+        """Notice changes on disk here, because a client does not."""
+        if self._watcher is None:
+            self._watcher = FileWatcher(self.scope.folders, self.refresh)
 
     def refresh(self, paths: Iterable[str]) -> None:
-        """Read files or folders again that may have changed on disk; on any thread."""
+        """Read files or folders again that may have changed on disk."""
         changed = tuple(paths)
-        self._post(lambda index: index.refresh(changed))
+        self.post(lambda index: index.refresh(changed))
 
-    def open(self, path: str, language: str, text: str) -> None:
-        """Count an open document's text in place of its file's, or a newer text in place of an older one."""
-        self._post(lambda index: index.open(path, language, text))
-
-    def close_document(self, path: str) -> None:
-        """Count a file's own text again."""
-        self._post(lambda index: index.close_document(path))
-
-    def view(self, language: str, without: Iterable[str]) -> CountsView | None:
-        """Return what is known now in a language, without some files by their real paths; None if that is nothing."""
-        counts = index.counts.snapshot.get(family_of(language)) if (index := self._index) else None
-        return counts.without(without) if counts and counts.tokens else None
-
-    @property
-    def excerpts(self) -> WorkspaceExcerpts | None:
-        """What prompts may show of other files; None while nothing is indexed, or excerpts are off."""
-        return index.excerpts if (index := self._index) else None
-
-    def retrieve(self, place: RetrievalPlace) -> None:
-        """Look up the code most similar to a place, unless a later place comes first, for `excerpts` to return."""
+    def retrieve(self, overlay: Overlay, place: RetrievalPlace) -> None:
+        """Look up the code most similar to a client's place, unless a later place of it comes first."""
         with self._changed:
-            is_waiting, self._retrieval = self._retrieval is not None, place
+            is_waiting, overlay.wanted = overlay.wanted is not None, place
         if not is_waiting:
-            self._post(self._retrieve)
+            self.post(lambda index: self._retrieve(index, overlay))
 
-    def _retrieve(self, index: WorkspaceIndex) -> Steps:
+    def _retrieve(self, index: WorkspaceIndex, overlay: Overlay) -> Steps:
         with self._changed:
-            wanted, self._retrieval = self._retrieval, None
+            wanted, overlay.wanted = overlay.wanted, None
         if wanted:
-            yield from index.retrieve(wanted)
+            yield from index.retrieve(overlay, wanted)
 
-    @property
-    def status(self) -> IndexStatus | None:
-        """What is indexed; None if nothing is."""
-        return index.status if (index := self._index) else None
+    def post(self, work: Work) -> None:
+        """Do something with the index, after what was posted before."""
+        with self._changed:
+            if not self._closed:
+                self._work.append(work)
+                self._changed.notify_all()
 
     def wait(self, seconds: float) -> bool:
         """Wait until everything posted is done; return whether it is within `seconds`."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._has_work() and not self._at_work, seconds)
+            return self._changed.wait_for(lambda: not self._work and not self._at_work, seconds)
 
-    def close(self, seconds: float) -> bool:
-        """End the thread between two steps; return whether it has ended within `seconds`."""
-        self._stop_watching()
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join(seconds)
-        return self._thread is None or not self._thread.is_alive()
+    def ended(self, seconds: float | None = None) -> bool:
+        """Wait until the thread has ended; return whether it has within `seconds`, if a number is given."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
 
-    def _stop_watching(self) -> None:
-        if self._watcher is not None:
-            self._watcher.close()
-        self._watcher = None
-
-    def _post(self, work: Work) -> None:
-        with self._changed:
-            if self._scope is not None:
-                self._work.append(work)
-                self._changed.notify_all()
-
-    def _has_work(self) -> bool:
-        return not self._begun or bool(self._work)
-
-    def _run(self) -> None:
-        """Work until the repository is closed, on its thread: first what was posted, then on the index itself."""
+    def _run(self, after: Iterable[IndexThread]) -> None:
+        """Work until the last client leaves, on the thread: first what was posted, then on the index itself."""
         with suppress(AttributeError, OSError):  # only Linux gives threads priorities of their own
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
-        while (task := self._next()) is not None:
-            task()
+        for each in after:
+            each.ended()
+        self._begin()
+        while self._has_worked():
+            pass
         if self._made is not None:
             self._made.close()
+        with self._changed:
+            self._made = self._building = None
+            self._work.clear()  # what it holds of clients that have gone
+            self._at_work = False
+            self._changed.notify_all()
+
+    def _has_worked(self) -> bool:
+        """Wait for something to do and do it; return false once the thread is to end."""
+        task = self._next()
+        if task is not None:
+            task()
+        return task is not None
 
     def _next(self) -> Callable[[], None] | None:
-        """Wait for something to do and return it; None once the repository is closed."""
+        """Wait for something to do and return it; None once the thread is to end."""
         with self._changed:
             self._at_work = self._building is not None
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._closed or self._building or self._has_work())
+            self._changed.wait_for(lambda: self._closed or self._building or self._work)
             self._at_work = True
             if self._closed:
                 return None
-            if not self._begun:
-                self._begun = True
-                return partial(self._begin, self._scope)
             return partial(self._finish, self._work.popleft()) if self._work else self._build_on
 
-    def _begin(self, scope: Scope | None) -> None:
-        """Make the index of a scope in place of the one before; completions do without one that cannot be made."""
-        if self._made is not None:
-            self._made.close()
-        self._made = self._building = None
+    def _begin(self) -> None:
+        """Make the index, unless it is not wanted any more; completions do without one that cannot be made."""
         try:
-            if scope:
-                opened = open_index(scope, logger.warning)
+            if not self._closed:
+                opened = open_index(self.scope, logger.warning)
                 if not opened.searchable:
                     opened.forget_search()
-                self._made = WorkspaceIndex(scope, opened, self._on_status, self._on_excerpts)
+                self._made = WorkspaceIndex(self.scope, opened)
         except Exception as error:
             logger.error("the workspace cannot be indexed", exc_info=error)
         self._building = self._made.build() if self._made else None
-        with self._changed:
-            if self._begun:  # else another scope has come meanwhile
-                self._index = self._made
 
     def _build_on(self) -> None:
         if self._building and not self._step(self._building):
@@ -194,9 +158,9 @@ class Repository:
             release_memory()
 
     def _finish(self, work: Work) -> None:
-        """Take all steps of a piece of work, unless a new scope makes it pointless."""
+        """Take all steps of a piece of work, unless nobody is left who wants it."""
         steps, taken = work(self._made) if self._made else None, 0
-        while steps and self._begun and not self._closed and self._step(steps):
+        while steps and not self._closed and self._step(steps):
             taken += 1
         if taken >= MANY_STEPS:
             release_memory()

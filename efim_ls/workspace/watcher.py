@@ -119,9 +119,9 @@ class FileWatcher:
 
 def _explained(error: Exception) -> tuple[str, str]:
     """Return why folders cannot be watched, and the remedy."""
-    told = str(error)  # the library tells limits of the system by words alone
-    if "watch limit" in told:
+    message = str(error)  # the library tells limits of the system by words alone
+    if "watch limit" in message:
         return "the system watches no more folders", "raise fs.inotify.max_user_watches, or open a smaller folder"
-    if "Too many open files" in told:
+    if "Too many open files" in message:
         return "too many files are open", "raise fs.inotify.max_user_instances or `ulimit -n`, or close some editors"
     return type(error).__name__, "restart the server"

@@ -111,15 +111,17 @@ class DiskTier:
             if self._index:
                 self._index.lru.pin(names)
 
-    def remove_document(self, document: int) -> None:
-        """Remove and wipe the blocks that a document brought, and their descendants."""
+    def remove_document(self, document: int) -> bool:
+        """Remove and wipe the blocks that a document brought, and their descendants; return whether none is left."""
         try:
             with self._changing() as index:
                 with self._lock:
                     index.remove_document(document)
                 self._erase_orphans(index)
+            return True
         except (OSError, BlockFileError) as error:
             self._warnings.warn(messages.failed("erased", error))
+            return False
 
     def stats(self) -> TierStats:
         """Return what is in the file as last seen, and what this server did; never waits."""

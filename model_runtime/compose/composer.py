@@ -14,8 +14,9 @@ from model_runtime.compose.rotation import moved
 from model_runtime.decoder.any_decoder import AnyDecoder, Span
 from model_runtime.ids import Ids
 from model_runtime.isolated import SequenceKey
-from model_runtime.kv.arena import Arena, KeysValues
-from model_runtime.kv.rows import Quality
+from model_runtime.kv.arena import Arena
+from model_runtime.kv.layout import KeysValues
+from model_runtime.kv.sequence import Quality
 
 LEAST_SAVED = 64  # rows: a prompt that lacks fewer of them is computed in one pass
 
@@ -86,15 +87,20 @@ class Composer:
         self, arena: Arena, ids: Ids, start: int, pieces: Sequence[Piece], sources: Sequence[Arena]
     ) -> Composition:
         """Put all pieces in place; they are copied first, since the arena itself may be a source."""
-        copies = list[tuple[int, KeysValues]]()
-        for piece in pieces:
-            k, v = sources[piece.source].copy_out(piece.old, piece.old + piece.length)
-            copies.append((piece.new, np.stack((moved(k, self._rotations, piece.old, piece.new), v))))
+        copies = [self._copied(sources[piece.source], piece) for piece in pieces]
         arena.truncate(start)
         arena.append(ids[start:])
-        for new, numbers in copies:
-            arena.write(arena.excerpt_rows + new, numbers)
+        for piece, numbers in zip(pieces, copies, strict=True):
+            arena.write(arena.excerpt_rows + piece.new, numbers)
         return Composition(arena, ids, start, pieces)
+
+    def _copied(self, source: Arena, piece: Piece) -> KeysValues:
+        """Return a copy of a piece's keys and values, as at their new places."""
+        planes = zip(source.layout.planes, source.copy_out(piece.old, piece.old + piece.length), strict=True)
+        return tuple(
+            moved(numbers, self._rotations, piece.old, piece.new) if plane.rotated else numbers
+            for plane, numbers in planes
+        )
 
     def _compute(self, arena: Arena, ids: Ids, rows: Ids, cancel: Cancel) -> None:
         for begin in range(0, len(rows), self._decoder.chunk):

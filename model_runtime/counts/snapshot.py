@@ -89,12 +89,12 @@ class CountsView:
             if part.sign < 0:
                 continue
             places, lengths, tokens = matched(each, nearest)
-            said = tokens == token
-            numbers = part.segment.numbers(places[said])
-            offsets = places[said] + 1 - part.segment.starts[numbers]
+            follows = tokens == token
+            numbers = part.segment.numbers(places[follows])
+            offsets = places[follows] + 1 - part.segment.starts[numbers]
             found += (
                 CountedPlace(part.segment.documents[number][0], offset, length)
-                for number, offset, length in np.stack((numbers, offsets, lengths[said]), 1).tolist()
+                for number, offset, length in np.stack((numbers, offsets, lengths[follows]), 1).tolist()
                 if number not in part.hidden
             )
         return sorted(found, key=lambda place: (-place.length, place.path, place.offset))[:most]

@@ -21,34 +21,14 @@ TORCH_ATTENTION_REASON = "the model runs on the CPU, where xformers has no kerne
 class Span(NamedTuple):
     """Tokens that a pass appends to one arena; its last `rows` get logits.
 
-    With `at`, ascending places of tokens that the arena holds, these are computed again where they lie: each attends
-    to all keys up to its own, and all are written before any is read. The arena stays as long as it is.
+    With `recomputed`, ascending places of tokens that the arena holds, these are computed again where they lie: each
+    attends to all keys up to its own, and all are written before any is read. The arena stays as long as it is.
     """
 
     ids: Ids
     arena: Arena
     rows: int = 1
-    at: Ids | None = None
-
-    @property
-    def places(self) -> Ids:
-        """Places of the tokens in the arena; IndexError if it has no room for them, or not those at `at`."""
-        length, new = self.arena.length, len(self.ids)
-        if self.at is None:
-            if length + new > self.arena.capacity:
-                raise IndexError(f"an arena of {self.arena.capacity} tokens has no room for {new} after {length}")
-            return np.arange(length, length + new, dtype=np.int32)
-        held = not new or 0 <= self.at[0] <= self.at[-1] < length
-        if len(self.at) != new or not held or (np.diff(self.at) < 1).any():
-            raise IndexError(f"{new} tokens cannot be computed again at {self.at.tolist()} of {length}")
-        return self.at
-
-    def finish(self) -> None:
-        """Let the arena hold what was computed; logits that follow tokens computed again are no longer known."""
-        if self.at is None:
-            self.arena.append(self.ids)
-        elif len(self.at) and self.arena.logits_at > self.at[0]:
-            self.arena.logits_at = -1
+    recomputed: Ids | None = None
 
 
 class TopTokens(NamedTuple):

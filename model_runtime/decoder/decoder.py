@@ -90,7 +90,7 @@ class Decoder:
             x = x + self._attention(layer, x, rope, places, i)
             x = x + self._mlp(layer, x)
         for span in spans:
-            span.finish()
+            span.arena.end_pass(span.ids, span.recomputed)
         ends = _joined(
             [x[place.at.stop - span.rows : place.at.stop] for span, place in zip(spans, places, strict=True)]
         )
@@ -134,10 +134,11 @@ def _places(spans: Sequence[Span], attention: Full) -> list[_SpanPlace]:
     places: list[_SpanPlace] = []
     row, groups = 0, attention.heads // attention.kv_heads
     for span in spans:
-        arena, new, tokens = span.arena, len(span.ids), span.places
+        arena, new = span.arena, len(span.ids)
+        tokens = arena.places_of_pass(new, span.recomputed)
         rows, begins = tokens + arena.excerpt_rows, arena.begins(tokens)
         begin, end = int(np.min(begins)), int(rows[-1]) + 1
-        if span.at is None and np.max(begins) == begin:
+        if span.recomputed is None and np.max(begins) == begin:
             written, bias = slice(end - new, end), causal_bias(new, end - begin, groups)
         else:
             written = torch.as_tensor(rows.astype(np.int64))

@@ -166,7 +166,7 @@ class DecodedAnswer:
         start, end = len(self.prompt.ids) + self.given - 1, min(self.arena.length, self.length)
         start = other.arena.truncate(start)
         quality = self.arena.rows.worst(end)
-        other.arena.copy_in(self._row[start:end], self.arena.copy_out(start, end), quality)
+        other.arena.copy_in(self._row[start:end], self.arena.read(start, end), quality)
         other._choices.fork = self._choices
         self.arena, self._expected = other.arena, NO_DRAFT
 

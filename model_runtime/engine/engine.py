@@ -23,6 +23,9 @@ class GenerateJob(NamedTuple):
     `expected` tokens are likely; they never change the answer. At most so many texts are `wanted`: the answer, and
     alternatives to it. With `better_line`, the answer's first line is the likeliest of a few, and greedy decoding
     continues after it.
+
+    The prompt's tokens must not leave this machine if they are `private`. Its history and counts, which are of other
+    documents, never may.
     """
 
     frame: FrameId
@@ -32,6 +35,15 @@ class GenerateJob(NamedTuple):
     expected: Ids = NO_DRAFT
     wanted: int = 1
     better_line: bool = False
+    private: bool = True
+
+
+class PrepareJob(NamedTuple):
+    """A frame's prompt, to be computed ahead of need; `private` is as in `GenerateJob`."""
+
+    frame: FrameId
+    prompt: Prompt
+    private: bool = True
 
 
 @dataclass(frozen=True)
@@ -118,6 +130,8 @@ class EngineDescription:
 class Engine(Protocol):
     """Completes prompts. Used on the engine thread only, unless a method says otherwise.
 
+    No method raises for what happens to files or connections, but for EngineError where that is named.
+
     Frames are those of all documents that share the engine. An engine elsewhere may reuse, prepare and save nothing,
     have nothing to release or give back, and ignore `better_line`: then it says so, and answers as well.
     """
@@ -128,11 +142,17 @@ class Engine(Protocol):
         ...
 
     def generate(self, job: GenerateJob, cancel: Cancel, /) -> Generation:
-        """Complete a prompt; raises Cancelled soon after `cancel()` is true."""
+        """Complete a prompt; raises Cancelled soon after `cancel()` is true, EngineError if it cannot answer now.
+
+        It is asked again for the next prompt, whatever became of this one.
+        """
         ...
 
-    def prepare(self, frame: FrameId, prompt: Prompt, cancel: Cancel, /) -> bool:
-        """Compute a prompt ahead of need until `cancel()` is true; return whether nothing is left to do."""
+    def prepare(self, job: PrepareJob, cancel: Cancel, /) -> bool:
+        """Compute a prompt ahead of need until `cancel()` is true; return whether nothing is left to do.
+
+        Raises EngineError if it cannot.
+        """
         ...
 
     def reusable(self, frame: FrameId, prompt: Prompt, /) -> Reusable:

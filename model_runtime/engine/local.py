@@ -15,6 +15,7 @@ from model_runtime.engine.engine import (
     EngineStatistics,
     GenerateJob,
     Generation,
+    PrepareJob,
     Reusable,
     SavedFrame,
 )
@@ -24,7 +25,7 @@ from model_runtime.isolated import IsolatedExcerpts, SequenceKey
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.excerpt_library import ExcerptLibrary, Readied
 from model_runtime.kv.pool import FrameId, Pool
-from model_runtime.kv.rows import Quality
+from model_runtime.kv.sequence import Quality
 from model_runtime.kv.storage import HeldFrame, KvStorage
 from model_runtime.prompt.prompt import Prompt
 
@@ -103,11 +104,12 @@ class LocalEngine:
             alternatives_ms=(perf_counter() - decoded) * 1e3,
         )
 
-    def prepare(self, frame: FrameId, prompt: Prompt, cancel: Cancel) -> bool:
+    def prepare(self, job: PrepareJob, cancel: Cancel) -> bool:
         """Compute a prompt in advance until `cancel()` is true, its excerpts first; returns whether it is finished.
 
         If only the arena of the last answer is left, nothing is done.
         """
+        frame, prompt = job.frame, job.prompt
         if self._last_owner is not None and frame != self._last_owner == self._pool.current_owner(frame):
             return True
         try:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from model_runtime.counts.lookup import NO_IDS, NOTHING, Followers
+from model_runtime.counts.lookup import NO_IDS, NOTHING
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.engine.native import library as c
 from model_runtime.engine.native.mixer import NativeMixer
@@ -70,10 +70,9 @@ class Ngrams:
 
     def mixture(self, probabilities: Chances, history: Ids, counts: CountsView | None = None) -> Mixture:
         """Mix as `mix` does, and say where the chances come from."""
-        followers = self.followers(history, counts)
         if self.mixer:
-            chances, left, gained = self.mixer.mix(probabilities, history, followers)
-            return Mixture(chances, left, followers.tokens, gained)
+            return Mixture(*self.mixer.mix(probabilities, history, counts))
+        followers = counts.followers(history) if counts is not None and any(self.memory_shares) else NOTHING
         places, lengths = matches(history, len(self.shares))
         if not len(places) and not len(followers.tokens):
             return Mixture(probabilities)
@@ -85,10 +84,6 @@ class Ngrams:
         gained = (followers.counts * memory_gains[followers.lengths]).astype(np.float32)
         np.add.at(mixed, followers.tokens, gained)
         return Mixture(mixed, left, followers.tokens, gained)
-
-    def followers(self, history: Ids, counts: CountsView | None) -> Followers:
-        """Return what followed the history's end in the repository, if that has a share in the mixture."""
-        return counts.followers(history) if counts is not None and any(self.memory_shares) else NOTHING
 
     @cached_property
     def mixer(self) -> NativeMixer | None:

@@ -130,6 +130,18 @@ class TextProbability:
             found.append(WordEnd(at, joint * self._stop(index, offset)))
         return found
 
+    def tokens(self, start: int) -> list[tuple[str, float]]:
+        """Return what was decoded from the text's character `start` on, left out of the text or not, by token.
+
+        Each comes with its share of the chances. One that ends the text has no text; those of the stub are left out.
+        """
+        begin, decode = self._offsets[start], codecs.getincrementaldecoder("utf-8")("replace").decode
+        found = list[tuple[str, float]]()
+        for index, step in enumerate(self._steps):
+            if step.end > begin:
+                found.append((decode(self._spelled[max(begin, self._start(index)) : step.end]), step.share))
+        return found
+
     def shares(self, start: int, end: int) -> Shares:
         """Return where the chances of the text's characters from `start` to `end` come from, averaged over bytes."""
         parts = [(weight, self._steps[index].choice.shares) for index, weight in self._between(start, end)]

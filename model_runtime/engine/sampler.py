@@ -208,14 +208,13 @@ class Sampler:
         self, mixer: NativeMixer, scores: Scores, history: Ids, fitting: Ids | None, counts: CountsView | None
     ) -> Choice | None:
         """Choose by the compiled part; None where no token that fits is likely."""
-        assert self.ngrams
-        followers, scores = self.ngrams.followers(history, counts), np.ascontiguousarray(scores)
-        token, chance, likely, chances, model, gains, is_mixed = mixer.pick(
-            scores.ctypes.data, len(scores), history, followers, fitting
+        scores = np.ascontiguousarray(scores)
+        token, chance, likely, chances, model, tokens, gains, is_mixed = mixer.pick(
+            scores.ctypes.data, len(scores), history, counts, fitting
         )
         if fitting is not None and chance < LEAST_CHANCE:
             return None
-        origin = Origin(chances, model, followers.tokens, gains) if is_mixed else None
+        origin = Origin(chances, model, tokens, gains) if is_mixed else None
         return Choice(token, chance, likely, chances, origin=origin)
 
     def _settled(self, top: TopTokens, stub: bytes) -> Choice | None:

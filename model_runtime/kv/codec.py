@@ -6,6 +6,7 @@ have a scale for each channel; values have no such channels, and have a scale fo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 from math import prod
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from model_runtime.kv.layout import FP32, KvLayout, Plane
+from model_runtime.kv.layout import FP32, KeysValues, KvLayout, Plane, split
 
 SINK_TOKENS = 4  # first tokens, to which all later ones attend (arXiv 2309.17453): they stay raw
 RECENT_TOKENS = 128  # last tokens of a sequence, which stay raw, too
@@ -60,7 +61,9 @@ class KvCodec:
         if rotations is not None and widths != {2 * rotations.shape[1]}:
             raise ValueError(f"rotations of {rotations.shape[1]} pairs do not fit a head_dim of {min(widths)}")
         self._layout, self._tokens, self._rotations, self.exact = layout, tokens, rotations, exact
-        self._shape, self._shapes = layout.shape(tokens), [plane.shape(tokens) for plane in layout.planes]
+        self._placed = layout.placed(tokens)
+        self._shapes = [plane.shape for plane in self._placed]
+        self._count = sum(map(prod, self._shapes))  # numbers of a block
         axes = zip(self._shapes, map(_axis, layout.planes), strict=True)
         self._scale_shapes = [(*shape[:axis], 1, *shape[axis + 1 :]) for shape, axis in axes]
         sizes = [*(FP32 * prod(shape) for shape in self._scale_shapes), *map(prod, self._shapes)]
@@ -79,18 +82,18 @@ class KvCodec:
         """Return the size of a block in bytes."""
         if form == Form.INT8:
             return int(self._ends[-1])
-        return prod(self._shape) * (BF16 if form == Form.BF16 else FP32)
+        return self._count * (BF16 if form == Form.BF16 else FP32)
 
-    def encode(self, rows: Floats, begin: int, form: int) -> Bytes:
-        """Encode the block whose first token has the position `begin`; a raw one is a view of contiguous rows.
+    def encode(self, rows: Iterable[Floats], begin: int, form: int) -> Bytes:
+        """Encode the block whose first token has the position `begin`: its planes, in their order.
 
         Raises ValueError if int8 cannot represent the numbers, which are not finite, if bf16 cannot, which has fewer
         digits, or if the rotations end before.
         """
         if form == Form.RAW:
-            return np.ascontiguousarray(rows).reshape(-1).view(np.uint8)
+            return self._joined(rows).view(np.uint8)
         if form == Form.BF16:
-            lower, upper = np.ascontiguousarray(rows).reshape(-1).view("<u2").reshape(-1, 2).T
+            lower, upper = self._joined(rows).view("<u2").reshape(-1, 2).T
             if lower.any():
                 raise ValueError("keys or values have more digits than bf16")
             return np.ascontiguousarray(upper).view(np.uint8)
@@ -102,22 +105,29 @@ class KvCodec:
                 _quantize(unrotated, _axis(plane), into.scales, into.numbers)
         return data
 
-    def decode(self, data: Bytes, begin: int, form: int) -> Floats:
+    def decode(self, data: Bytes, begin: int, form: int) -> KeysValues:
         """Decode what `encode` returned, a raw block as a view of `data`; raises ValueError if the size is wrong."""
         if len(data) != self.size(form):
             raise ValueError(f"a block of {len(data)} bytes: {Form(form).name} takes {self.size(form)}")
         if form == Form.RAW:
-            return data.view(np.float32).reshape(self._shape)
+            return split(data.view(np.float32), self._placed)
         if form == Form.BF16:
-            kv = np.zeros(self._shape, np.float32)
-            kv.reshape(-1).view("<u2")[1::2] = data.view("<u2")
-            return kv
-        kv = np.empty(self._shape, np.float32)
-        for plane, stored, into in zip(self._layout.planes, self._quantized(data), kv, strict=True):
+            numbers = np.zeros(self._count, np.float32)
+            numbers.view("<u2")[1::2] = data.view("<u2")
+            return split(numbers, self._placed)
+        decoded: KeysValues = split(np.empty(self._count, np.float32), self._placed)
+        for plane, stored, into in zip(self._layout.planes, self._quantized(data), decoded, strict=True):
             _scale(stored.numbers, stored.scales, into)
             if plane.rotated:
                 self._rotate(into, begin)
-        return kv
+        return decoded
+
+    def _joined(self, rows: Iterable[Floats]) -> Floats:
+        """Return a copy of a block's planes, one after the other."""
+        numbers = np.empty(self._count, np.float32)
+        for into, plane in zip(split(numbers, self._placed), rows, strict=True):
+            into[...] = plane
+        return numbers
 
     def _quantized(self, data: Bytes) -> list[_Quantized]:
         """Return the planes of an int8 block: the scales of all come first, then the numbers of all."""

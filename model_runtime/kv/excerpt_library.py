@@ -12,8 +12,9 @@ import numpy.typing as npt
 from model_runtime.cancel import Cancel
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.isolated import IsolatedExcerpts, SequenceKey, ids_of
-from model_runtime.kv.arena import Arena, KeysValues
-from model_runtime.kv.rows import Quality
+from model_runtime.kv.arena import Arena
+from model_runtime.kv.layout import KeysValues
+from model_runtime.kv.sequence import Quality
 
 EXCERPT_ROWS_KEPT = 8  # as many excerpts are kept in RAM as fill so many rooms
 
@@ -35,6 +36,11 @@ class ComputedExcerpt(NamedTuple):
 
     numbers: KeysValues
     quality: Quality
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens."""
+        return self.numbers[0].shape[2]
 
 
 class Readied(NamedTuple):
@@ -112,16 +118,17 @@ class ExcerptLibrary:
         """Write an arena's excerpts, which are ready, into its excerpt rows, rotated to their places."""
         row, worst = arena.excerpt_rows - arena.excerpts.tokens, Quality.EXACT
         for text in arena.excerpts.texts:
-            numbers, quality = self._kept[text]
-            arena.write(row, np.stack((turned(numbers[0], self._rotations[row]), numbers[1])))
-            row += numbers.shape[3]
-            worst = min(worst, quality)
+            made, factors = self._kept[text], self._rotations[row]
+            planes = zip(arena.layout.planes, made.numbers, strict=True)
+            arena.write(row, [turned(numbers, factors) if plane.rotated else numbers for plane, numbers in planes])
+            row += made.tokens
+            worst = min(worst, made.quality)
         arena.rows.see(arena.excerpts.before_excerpts, worst)
 
     def _evict(self, last: int) -> None:
-        tokens = sum(numbers.shape[3] for numbers, _ in self._kept.values())
+        tokens = sum(made.tokens for made in self._kept.values())
         while tokens > self._most and len(self._kept) > last:
-            tokens -= self._kept.popitem(last=False)[1].numbers.shape[3]
+            tokens -= self._kept.popitem(last=False)[1].tokens
 
 
 def turned(keys: npt.NDArray[np.float32], factors: npt.NDArray[np.complex64]) -> npt.NDArray[np.float32]:

@@ -5,12 +5,18 @@ Windows that slide and states that cannot be cut will be further fields of plane
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from model_runtime.checkpoint.config import ModelConfig
 
 FP32 = 4  # bytes
+
+KeysValues = tuple[npt.NDArray[np.float32], ...]  # an array for each plane of a layout, of the same tokens
 
 
 class Plane(NamedTuple):
@@ -35,12 +41,16 @@ class Plane(NamedTuple):
         return len(self.layers), self.heads, tokens, self.width
 
 
+class PlacedPlane(NamedTuple):
+    """Where a plane lies in an array of numbers, and its dimensions."""
+
+    place: slice
+    shape: tuple[int, int, int, int]
+
+
 @dataclass(frozen=True)
 class KvLayout:
-    """The planes of an arena, in the order of a block's bytes, and the bytes of a number.
-
-    So far a layout has two planes of the same shape, keys and values, which are handed on as one array.
-    """
+    """The planes of an arena, in the order of a block's bytes, and the bytes of a number."""
 
     planes: tuple[Plane, ...]
     element: int = FP32
@@ -66,10 +76,23 @@ class KvLayout:
         """The bytes of one token."""
         return self.element * sum(plane.numbers for plane in self.planes)
 
-    def shape(self, tokens: int) -> tuple[int, int, int, int, int]:
-        """Return the dimensions [planes, layers, heads, tokens, width] of all planes as one array."""
-        [shape] = {plane.shape(tokens) for plane in self.planes}
-        return (len(self.planes), *shape)
+    def placed(self, tokens: int) -> list[PlacedPlane]:
+        """Return where the planes of so many tokens are in one array that has them one after the other."""
+        found, start = list[PlacedPlane](), 0
+        for plane in self.planes:
+            end = start + plane.numbers * tokens
+            found.append(PlacedPlane(slice(start, end), plane.shape(tokens)))
+            start = end
+        return found
+
+    def split(self, numbers: Any, tokens: int) -> tuple[Any, ...]:
+        """Return the planes of so many tokens as views of an array that has them one after the other."""
+        return split(numbers, self.placed(tokens))
+
+
+def split(numbers: Any, placed: Sequence[PlacedPlane]) -> tuple[Any, ...]:
+    """Return planes as views of the array that they lie in."""
+    return tuple([numbers[plane.place].reshape(plane.shape) for plane in placed])
 
 
 def arena_bytes(config: ModelConfig, capacity: int, element: int = FP32) -> int:

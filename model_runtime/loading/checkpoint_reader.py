@@ -73,5 +73,5 @@ def _check(tokenizer: Tokenizer, config: ModelConfig) -> None:
     for end in config.end_ids:
         spelled = tokenizer.token_bytes[end].decode("utf-8", "replace") if end < has else ""
         if spelled and not MARKER_SHAPE.fullmatch(spelled):
-            told = f"config.json ends texts at token {end}, which is {spelled!r} here"
-            raise ModelError(f"tokenizer.json is another model's ({told}): fetch the model again")
+            cause = f"config.json ends texts at token {end}, which is {spelled!r} here"
+            raise ModelError(f"tokenizer.json is another model's ({cause}): fetch the model again")

@@ -35,7 +35,7 @@ from model_runtime.engine.local import EngineParts
 from model_runtime.engine.ngrams import NGRAMS_FILE, Ngrams, read_ngrams
 from model_runtime.errors import Fp16Overflow
 from model_runtime.isolated import Mask
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import DenseArena
 from model_runtime.kv.excerpt_library import EXCERPT_ROWS_KEPT, ExcerptLibrary
 from model_runtime.kv.format import KvFormat, fingerprint
 from model_runtime.kv.layout import FP32, KvLayout, arena_bytes

@@ -117,11 +117,11 @@ def does_not_fit(
     """Return an error that says in numbers why no format fits, and what would; `others` could be set instead."""
     least = min((memory_need(size, form, kv) for form in forms), key=lambda each: each.total)
     parts = f"{least.form} weights {_gib(least.weights)}, KV {_gib(least.kv)}, working {_gib(least.working)}"
-    told = f"the model needs {_gib(least.total)} GiB of memory ({parts}) and {_gib(free)} are free here"
+    cause = f"the model needs {_gib(least.total)} GiB of memory ({parts}) and {_gib(free)} are free here"
     if instead := fitting_formats(size, others, kv, free):
         needed = _gib(memory_need(size, instead[0], kv).total)
-        return ModelError(f"{told}: set weights to {instead[0]!r}, which needs {needed}, or to 'auto'")
-    return ModelError(f"{told}: {_advice(size, [*forms, *others], kv, free)}")
+        return ModelError(f"{cause}: set weights to {instead[0]!r}, which needs {needed}, or to 'auto'")
+    return ModelError(f"{cause}: {_advice(size, [*forms, *others], kv, free)}")
 
 
 def no_memory(size: ModelSize, forms: Collection[Format]) -> ModelError:

@@ -14,7 +14,7 @@ import numpy as np
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.weights import Weights, expected_shapes
 from model_runtime.decoder.any_decoder import AnyDecoder
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import DenseArena
 from model_runtime.loading.weight_format import CpuMethod
 
 TIMED_CONTEXT = 256  # tokens before the timed ones

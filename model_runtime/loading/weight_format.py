@@ -70,8 +70,8 @@ def choose_method(
             excuses = (f"; {' and '.join(ways)} left out: {lack}" for lack, ways in left_out.items())
             return way, ("asked for by the setting" if wanted != "auto" else FASTEST) + "".join(excuses)
         left_out.setdefault(lack, []).append(str(way))
-    told = f"weights {wanted!r} cannot be used here ({', '.join(left_out)}): set weights to 'auto'"
-    raise ModelError(torch_missing(config, wanted) or told)
+    message = f"weights {wanted!r} cannot be used here ({', '.join(left_out)}): set weights to 'auto'"
+    raise ModelError(torch_missing(config, wanted) or message)
 
 
 def usable_methods(config: ModelConfig) -> list[CpuMethod]:

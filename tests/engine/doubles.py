@@ -19,15 +19,14 @@ from model_runtime.decoder.any_decoder import AnyDecoder, Span, TopTokens
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.quantization import Format
 from model_runtime.engine.decode import DecodeContext
-from model_runtime.engine.engine import GenerateJob, Generation
+from model_runtime.engine.engine import GenerateJob, Generation, PrepareJob
 from model_runtime.engine.local import EngineParts, LocalEngine
 from model_runtime.engine.ngrams import Ngrams
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.engine.stops import Rule, StopRule
 from model_runtime.ids import Ids
 from model_runtime.isolated import SequenceKey
-from model_runtime.kv.arena import Arena
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.kv.pool import MIN_COPIED, FrameId, Pool
 from model_runtime.kv.storage import KvStorage
 from model_runtime.logits import Logits
@@ -113,10 +112,10 @@ class Watched(LocalEngine):
         log.made = super().generate(job, self._asked(cancel))
         return log.made
 
-    def prepare(self, frame: FrameId, prompt: Prompt, cancel: Cancel) -> bool:
+    def prepare(self, job: PrepareJob, cancel: Cancel) -> bool:
         """As an engine does."""
         self.log = Log()
-        return super().prepare(frame, prompt, self._asked(cancel))
+        return super().prepare(job, self._asked(cancel))
 
     def others(
         self, prompt: Prompt, chosen: Sequence[Choice], rule: Rule, limit: int, count: int, cancel: Cancel

@@ -15,8 +15,7 @@ from model_runtime.decoder.hf.decoder import HfDecoder
 from model_runtime.decoder.hf.load import load_hf_decoder
 from model_runtime.decoder.quantization import Format
 from model_runtime.ids import Ids
-from model_runtime.kv.arena import Arena
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import Arena, DenseArena
 from tests.models import VOCABULARY
 
 transformers_logging.disable_progress_bar()

@@ -8,7 +8,7 @@ from efim_ls.completion.completer import Completer
 from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.models.kv_persistence import open_for
 from efim_ls.completion.models.open import OpenedModel
-from efim_ls.completion.models.saved_documents import SavedDocuments
+from efim_ls.completion.models.saved_documents import StoredDocuments
 from efim_ls.completion.planning.window import Budget
 from efim_ls.settings import Settings
 from kv_store.open import OpenedStore
@@ -30,7 +30,7 @@ def on_disk(model: LoadedModel, folder: Path) -> OpenedStore:
 
 def completer_over(engine: Engine, model: Model, settings: Settings, budget: Budget, store: OpenedStore) -> Completer:
     """A completer over an engine, which notes in a store what it plans."""
-    return Completer(OpenedModel(model, engine, budget, SavedDocuments(store, budget, settings)), settings)
+    return Completer(OpenedModel(model, engine, budget, StoredDocuments(store, budget, settings)), settings)
 
 
 def arena_of(completer: Completer, frame: FrameId) -> Arena:

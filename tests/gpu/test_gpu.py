@@ -31,10 +31,9 @@ from model_runtime.decoder.layers import Norm  # noqa: E402
 from model_runtime.engine.engine import GenerateJob  # noqa: E402
 from model_runtime.engine.local import LocalEngine  # noqa: E402
 from model_runtime.engine.stops import StopRule  # noqa: E402
-from model_runtime.kv.arena import Arena  # noqa: E402
-from model_runtime.kv.dense_arena import DenseArena  # noqa: E402
+from model_runtime.kv.arena import Arena, DenseArena  # noqa: E402
 from model_runtime.kv.pool import FrameId  # noqa: E402
-from model_runtime.kv.rows import Quality  # noqa: E402
+from model_runtime.kv.sequence import Quality  # noqa: E402
 from model_runtime.loading.checkpoint_reader import read_checkpoint  # noqa: E402
 from model_runtime.loading.load import LoadedModel, load  # noqa: E402
 from model_runtime.prompt.prompt import build  # noqa: E402

@@ -45,6 +45,7 @@ export const OUTCOMES: Readonly<Record<string, string>> = {
     "no fit": "the suggestion did not fit the text around the cursor",
     "no phrase": "the model does not know the language, and the file has no phrase that fits",
     "on request": "only a key asks the model",
+    "no answer": "the model gave no answer: the log says why",
     superseded: "a newer request replaced it",
     cancelled: "it was cancelled, because you typed on or moved away",
     loading: "the model was still loading",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from efim_lab.documents import CodeDocument, package_of
@@ -13,6 +14,7 @@ from efim_ls.access.rules import Rules
 from efim_ls.settings import DEFAULTS
 from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
 from efim_ls.workspace.index import Scope, WorkspaceIndex, open_index
+from efim_ls.workspace.overlay import Overlay
 from model_runtime.prompt.excerpts import NO_EXCERPTS, ExcerptBudget, Excerpts
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -25,7 +27,7 @@ class RepositoryExcerpts:
     ) -> None:
         """Take the documents of all repositories, the most tokens of each part, and an empty folder to copy to."""
         self._budget, self._tokenizer, self._folder = budget, tokenizer, folder.resolve()
-        self._indexes: dict[str, WorkspaceIndex] = {}
+        self._indexes: dict[str, tuple[WorkspaceIndex, Overlay]] = {}
         self._repositories: dict[str, list[CodeDocument]] = {}
         for document in documents:
             self._repositories.setdefault(package_of(document), []).append(document)
@@ -35,21 +37,21 @@ class RepositoryExcerpts:
         name = package_of(place.document)
         if name not in self._indexes:
             self._indexes[name] = self._built(name, self._repositories[name])
-        index, path = self._indexes[name], str(self._path(place.document))
-        _exhaust(index.open(path, "python", place.text))
+        (index, mine), path = self._indexes[name], str(self._path(place.document))
+        _exhaust(index.open(mine, path, "python", place.text))
         if retrieved:
-            _exhaust(index.retrieve(RetrievalPlace(path, place.text, place.cursor)))
-        assert index.excerpts is not None  # the budget is not empty
-        found = index.excerpts.excerpts(path, place.cursor)
-        _exhaust(index.close_document(path))
+            _exhaust(index.retrieve(mine, RetrievalPlace(path, place.text, place.cursor)))
+        assert mine.excerpts is not None  # the budget is not empty
+        found = mine.excerpts.excerpts(path, place.cursor)
+        _exhaust(index.close_document(mine, path))
         return found.without([path])  # its own file was indexed with the target in it
 
     def close(self) -> None:
         """Close all indexes."""
-        for index in self._indexes.values():
+        for index, _ in self._indexes.values():
             index.close()
 
-    def _built(self, name: str, documents: Sequence[CodeDocument]) -> WorkspaceIndex:
+    def _built(self, name: str, documents: Sequence[CodeDocument]) -> tuple[WorkspaceIndex, Overlay]:
         for document in documents:
             path = self._path(document)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,9 +59,9 @@ class RepositoryExcerpts:
         # In memory, and without the counts, which are read elsewhere.
         settings, top = replace(DEFAULTS, persist=False, repository=False), self._folder / name
         scope = Scope.of(settings, Rules(settings, [top.as_uri()]), [top], self._tokenizer, self._budget)
-        index = WorkspaceIndex(scope, open_index(scope, _ignore), _ignore)
-        _exhaust(index.build())
-        return index
+        index, mine = WorkspaceIndex(scope, open_index(scope, _ignore)), Overlay()
+        _exhaust(chain(index.join(mine), index.build()))
+        return index, mine
 
     def _path(self, document: CodeDocument) -> Path:
         """Return the place of a document's copy: its repository's folder lies in a workspace of the same name."""

@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from os.path import commonprefix
-from pathlib import Path
 
 from efim_lab.documents import CodeDocument, package_of
-from efim_lab.errors import WorkError
 from efim_lab.evaluation import heuristic
 from efim_lab.evaluation.places.cursors import context_at, is_word
 from efim_lab.evaluation.typist.cursor_kinds import CursorKind, kind_of
+from efim_lab.evaluation.typist.known_words import makes_unknown_word
 from efim_lab.evaluation.typist.lines import TypedLine
+from efim_lab.evaluation.typist.typed_places import Place, place_of
 from efim_lab.package_counts import PackageCounts
 from efim_ls.completion.completer import Completer
 from efim_ls.languages import language_of
-from efim_ls.request import Answer, Preset, Request
+from efim_ls.request import Answer, Preset, Reason, Request
 from model_runtime.cancel import NEVER
 
 FIRST_WORD = re.compile(r"\W*\w+|\W+")
+NOT_MADE: tuple[Reason, ...] = ("binary text", "line too long", "superseded")  # nothing was decoded
+SHORTEST_AFTER = 200  # characters of the file behind the cursor that a key keeps, if there are so many
+
+
+@dataclass(frozen=True)
+class RecordedAnswer(Answer):
+    """An answer and the tokens that it was made from, before they were filtered and cut.
+
+    The texts of `tokens` are what the model would go on with from the cursor, each with its share of the chances.
+    """
+
+    tokens: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)
 class TypedKey:
     """What is suggested before a key is pressed: `shown`, and `hidden`, which follows it but is not shown.
 
-    `line` and `column` count from 1 and 0. `after` is what stands in the finished file from the cursor on, as far as
-    it is compared: the rest of the line, or as much as is suggested. Of the suggested characters, hidden ones too,
-    the first `right` are right. `words` are the server's pieces of both texts, each with its probability once those
-    before it are right: what another level would show can be told from them.
+    `line` and `column` count from 1 and 0. `typed` is the line up to the cursor. `after` is what stands in the
+    finished file from the cursor on, as far as it is compared: 200 characters, or as much as is suggested. Of the
+    suggested characters, hidden ones too, the first `right` are right. `words` are the server's pieces of both texts,
+    each with its probability once those before it are right: what another level would show can be told from them.
+    `tokens` are what was decoded, as in RecordedAnswer; empty for a source without a model. `reason` says why nothing
+    is shown. `makes_unknown_word` is true if the suggestion makes of the word at the cursor one that stands nowhere.
     """
 
     arm: str
@@ -41,12 +54,23 @@ class TypedKey:
     line: int
     column: int
     kind: CursorKind
+    place: Place
+    typed: str
     after: str
     shown: str
     hidden: str
     confidence: float | None
+    reason: Reason | None
     words: tuple[tuple[str, float], ...]
+    tokens: tuple[tuple[str, float], ...]
     right: int
+    makes_unknown_word: bool
+
+    @property
+    def pressed(self) -> str:
+        """What the key brings into the file: a new line takes the next line's indentation along."""
+        first, rest = self.after[0], self.after[1:]
+        return first + rest[: len(rest) - len(rest.lstrip(" \t"))] if first == "\n" else first
 
     @property
     def is_right(self) -> bool:
@@ -70,28 +94,38 @@ class TypedKey:
 Ask = Callable[[TypedLine, int, tuple[CodeDocument, ...]], Answer]  # (line, cursor, other open files)
 
 
-def type_line(arm: str, line: TypedLine, others: tuple[CodeDocument, ...], ask: Ask) -> list[TypedKey]:
-    """Type a line key by key and return what is suggested before each of its keys."""
-    return [key_at(arm, line, cursor, ask(line, cursor, others)) for cursor in range(line.start, line.end)]
+def type_line(
+    arm: str, line: TypedLine, others: tuple[CodeDocument, ...], ask: Ask, elsewhere: Collection[str] = ()
+) -> list[TypedKey]:
+    """Type a line key by key and return what is suggested before each of its keys.
+
+    `elsewhere` are words that stand in other files.
+    """
+    return [key_at(arm, line, cursor, ask(line, cursor, others), elsewhere) for cursor in line.cursors]
 
 
-def key_at(arm: str, line: TypedLine, cursor: int, answer: Answer) -> TypedKey:
+def key_at(arm: str, line: TypedLine, cursor: int, answer: Answer, elsewhere: Collection[str] = ()) -> TypedKey:
     """Return the key that is pressed at a cursor after an answer."""
-    suggested, after = answer.text + answer.hidden, line.after(cursor)
+    suggested, after, typed = answer.text + answer.hidden, line.after(cursor), line.typed_at(cursor)
     return TypedKey(
         arm=arm,
         file=line.document.path,
         package=package_of(line.document),
         language=language_of(line.document.path),
-        line=line.row + 1,
-        column=cursor - line.document.text.rfind("\n", 0, cursor) - 1,
+        line=line.document.text.count("\n", 0, cursor) + 1,
+        column=len(typed),
         kind=kind_of(line, cursor),
-        after=after[: max(line.end - cursor, len(suggested) + 1)],
+        place=place_of(line, cursor),
+        typed=typed,
+        after=after[: max(SHORTEST_AFTER, len(suggested) + 1)],
         shown=answer.text,
         hidden=answer.hidden,
         confidence=answer.confidence,
+        reason=answer.reason,
         words=answer.words,
+        tokens=answer.tokens if isinstance(answer, RecordedAnswer) else (),
         right=len(commonprefix([suggested, after])),
+        makes_unknown_word=makes_unknown_word(line, cursor, suggested, elsewhere),
     )
 
 
@@ -114,7 +148,9 @@ def asking(
             language=language_of(line.document.path),
             counts=memories.beside(line.document, others) if memories else None,
         )
-        return completer.complete(request, NEVER)
+        answer = completer.complete(request, NEVER)
+        made = completer.made_from(request.uri) if answer.reason not in NOT_MADE else None
+        return RecordedAnswer(**vars(answer), tokens=tuple(made.likelihood.tokens(made.start)) if made else ())
 
     return ask
 
@@ -123,13 +159,3 @@ def ask_heuristic(line: TypedLine, cursor: int, others: tuple[CodeDocument, ...]
     """Ask the heuristic, which reads the whole file and the others."""
     context = context_at(line.text_at(cursor), cursor, cursor, 1)
     return Answer(heuristic.complete(context, tuple(other.text for other in others)))
-
-
-def write_rows(path: Path, keys: Mapping[str, Sequence[TypedKey]]) -> None:
-    """Write each model's keys as JSON Lines, one object a key, in the order of typing; raises WorkError."""
-    rows = ({"model": model} | asdict(key) for model, typed in keys.items() for key in typed)
-    try:
-        with path.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    except OSError as error:
-        raise WorkError(f"{path} cannot be written ({error.strerror}): check the folder, or name another") from error

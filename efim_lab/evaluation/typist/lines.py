@@ -22,7 +22,8 @@ T = TypeVar("T")
 class TypedLine:
     r"""A line of a document to type from `start`, its indentation's end, to `end`, its last character's.
 
-    Lines of the document end in \n, which stands at `line_end`; `row` counts from 0.
+    Lines of the document end in \n, which stands at `line_end`; `row` counts from 0. Several lines that are typed one
+    after the other are one of these: it ends with the last of them.
     """
 
     document: CodeDocument
@@ -31,6 +32,17 @@ class TypedLine:
     end: int
     line_end: int
 
+    @property
+    def cursors(self) -> list[int]:
+        """Where the cursor stands before each key: a new line takes the next line's indentation along."""
+        text = self.document.text
+        return [at for at in range(self.start, self.end) if text[at] not in " \t" or self.typed_at(at).strip()]
+
+    def typed_at(self, cursor: int) -> str:
+        """Return the cursor's line up to the cursor, with its indentation."""
+        text = self.document.text
+        return text[text.rfind("\n", 0, cursor) + 1 : cursor]
+
     def text_at(self, cursor: int) -> str:
         """Return the document's text while the line is typed up to the cursor; what is below stays."""
         return self.document.text[:cursor] + self.document.text[self.line_end :]
@@ -38,6 +50,12 @@ class TypedLine:
     def after(self, cursor: int) -> str:
         """Return what stands in the finished file from the cursor on, without the line's trailing blanks."""
         return self.document.text[cursor : self.end] + self.document.text[self.line_end :]
+
+
+def whole_text(document: CodeDocument) -> TypedLine:
+    """Return a whole document as what is typed, from its first character to its last."""
+    size = len(document.text.rstrip())
+    return TypedLine(document, 0, 0, size, len(document.text))
 
 
 def choose_lines(documents: Sequence[CodeDocument], count: int) -> list[TypedLine]:

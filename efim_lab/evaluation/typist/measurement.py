@@ -13,6 +13,7 @@ from efim_lab.evaluation.held_out import Progress, model_name
 from efim_lab.evaluation.typist.cursor_kinds import KINDS
 from efim_lab.evaluation.typist.figures import TypistFigures, VisitedLine, figures, saved_more
 from efim_lab.evaluation.typist.keys import Ask, TypedKey, ask_heuristic, asking, type_line
+from efim_lab.evaluation.typist.known_words import WorkspaceWords
 from efim_lab.evaluation.typist.levels import figures_by_level
 from efim_lab.evaluation.typist.lines import TypedLine, choose_lines, nearest_open, with_plain_line_ends
 from efim_lab.evaluation.typist.typists import TYPISTS, Visit, visits
@@ -36,10 +37,14 @@ REPOSITORY = f"{SERVER}, repository"  # it counts the package's other files, too
 
 @dataclass(frozen=True)
 class TypingOptions:
-    """The most lines to type, and how many other files are open, one run for each number."""
+    """The most lines to type, and how many other files are open, one run for each number.
+
+    With `only_typing` nothing is asked for at random places in whole files.
+    """
 
     typed: int = 150
     opened: tuple[int, ...] = (0, 4)
+    only_typing: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,11 @@ class SuggestionSource:
         """Its name in reports."""
         return arm_name(self.name, self.open)
 
+    @property
+    def knows_package(self) -> bool:
+        """Whether it knows the other files of the line's package that are not open."""
+        return self.name == REPOSITORY
+
     def others(self, nearest: tuple[CodeDocument, ...]) -> tuple[CodeDocument, ...]:
         """Return the open ones of the nearest files, which come last."""
         return nearest[len(nearest) - min(self.open, len(nearest)) :]
@@ -108,28 +118,29 @@ def arm_name(source: str, opened: int) -> str:
 
 def measure(
     folder: Path, documents: Sequence[CodeDocument], count: int, options: TypingOptions, progress: Progress
-) -> tuple[TypingReport, list[TypedKey]]:
-    """Ask at up to `count` places in whole files and type the lines of the first of them; return every key as well.
+) -> tuple[TypingReport, list[Sequence[TypedKey]]]:
+    """Ask at up to `count` places in whole files and type the lines of the first of them; return their keys as well.
 
     Raises WorkError if the documents have no line to type, ModelError if the model cannot be loaded.
     """
     documents = [with_plain_line_ends(each) for each in documents]
-    lines, name = choose_lines(documents, count), model_name(folder)
+    lines, name = choose_lines(documents, options.typed if options.only_typing else count), model_name(folder)
     if not lines:
         raise WorkError("the data has no line of at most 200 characters: name a heldout.jsonl or a folder of code")
     # The fastest format, the default, is another on a busy machine.
     settings = Settings(model="" if folder == EMBEDDED else str(folder), persist=False, weights=packed_format())
     completer = Completer.load(settings, _silent)
-    memories = PackageCounts(read_tokenizer(folder, read_config(folder)), documents)
+    memories, words = PackageCounts(read_tokenizer(folder, read_config(folder)), documents), WorkspaceWords(documents)
     sources = _sources(completer, memories, options.opened)
     nearest = [nearest_open(line, documents, max(options.opened)) for line in lines]
+    asked = [] if options.only_typing else lines
     places = _ask_everywhere(
-        sources, lines, nearest, lambda done: progress(f"{name}, in whole files", done, len(lines))
+        sources, asked, nearest, lambda done: progress(f"{name}, in whole files", done, len(asked))
     )
     typed = lines[: options.typed]
-    keys = _type(sources, typed, nearest, lambda done: progress(f"{name}, typed", done, len(typed)))
+    keys = _type(sources, typed, nearest, words, lambda done: progress(f"{name}, typed", done, len(typed)))
     completer.close(0)
-    return report(name, keys, places), [key for arm in keys.values() for line in arm for key in line]
+    return report(name, keys, places), [line for lines in keys.values() for line in lines]
 
 
 def report(
@@ -148,7 +159,7 @@ def report(
     first = next(iter(keys.values()))
     return TypingReport(
         model=name,
-        lines=len(first),
+        lines=len({(key.file, key.line) for line in first for key in line}),
         files=len({line[0].file for line in first}),
         keys=sum(map(len, first)),
         arms={arm: _arm(found, keys[arm]) for arm, found in visited.items()},
@@ -228,6 +239,7 @@ def _type(
     sources: Sequence[SuggestionSource],
     lines: Sequence[TypedLine],
     nearest: Sequence[tuple[CodeDocument, ...]],
+    words: WorkspaceWords,
     progress: Callable[[int], None],
 ) -> dict[str, list[list[TypedKey]]]:
     """Type each line with each source; return the keys by arm and line."""
@@ -235,7 +247,9 @@ def _type(
     for done, line in enumerate(lines):
         progress(done)
         for source in sources:
-            found[source.arm].append(type_line(source.arm, line, source.others(nearest[done]), source.ask))
+            others = source.others(nearest[done])
+            elsewhere = words.beside(line.document) if source.knows_package else words.in_any(others)
+            found[source.arm].append(type_line(source.arm, line, others, source.ask, elsewhere))
     progress(len(lines))
     return found
 

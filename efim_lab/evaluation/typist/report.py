@@ -30,10 +30,9 @@ def table(reports: Sequence[TypingReport]) -> str:
         parts += ["By language", _typing(reports, _by_language)]
     if any(arm.levels for report in reports for arm in report.arms.values()):
         parts += ["By the least probability of what is shown (`suggestions`)", _typing(reports, _by_level)]
-    title = (
-        f"The rest of the line at {first.places:,} cursors in whole files, shown or not, 95 % intervals over files"
-    )
-    parts += [title, _whole_files(reports)]
+    if first.places:
+        title = f"The rest of the line at {first.places:,} cursors in whole files, shown or not, "
+        parts += [f"{title}95 % intervals over files", _whole_files(reports)]
     if any(report.gains for report in reports):
         parts += ["What knowing the repository brings, paired, 95 % intervals over files", _gains(reports)]
     return "\n\n".join(parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -30,8 +31,8 @@ Typist = Callable[[TypedKey], Taken]
 class Visit:
     """A key before which a typist saw a suggestion, and what was done.
 
-    `entered` characters came into the line with `presses`, `completed` of them by a suggestion. `new_wrong` are the
-    wrong characters shown that did not stand on the screen already.
+    `presses` brought what `entered` keys type, `completed` of them by a suggestion. `new_wrong` are the wrong
+    characters shown that did not stand on the screen already.
     """
 
     key: TypedKey
@@ -72,12 +73,13 @@ def visits(keys: Sequence[TypedKey], typist: Typist) -> list[Visit]:
     and so part of both: asking at keys that are skipped changes nothing, and one typing by hand serves all typists.
     """
     found, at = list[Visit](), 0
+    starts = [0, *accumulate(len(key.pressed) for key in keys)]  # characters before each key
     before, before_at = "", -1  # the wrong text shown last, and where it began
     while at < len(keys):
         key = keys[at]
         taken = typist(key)
-        entered = min(taken.characters, len(keys) - at)
-        wrong, wrong_at = key.wrong, at + key.right
+        entered = bisect_right(starts, starts[at] + taken.characters) - 1 - at
+        wrong, wrong_at = key.wrong, starts[at] + key.right
         known = len(commonprefix([wrong, before])) if wrong_at == before_at else 0
         found.append(Visit(key, entered or 1, taken.presses or 1, entered, len(wrong) - known))
         before, before_at = wrong, wrong_at

@@ -10,8 +10,7 @@ import numpy.typing as npt
 from efim_lab.reuse.subject import ReuseSubject, decoder_of
 from model_runtime.compose.method import Composition
 from model_runtime.ids import Ids
-from model_runtime.kv.arena import Arena
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import Arena, DenseArena
 
 CHECKED = 1  # the layer whose keys and values are compared: those of layer 0 follow from the tokens alone
 

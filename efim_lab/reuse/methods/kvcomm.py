@@ -74,7 +74,7 @@ class KvComm:
             if start:
                 k, v = arena.copy_out(start, start + len(ids))
                 there = np.stack((moved(k, rotations, start, 0), v))
-                offset = there - self._alone[ids.tobytes()].copy_out(0, len(ids))
+                offset = there - np.stack(self._alone[ids.tobytes()].copy_out(0, len(ids)))
                 self._anchors[ids.tobytes()].append(Anchor(_prefix(arena, start), offset))
             start += len(ids)
 

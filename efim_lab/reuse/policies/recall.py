@@ -32,12 +32,12 @@ def ilre(early: Network) -> Callable[[StoredContext, float], Kept]:
     return policy
 
 
-def fastkv(network: Network, prompt: Ids, said: Ids, share: float) -> torch.Tensor:
-    """Return logits after a prompt and what was said, of which only some rows pass the upper half of the layers.
+def fastkv(network: Network, prompt: Ids, answer: Ids, share: float) -> torch.Tensor:
+    """Return logits after a prompt and its answer, of which only some rows pass the upper half of the layers.
 
-    The rows at the cursor choose them; they and those of `said` always go on.
+    The rows at the cursor choose them; they and those of `answer` always go on.
     """
-    asked = len(prompt) + len(said) - 1
+    asked = len(prompt) + len(answer) - 1
 
     def choose(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
         first = len(prompt) - ASKING
@@ -45,6 +45,6 @@ def fastkv(network: Network, prompt: Ids, said: Ids, share: float) -> torch.Tens
         kept = torch.cat((top_rows(pooled(mass), int(share * first)), torch.ones(asked - first, dtype=torch.bool)))
         return torch.nonzero(kept)[:, 0]
 
-    row = np.concatenate((prompt, said[:-1]))
+    row = np.concatenate((prompt, answer[:-1]))
     hidden, _ = network.run(row, narrowed=Narrowing(len(network.config.layers) // 2 - 1, choose))
-    return network.logits(hidden[-len(said) :])
+    return network.logits(hidden[-len(answer) :])

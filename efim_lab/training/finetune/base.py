@@ -72,8 +72,10 @@ def _folder(name: str, revision: str, override: TemplateOverride) -> Path:
 
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task(name, total=100)
-        told = partial(bar.update, task)
-        return fetch_folder(name, revision, lambda said, percent: told(description=said, completed=percent), look)
+        update = partial(bar.update, task)
+        return fetch_folder(
+            name, revision, lambda message, percent: update(description=message, completed=percent), look
+        )
 
 
 def _dtype(folder: Path) -> torch.dtype:

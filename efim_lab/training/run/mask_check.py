@@ -59,8 +59,8 @@ def check_masks(folder: Path, documents: Sequence[CodeDocument], places: int) ->
     isolated, whole = (figures[way].right for way in ("isolated", "seen whole"))
     ratio = sum(isolated) / max(1, sum(whole))
     alike = sum(a == b for a, b in zip(isolated, whole, strict=True)) / len(chosen)
-    told = f"isolated, {ratio:.1%} as many lines are right as seen whole; {alike:.1%} of the places come out alike"
-    return f"{markdown.table(rows)}\n\n{told}"
+    summary = f"isolated, {ratio:.1%} as many lines are right as seen whole; {alike:.1%} of the places come out alike"
+    return f"{markdown.table(rows)}\n\n{summary}"
 
 
 def choose_places(tokenizer: Tokenizer, documents: Sequence[CodeDocument], count: int) -> list[MaskedPlace]:

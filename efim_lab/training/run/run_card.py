@@ -64,13 +64,13 @@ def _shape(shape: Mapping[str, int]) -> str:
 
 def _history(progress: RunProgress) -> str:
     """Describe where the run branched off and where it went on with fresh optimizer state."""
-    told = ""
+    history = ""
     if progress.branched:
-        told += f"\nIt branched off another run at {progress.branched / MILLION:.1f} million tokens.\n"
+        history += f"\nIt branched off another run at {progress.branched / MILLION:.1f} million tokens.\n"
     if progress.fresh:
         points = ", ".join(f"{tokens / MILLION:.1f}" for tokens in progress.fresh)
-        told += f"\nIt continued from a snapshot, with fresh optimizer state, at (million tokens): {points}.\n"
-    return told
+        history += f"\nIt continued from a snapshot, with fresh optimizer state, at (million tokens): {points}.\n"
+    return history
 
 
 def _command(settings: Mapping[str, Any], start: str) -> str:

@@ -5,8 +5,10 @@ A suggestion passes the filters before it is shown and remembered.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from efim_ls.completion.answerers.answerer import Preparation
 from efim_ls.completion.costs import CostMeter
@@ -24,9 +26,10 @@ from efim_ls.request import Answer, Reason, Request
 from efim_ls.text.lines import enclosing_line
 from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.engine.drafts import NO_DRAFT
-from model_runtime.engine.engine import GenerateJob, Generation
+from model_runtime.engine.engine import GenerateJob, Generation, PrepareJob
 from model_runtime.engine.output import TextProbability
 from model_runtime.engine.stops import is_closers, stop_rule
+from model_runtime.errors import EngineError
 from model_runtime.ids import Ids
 from model_runtime.kv.pool import FrameId
 from model_runtime.loading.load import Model
@@ -37,6 +40,8 @@ from model_runtime.prompt.prompt import NOTHING_LAID_OUT, Prompt, Surroundings, 
 REASONS: dict[str, Reason] = {
     name: "duplicate" for name in ("rest_of_line", "lines_below", "redefinition", "repetition")
 }
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -62,12 +67,21 @@ class Planned:
 class ModelAnswerer:
     """Answers with a loaded model in the languages that it knows."""
 
-    def __init__(self, opened: OpenedModel, languages: Collection[str], limits: tuple[int, int], client: str) -> None:
+    def __init__(
+        self,
+        opened: OpenedModel,
+        languages: Collection[str],
+        limits: tuple[int, int],
+        is_private: Callable[[str], bool],
+        client: str,
+    ) -> None:
         """Answer within `limits`: the most new tokens, and the most lines of a suggestion.
 
-        `client` sets the frames of its documents apart from those of others with the same model.
+        `is_private` says whether the text of a document, by its URI, must not leave this machine. `client` sets the
+        frames of its documents apart from those of others with the same model.
         """
-        self.languages, self._client = languages, client
+        self.languages, self._is_private, self._client = languages, is_private, client
+        self.trouble = ""  # why the engine could not answer last; empty if it could. Read on any thread
         self._model, self._engine = opened.model, opened.engine
         self._max_new_tokens, self._max_lines = limits
         self.new_planner = _planners(opened.model, opened.budget)
@@ -99,6 +113,9 @@ class ModelAnswerer:
             made = self._engine.generate(self._job(planned, prompt, left), cancel)
         except Cancelled:
             return Answer("", meter.total(), "superseded")
+        except EngineError as error:
+            return self._failed(str(error), meter)
+        self.trouble = ""
         meter.generation(made)
         meter.lap()
         return self._cleaned(planned, made)
@@ -133,8 +150,10 @@ class ModelAnswerer:
         reusable = self._engine.reusable(self.frame_id(request.uri, plan), prompt)
         meter.frame(frame)
         meter.add(**reusable._asdict(), recomputed=prompt.tokens - reusable.reused)
-        told = explained(model.tokenizer, model.template, frame, meter.counted(), answered, document.answer_origin)
-        return told | {"reason": self._refusal(plan, prompt)}
+        explanation = explained(
+            model.tokenizer, model.template, frame, meter.counted(), answered, document.answer_origin
+        )
+        return explanation | {"reason": self._refusal(plan, prompt)}
 
     def with_surroundings(self, request: Request, frame: Frame, cancel: Cancel) -> Prompt:
         """Return the prompt with the text around the window, other files and the repository's counts.
@@ -162,13 +181,17 @@ class ModelAnswerer:
                 return all(self._prepare(uri, frame, cancel) for frame in frames if frame)
             except Cancelled:
                 return False
+            except EngineError:
+                return True  # the request that follows says so
 
         return prepare
 
     def _prepare(self, uri: str, frame: Frame, cancel: Cancel) -> bool:
         if self._refusal(frame.plan, frame.prompt):
             return True
-        return self._engine.prepare(self.frame_id(uri, frame.plan), frame.prompt, cancel)
+        return self._engine.prepare(
+            PrepareJob(self.frame_id(uri, frame.plan), frame.prompt, self._is_text_private(uri, frame.plan)), cancel
+        )
 
     def _refusal(self, plan: Plan, prompt: Prompt) -> Reason | None:
         if any("\0" in part for part in (plan.head, plan.typed, plan.rest, plan.tail)):
@@ -189,6 +212,13 @@ class ModelAnswerer:
             return Answer(left.text, meter.total())
         return _shown(planned, likelihood, left.typed, place_at(request.text, request.cursor, request.language))
 
+    def _failed(self, cause: str, meter: CostMeter) -> Answer:
+        """Return an answer without a suggestion, and log its cause unless the last answer had the same."""
+        if cause != self.trouble:
+            logger.warning("the model gives no answer: %s", cause)
+        self.trouble = cause
+        return Answer("", meter.total(), "no answer", cause=cause)
+
     def _job(self, planned: Planned, prompt: Prompt, left: Remainder | None) -> GenerateJob:
         """Return what the engine has to generate: an answer, and others if the request wants several."""
         request, plan = planned.request, planned.plan
@@ -200,14 +230,20 @@ class ModelAnswerer:
             expected=self._tokens(prompt, left.text) if left else NO_DRAFT,
             wanted=request.count,
             better_line=planned.is_divisible,  # another line may not reach the code that follows
+            private=self._is_text_private(request.uri, plan),
         )
+
+    def _is_text_private(self, uri: str, plan: Plan) -> bool:
+        """Return whether a document, or one that its prompt shows an excerpt of, is private."""
+        shown = () if plan.excerpts == NO_EXCERPTS else plan.excerpts.all
+        return self._is_private(uri) or any(self._is_private(Path(each.file).as_uri()) for each in shown)
 
     def _cleaned(self, planned: Planned, made: Generation) -> Answer:
         """Return what the filters leave of the model's texts, and remember it."""
         document, request, meter = planned.document, planned.request, planned.meter
         place = place_at(request.text, request.cursor, request.language, request.others)
-        said = made.text, *made.others
-        (text, emptied_by), *cleaned = [clean(each, place, self._max_lines) for each in said]
+        generated = made.text, *made.others
+        (text, emptied_by), *cleaned = [clean(each, place, self._max_lines) for each in generated]
         texts = distinct([text, *(other for other, _ in cleaned)], place)
         likelihood = made.likelihood.along(text)
         for each in reversed(texts):  # the best last: it wins if two begin alike

@@ -70,8 +70,8 @@ class PhraseAnswerer:
 
     def explain(self, document: DocumentState, request: Request, answered: Answer | None) -> dict[str, object]:
         """Return why nothing is suggested, if so, and what was `answered` last, without a prompt."""
-        told = suggestion(self._tokenizer, answered, document.answer_origin)
-        return without_prompt() | {"reason": self.refusal(request), "suggestion": told}
+        explanation = suggestion(self._tokenizer, answered, document.answer_origin)
+        return without_prompt() | {"reason": self.refusal(request), "suggestion": explanation}
 
     def refusal(self, request: Request) -> Reason | None:
         """Return why no phrase is looked for at a place, None if one is."""

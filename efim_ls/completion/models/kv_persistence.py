@@ -15,7 +15,7 @@ import numpy as np
 from efim_ls.paths import cache_folder, document_tag
 from efim_ls.settings import Settings
 from kv_store.block import BLOCK_TOKENS
-from kv_store.level import Origin
+from kv_store.level import Origin, Reach
 from kv_store.open import DISK, MEMORY, OpenedStore, StoreOptions, open_store
 from kv_store.store import ComputedBlocks, Store
 from model_runtime.cancel import Cancel
@@ -26,7 +26,7 @@ from model_runtime.kv.arena import Arena
 from model_runtime.kv.codec import Form, KvCodec
 from model_runtime.kv.excerpt_library import ComputedExcerpt
 from model_runtime.kv.format import KvFormat
-from model_runtime.kv.rows import Quality
+from model_runtime.kv.sequence import Quality
 from model_runtime.kv.storage import HeldFrame
 
 MIB = 1 << 20
@@ -53,7 +53,6 @@ class KvPersistence:
     def __init__(self, store: Store) -> None:
         """Own the store, which `close` closes."""
         self._store = store
-        self._removed_from_disk = set[int]()  # private documents of which no block is on disk
 
     def fill(self, arena: Arena, key: SequenceKey, cancel: Cancel) -> int:
         """Fill an arena with what is stored of a key's tokens, replacing what differs; return how many were added.
@@ -62,11 +61,11 @@ class KvPersistence:
         """
         held = arena.kept(key)
         block = held // BLOCK_TOKENS
-        for numbers, exact in self._store.read(self._names(key), block, arena.excerpt_rows):
+        for planes, exact in self._store.read(self._names(key), block, arena.excerpt_rows):
             start, end = max(held, block * BLOCK_TOKENS), (block + 1) * BLOCK_TOKENS
             if arena.length != start:
                 arena.truncate(start)
-            arena.copy_in(key.ids[start:end], numbers[:, :, :, start - end :], _quality(exact))
+            arena.copy_in(key.ids[start:end], [plane[:, :, start - end :] for plane in planes], _quality(exact))
             block += 1
             if cancel():
                 break
@@ -83,10 +82,11 @@ class KvPersistence:
         """Append what is stored of an excerpt to an arena that holds a prefix of it; return the tokens added."""
         held = arena.length
         block = held // BLOCK_TOKENS
-        for numbers, exact in self._store.read(self._store.names_alone(ids), block):
+        for planes, exact in self._store.read(self._store.names_alone(ids), block):
             start, end = arena.length, min(len(ids), (block + 1) * BLOCK_TOKENS)
             skipped = start - block * BLOCK_TOKENS
-            arena.copy_in(ids[start:end], numbers[:, :, :, skipped : skipped + end - start], _quality(exact))
+            lacking = [plane[:, :, skipped : skipped + end - start] for plane in planes]
+            arena.copy_in(ids[start:end], lacking, _quality(exact))
             block += 1
         return arena.length - held
 
@@ -97,24 +97,21 @@ class KvPersistence:
     def save(self, document: str, frames: Sequence[HeldFrame], cancel: Cancel) -> bool:
         """Save a document's frames and their excerpts, as far as these are computed; return false if stopped.
 
-        What was computed from a document that may not be on disk is kept in memory only, and removed from the disk if
-        it is there: the user may have made it private after it was saved.
+        What was computed from a private document is kept in memory only, and removed from where else it is: the user
+        may have made it private after it was saved.
         """
-        tag, is_private = document_tag(document), any(document in frame.private for frame in frames)
-        if not is_private:
-            self._removed_from_disk.discard(tag)
+        tag = document_tag(document)
         chains: dict[bytes, None] = {}
         for frame in reversed(frames):
             names = self._names(frame.key)
             chains |= dict.fromkeys(names)
             if not self._save_excerpts(frame, chains, cancel):
                 return False
-            if not self._save_arena(Origin(tag, document in frame.private), frame, names, cancel):
+            if not self._save_arena(Origin(tag, _reach(document in frame.private)), frame, names, cancel):
                 return False
         self._store.pin(tag, list(chains))
-        if is_private and tag not in self._removed_from_disk:
-            self._removed_from_disk.add(tag)
-            self._store.withdraw(Origin(tag, private=True))
+        if any(document in frame.private for frame in frames):
+            self._store.withdraw(Origin(tag, _reach(private=True)))
         return True
 
     def stats(self) -> list[dict[str, object]]:
@@ -137,7 +134,7 @@ class KvPersistence:
         for text, uri, made in zip(frame.key.isolated.texts, frame.origins, frame.computed, strict=True):
             names = self._store.names_alone(ids_of(text))
             chains |= dict.fromkeys(names)
-            origin = Origin(document_tag(uri), uri in frame.private)
+            origin = Origin(document_tag(uri), _reach(uri in frame.private))
             if made and not self._store.save(origin, _alone(made, names), cancel):
                 return False
         return True
@@ -148,11 +145,17 @@ class KvPersistence:
             return True
         computed = _computed(frame, names, frame.arena)
         seen = not frame.private.isdisjoint(frame.origins)
-        if seen and not origin.private:
+        if seen:
             unseen = replace(computed, names=computed.names[: frame.key.isolated.before_excerpts // BLOCK_TOKENS])
             if not self._store.save(origin, unseen, cancel):
                 return False
-        return self._store.save(origin._replace(private=origin.private or seen), computed, cancel)
+            origin = origin._replace(reach=_reach(private=True))
+        return self._store.save(origin, computed, cancel)
+
+
+def _reach(private: bool) -> Reach:
+    """Return how far blocks may go: no setting lets any of them leave this machine."""
+    return Reach.PROCESS if private else Reach.DISK
 
 
 def _quality(exact: bool) -> Quality:
@@ -161,7 +164,7 @@ def _quality(exact: bool) -> Quality:
 
 def _computed(frame: HeldFrame, names: Sequence[bytes], arena: Arena) -> ComputedBlocks:
     def rows(block: int) -> Any:
-        return arena.copy_out(block * BLOCK_TOKENS, (block + 1) * BLOCK_TOKENS)
+        return arena.read(block * BLOCK_TOKENS, (block + 1) * BLOCK_TOKENS)
 
     held = arena.common(frame.key)
     whole = arena.rows.first_below(Quality.LOSSY, held) // BLOCK_TOKENS  # what was composed is never stored
@@ -171,11 +174,12 @@ def _computed(frame: HeldFrame, names: Sequence[bytes], arena: Arena) -> Compute
 
 def _alone(made: ComputedExcerpt, names: Sequence[bytes]) -> ComputedBlocks:
     def rows(block: int) -> Any:
-        part = made.numbers[:, :, :, block * BLOCK_TOKENS : (block + 1) * BLOCK_TOKENS]
-        lacking = BLOCK_TOKENS - part.shape[3]
-        return np.pad(part, ((0, 0), (0, 0), (0, 0), (0, lacking), (0, 0))) if lacking else part
+        start = block * BLOCK_TOKENS
+        lacking = max(0, start + BLOCK_TOKENS - made.tokens)
+        parts = [plane[:, :, start : start + BLOCK_TOKENS] for plane in made.numbers]
+        return [np.pad(part, ((0, 0), (0, 0), (0, lacking), (0, 0))) for part in parts] if lacking else parts
 
-    return ComputedBlocks(names, rows, len(names) if made.quality is Quality.EXACT else 0, made.numbers.shape[3])
+    return ComputedBlocks(names, rows, len(names) if made.quality is Quality.EXACT else 0, made.tokens)
 
 
 def is_int8(settings: Settings) -> bool:

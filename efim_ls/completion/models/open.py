@@ -9,7 +9,7 @@ from pathlib import Path
 
 from efim_ls.completion.models.cache_file import CacheFile
 from efim_ls.completion.models.kv_persistence import KvPersistence, open_for
-from efim_ls.completion.models.saved_documents import SavedDocuments
+from efim_ls.completion.models.saved_documents import SavedDocuments, StoredDocuments
 from efim_ls.completion.planning.window import MARKERS, Budget
 from efim_ls.memory_shares import MemoryShares, share_out
 from efim_ls.paths import HASHES, cache_folder
@@ -47,7 +47,7 @@ class OpenedModel:
     model: Model
     engine: Engine
     budget: Budget
-    documents: SavedDocuments
+    documents: SavedDocuments = SavedDocuments()
     leave: Callable[[], bool] | None = None
 
     def for_client(self, settings: Settings, leave: Callable[[], bool]) -> OpenedModel:
@@ -75,19 +75,12 @@ def load_model(settings: Settings, progress: Progress) -> tuple[LoadedModel, Bud
     return load(checkpoint, ngrams=True, progress=progress, **options), budget
 
 
-def open_model(settings: Settings, progress: Progress) -> OpenedModel:
-    """Load the configured model, and open the store of its keys and values; raises ModelError."""
-    model, budget = load_model(settings, progress)
-    progress("opening the KV store", 95)
-    return with_store(model, budget, settings)
-
-
 def with_store(model: LoadedModel, budget: Budget, settings: Settings) -> OpenedModel:
     """Return a model with its engine, over the configured store; raises ModelError if that needs too much memory."""
     arena = model.kv.layout.token_bytes * (model.excerpt_rows + model.parts.capacity)
     opened = open_for(model.kv, settings, model.parts.description.model, _shares(settings, arena).held)
     engine = LocalEngine(model.parts, KvPersistence(opened.store))
-    return OpenedModel(model, engine, budget, SavedDocuments(opened, budget, settings))
+    return OpenedModel(model, engine, budget, StoredDocuments(opened, budget, settings))
 
 
 def _read(settings: Settings, folder: Path) -> tuple[Checkpoint, Budget]:

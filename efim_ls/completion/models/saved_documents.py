@@ -1,8 +1,8 @@
-"""What a model's store remembers of documents beside their blocks: plans, as notes, and which one is being edited."""
+"""What is remembered of documents beside their blocks: plans, as notes, and which one is being edited."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from efim_ls.access.secrets import may_reach_disk
@@ -16,33 +16,64 @@ from kv_store.open import OpenedStore
 
 
 class SavedDocuments:
-    """One client's documents in a store that the engine reads and writes. Used on the engine thread only."""
+    """Remembers nothing of one client's documents: enough beside an engine that opens no store on this machine.
+
+    Used on the engine thread only.
+    """
+
+    def for_client(self, settings: Settings) -> SavedDocuments:
+        """Return the same as another client's settings allow to use it."""
+        return self
+
+    def note(self, uri: str, plans: Sequence[Plan]) -> None:
+        """Save a document's plans, in place of earlier ones."""
+
+    def recall(self, uri: str) -> list[Plan]:
+        """Return a document's plans as saved, most recently used last."""
+        return []
+
+    def focus(self, uri: str) -> None:
+        """Mark a document as the one being edited."""
+
+    def close_document(self, uri: str) -> None:
+        """Mark a document as no longer being edited."""
+
+    def discard(self) -> None:
+        """Drop what waits to be written, of all clients."""
+
+    def describe(self) -> dict[str, object]:
+        """Return where keys and values are stored, and why."""
+        return {
+            "store": "none",
+            "store_reason": "the engine keeps nothing on this machine",
+            "store_approximate": False,
+        }
+
+
+class StoredDocuments(SavedDocuments):
+    """The same in a store that the engine reads and writes."""
 
     def __init__(self, opened: OpenedStore, budget: Budget, settings: Settings) -> None:
         """Share the store; plans are recalled only under the budget that they were saved with."""
         self._opened, self._budget, self._settings = opened, budget, settings
 
-    def for_client(self, settings: Settings) -> SavedDocuments:
+    def for_client(self, settings: Settings) -> StoredDocuments:
         """Return the same store as another client's settings allow to use it."""
-        return SavedDocuments(self._opened, self._budget, settings)
-
-    def private(self, uris: Iterable[str]) -> frozenset[str]:
-        """Return those documents that may not reach a disk."""
-        return frozenset(uri for uri in uris if not may_reach_disk(uri, self._settings.private_files))
+        return StoredDocuments(self._opened, self._budget, settings)
 
     def note(self, uri: str, plans: Sequence[Plan]) -> None:
         """Save a document's plans on disk, in place of earlier ones; of a private document, remove them."""
         if (notes := self._opened.notes) is None:
             return
         tag = document_tag(uri)
-        if self.private([uri]):
+        if self._is_private(uri):
             self._opened.submit(partial(notes.remove, tag))
         else:
             self._opened.submit(partial(notes.write, tag, note_of(uri, plans, self._budget)))
 
     def recall(self, uri: str) -> list[Plan]:
         """Return a document's plans as saved on disk, most recently used last."""
-        if not self._opened.notes or self.private([uri]):
+        if not self._opened.notes or self._is_private(uri):
             return []
         note = self._opened.notes.read(document_tag(uri))
         return plans_of(note, self._budget) if note else []
@@ -68,3 +99,6 @@ class SavedDocuments:
             reason = next(iter(self._opened.warnings.messages), "turned off by the setting persist")
         store = str(folder) if folder else "memory only"
         return {"store": store, "store_reason": reason, "store_approximate": self._opened.approximate}
+
+    def _is_private(self, uri: str) -> bool:
+        return not may_reach_disk(uri, self._settings.private_files)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.models.open import OpenedModel, open_model
+from efim_ls.completion.models.kinds import kind_of
+from efim_ls.completion.models.open import OpenedModel
 from efim_ls.settings import DEFAULTS, Settings
-from model_runtime.checkpoint.hub.names import local_folder
 
 OF_CLIENT = ("private_files", "max_lines", "model_languages")  # settings that clients of one model may differ in
 
@@ -33,7 +33,7 @@ class ModelKey:
     @classmethod
     def of(cls, settings: Settings) -> ModelKey:
         """Return the key of the model that these settings name; without a folder, its name is all."""
-        folder = local_folder(settings.model)
+        folder = kind_of(settings).folder(settings)
         stats = [(path.name, path.stat()) for path in sorted(folder.iterdir())] if folder else []
         files = tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
         of_client = {name: getattr(DEFAULTS, name) for name in OF_CLIENT}
@@ -68,7 +68,7 @@ class SharedModels:
         key = ModelKey.of(settings)
         if key not in self._loaded:
             self.close_unused(0)
-            self._loaded[key] = SharedModel(open_model(settings, progress))
+            self._loaded[key] = SharedModel(kind_of(settings).open(settings, progress))
         shared, client = self._loaded[key], f"{next(self._numbers)} "
         shared.clients.add(client)
         opened = shared.opened.for_client(settings, partial(shared.leave, client))

@@ -39,7 +39,7 @@ from efim_ls.request import FrameKind
 from efim_ls.text.lines import LINE_END, enclosing_line, line_start, line_starts_after, lines_upwards
 from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.ids import Ids, common_prefix
-from model_runtime.kv.rows import resumes_at
+from model_runtime.kv.sequence import resumes_at
 from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 from model_runtime.prompt.prompt import Prompt
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from math import inf
 from time import monotonic
 from types import MappingProxyType
 from typing import NamedTuple
@@ -42,19 +43,60 @@ class ExcerptSnapshot(NamedTuple):
 
 
 class WorkspaceExcerpts:
-    """Chooses a workspace's excerpts. Used on one thread, except `excerpts` and `excluded_files`."""
+    """What prompts of all clients of an index may show, chosen on the index's thread."""
 
-    def __init__(
-        self,
-        chooser: ExcerptChooser,
-        on_change: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = monotonic,
-    ) -> None:
-        """Start without any; `on_change` is called after each change, and `clock` tells seconds."""
-        self._chooser, self._on_change, self._clock = chooser, on_change, clock
-        self._snapshot = ExcerptSnapshot()  # replaced whole
+    def __init__(self, chooser: ExcerptChooser, clock: Callable[[], float] = monotonic) -> None:
+        """Start without any; `clock` tells seconds."""
+        self.chooser = chooser
+        self.common = ExcerptSnapshot()  # without what is a client's own
+        self._clients: list[ClientExcerpts] = []
+        self._clock, self._chosen_at = clock, -inf
+
+    def join(self, on_change: Callable[[], None]) -> ClientExcerpts:
+        """Return a client's own excerpts; `on_change` is called after each change."""
+        client = ClientExcerpts(self, on_change)
+        self._clients.append(client)
+        return client
+
+    def leave(self, client: ClientExcerpts) -> None:
+        """Forget a client."""
+        self._clients.remove(client)
+
+    def renew(self, rebuilt: bool = False) -> Generator[None]:
+        """Choose the preamble anew if the index was rebuilt or a day has passed, then what open documents import."""
+        now = self._clock()
+        if rebuilt or now - self._chosen_at > DAY:
+            signatures = yield from self.chooser.signatures()
+            self._chosen_at = now
+            self._publish(self.common._replace(signatures=signatures))
+        if rebuilt:
+            for client in tuple(self._clients):
+                yield from client.renew()
+
+    def exclude(self, files: Collection[str]) -> None:
+        """Take the text of files out of all excerpts, and out of prompts that show it."""
+        if files:
+            self._publish(self.common._replace(excluded_files=self.common.excluded_files | set(files)))
+
+    def readmit(self, file: str) -> None:
+        """Let a file be shown again that the rules allow once more."""
+        if file in self.common.excluded_files:
+            self._publish(self.common._replace(excluded_files=self.common.excluded_files - {file}))
+
+    def _publish(self, common: ExcerptSnapshot) -> None:
+        self.common = common._replace(signatures=_without(common.signatures, common.excluded_files))
+        for client in self._clients:
+            client.adopt(self.common)
+
+
+class ClientExcerpts:
+    """The excerpts of one client. Used on the index's thread, except `excerpts` and `excluded_files`."""
+
+    def __init__(self, shared: WorkspaceExcerpts, on_change: Callable[[], None]) -> None:
+        """Start with what is common to all clients; `on_change` is called after each change."""
+        self._chooser, self._on_change = shared.chooser, on_change
+        self._snapshot = shared.common  # replaced whole
         self._opened: dict[str, OpenFile] = {}  # by path
-        self._chosen_at: float | None = None
 
     def excerpts(self, path: str, cursor: int) -> Excerpts:
         """Return what a prompt at an offset of a document may show; on any thread."""
@@ -71,17 +113,16 @@ class WorkspaceExcerpts:
         """Files that no prompt may show any more; on any thread."""
         return self._snapshot.excluded_files
 
-    def renew(self, rebuilt: bool = False) -> Generator[None]:
-        """Choose the preamble anew if the index was rebuilt or a day has passed, then what open documents import."""
-        now = self._clock()
-        if rebuilt or self._chosen_at is None or now - self._chosen_at > DAY:
-            signatures = yield from self._chooser.signatures()
-            self._chosen_at = now
-            self._publish(self._snapshot._replace(signatures=signatures))
-        if rebuilt:
-            for file in list(self._opened.values()):
-                self._define(file)
-                yield
+    def adopt(self, common: ExcerptSnapshot) -> None:
+        """Show what is common to all clients now."""
+        signatures, excluded = common.signatures, common.excluded_files
+        self._publish(self._snapshot._replace(signatures=signatures, excluded_files=excluded))
+
+    def renew(self) -> Generator[None]:
+        """Choose anew what each open document imports."""
+        for file in tuple(self._opened.values()):
+            self._define(file)
+            yield
 
     def open(self, path: str, language: str, text: str) -> None:
         """Choose what an open document imports; its text stands for its file from now on."""
@@ -107,16 +148,6 @@ class WorkspaceExcerpts:
         if found:
             similar = {**self._snapshot.similar, place.path: (place.cursor, found)}
             self._publish(self._snapshot._replace(similar=similar))
-
-    def exclude(self, files: Collection[str]) -> None:
-        """Take the text of files out of all excerpts, and out of prompts that show it."""
-        if files:
-            self._publish(self._snapshot._replace(excluded_files=self._snapshot.excluded_files | set(files)))
-
-    def readmit(self, file: str) -> None:
-        """Let a file be shown again that the rules allow once more."""
-        if file in self._snapshot.excluded_files:
-            self._publish(self._snapshot._replace(excluded_files=self._snapshot.excluded_files - {file}))
 
     def _define(self, file: OpenFile) -> None:
         found = self._chooser.imports(file, {each.path: each.outline for each in self._opened.values()})

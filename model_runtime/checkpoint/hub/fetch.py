@@ -84,8 +84,8 @@ def _list_repository(name: str, revision: str) -> Repository:
                 name, revision=revision, timeout=LISTING_TIMEOUT, files_metadata=True, token=token
             )
         except (ValueError, TypeError, KeyError) as error:  # a page instead of a description, as of a captive portal
-            told = f"the answer did not come from the hub ({type(error).__name__})"
-            raise ModelError(f"{told}: log in to this network, or check HF_ENDPOINT") from error
+            cause = f"the answer did not come from the hub ({type(error).__name__})"
+            raise ModelError(f"{cause}: log in to this network, or check HF_ENDPOINT") from error
 
     try:
         info, token = ask(token=False), False

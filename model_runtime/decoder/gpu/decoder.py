@@ -115,7 +115,7 @@ class GpuDecoder:
                 self._done.record()
                 self._done.synchronize()
         for span in spans:
-            span.finish()
+            span.arena.end_pass(span.ids, span.recomputed)
         return logits
 
     def _narrow(self, ids: Ids, places: list[SlabSpan], ends: list[slice]) -> torch.Tensor:
@@ -156,7 +156,8 @@ class GpuDecoder:
 def _slab_spans(spans: Sequence[Span]) -> list[SlabSpan]:
     places, row = list[SlabSpan](), 0
     for span in spans:
-        arena, tokens = cast(SlabArena, span.arena), span.places
+        arena = cast(SlabArena, span.arena)
+        tokens = arena.places_of_pass(len(span.ids), span.recomputed)
         begins = np.broadcast_to(np.int32(arena.begins(tokens)), tokens.shape)
         places.append(
             SlabSpan(slice(row, row + len(tokens)), arena.first, tokens + np.int32(arena.excerpt_rows), begins)

@@ -70,8 +70,8 @@ def choose_device(wanted: Device, config: ModelConfig, kv_memory_mib: int, form:
     error = _unusable(config, kv_memory_mib, form, gpu)
     if error is None:
         name = gpu_name(gpu)
-        told = f"{name}, asked for by the setting" if wanted == "cuda" else f"{name} is faster"
-        return DeviceChoice("cuda", told, gpu)
+        reason = f"{name}, asked for by the setting" if wanted == "cuda" else f"{name} is faster"
+        return DeviceChoice("cuda", reason, gpu)
     if wanted == "cuda":
         raise refused(error)
     return DeviceChoice("cpu", error.reason)

@@ -1,13 +1,16 @@
-"""Arenas as slots of one tensor for keys and one for values, so that one kernel can read them all."""
+"""Arenas as slots of one tensor for each plane, so that one kernel can read them all."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.kv.arena import Arena, KeysValues
-from model_runtime.kv.layout import KvLayout
+from model_runtime.kv.arena import Arena
+from model_runtime.kv.layout import KeysValues, KvLayout
 
 SPARE_ROWS = 64  # rows behind the slots, for rows of a pass that belong to no arena
 WIDTHS = (1, 2, 4, 8, 16, 32, SPARE_ROWS)  # rows of a recorded pass; a narrower one is padded with spare rows
@@ -15,7 +18,7 @@ MOST_ELEMENTS = 2**31  # of a layer's keys: kernels count them in 32 bits
 
 
 class Slab:
-    """Keys and values of all arenas, each [layers, tokens, kv_heads, head_dim]: `arenas` slots, then spare rows.
+    """The planes of all arenas, each [layers, tokens, heads, width]: `arenas` slots, then spare rows.
 
     Tokens come before heads, as xformers expects. Nothing is allocated after the start. A slot has a model's excerpt
     rows and `capacity` tokens; with excerpt rows there is one slot more, in which excerpts are computed.
@@ -26,10 +29,12 @@ class Slab:
         self.capacity, self.excerpt_rows, self.slot = capacity, config.excerpt_rows, config.excerpt_rows + capacity
         arenas += config.excerpt_rows > 0
         rows = arenas * self.slot + SPARE_ROWS
-        self.k, self.v = (
+        self.layout = KvLayout.of(config)
+        self.planes = tuple(
             torch.zeros((len(plane.layers), rows, plane.heads, plane.width), dtype=dtype, device=device)
-            for plane in KvLayout.of(config).planes
+            for plane in self.layout.planes
         )
+        self.k, self.v = self.planes[0], self.planes[-1]
         self._slots = iter(range(arenas))
 
     @property
@@ -59,24 +64,29 @@ class Slab:
 class SlabArena(Arena):
     """An arena that is a slot of a slab, from row `first` on."""
 
+    k: torch.Tensor
+    v: torch.Tensor
+
     def __init__(self, slab: Slab, first: int, excerpt_rows: int) -> None:
         """Make views of a slot; nothing is allocated."""
-        super().__init__(slab.slot - excerpt_rows, excerpt_rows)
+        planes = tuple(plane[:, first : first + slab.slot].transpose(1, 2) for plane in slab.planes)
+        super().__init__(slab.layout, planes, slab.slot - excerpt_rows, excerpt_rows)
         self.first = first
-        self.k: torch.Tensor = slab.k[:, first : first + slab.slot].transpose(1, 2)
-        self.v: torch.Tensor = slab.v[:, first : first + slab.slot].transpose(1, 2)
 
-    def copy_out(self, start: int, end: int) -> KeysValues:
-        """Return keys and values in fp32, which holds every bf16 number exactly; waits for the device."""
+    def read(self, start: int, end: int) -> KeysValues:
+        """Return keys and values in fp32, which holds every bf16 number exactly; waits for the device, once."""
         assert 0 <= start <= end <= self.length
         rows = slice(self.excerpt_rows + start, self.excerpt_rows + end)
-        return torch.stack([each[:, :, rows] for each in (self.k, self.v)]).cpu().float().numpy()
+        joined = torch.cat([plane[:, :, rows].reshape(-1) for plane in self.planes])
+        return self.layout.split(joined.cpu().float().numpy(), end - start)
 
-    def write(self, row: int, computed: KeysValues) -> None:
+    def write(self, row: int, computed: Iterable[npt.NDArray[np.float32]]) -> None:
         """Write keys and values, cast to the slab's dtype, which is lossless for what came from a slab."""
-        new = torch.as_tensor(np.array(computed)).to(self.k.dtype).to(self.k.device)
-        rows = slice(row, row + new.shape[3])
-        self.k[:, :, rows], self.v[:, :, rows] = new
+        parts = list(computed)
+        tokens, joined = parts[0].shape[2], np.concatenate([part.reshape(-1) for part in parts])
+        new = self.layout.split(torch.as_tensor(joined).to(self.k.dtype).to(self.k.device), tokens)
+        for plane, numbers in zip(self.planes, new, strict=True):
+            plane[:, :, row : row + tokens] = numbers
 
 
 def most_slots(config: ModelConfig, capacity: int) -> int:

@@ -43,6 +43,6 @@ class HfDecoder:
 
     def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
         """Append to several arenas, one after another; returns the spans' logits [sum of rows, vocab]."""
-        if any(span.at is not None for span in spans):
+        if any(span.recomputed is not None for span in spans):
             raise ModelError("transformers cannot compute tokens again in place: use a model that our decoder knows")
         return torch.cat([self.forward(span.ids, span.arena, span.rows) for span in spans])

@@ -15,7 +15,7 @@ from model_runtime.decoder.hf.pack import pack
 from model_runtime.decoder.hf.read import read_hf_model
 from model_runtime.decoder.hf.self_check import check_decoder
 from model_runtime.decoder.quantization import Format
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import DenseArena
 
 
 def load_with_transformers(folder: Path, config: ModelConfig, capacity: int, arenas: int, form: Format) -> Runtime:

@@ -21,8 +21,8 @@ def read_hf_config(folder: Path) -> Any:
     try:
         found = cast(Any, AutoConfig).from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # each architecture has checks of its own
-        told = f"{folder / 'config.json'} ({_first_line(error)})"
-        raise ModelError(f"transformers cannot read {told}: use another model") from error
+        what = f"{folder / 'config.json'} ({_first_line(error)})"
+        raise ModelError(f"transformers cannot read {what}: use another model") from error
     found._attn_implementation = found._experts_implementation = found.transformers_weights = None
     return found
 

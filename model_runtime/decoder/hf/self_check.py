@@ -11,7 +11,7 @@ from model_runtime.decoder.hf.attention import ATTENTION_NAME
 from model_runtime.decoder.hf.decoder import HfDecoder
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import DenseArena
 
 CHECKED_TOKENS = 8
 FIRST_PASS_TOKENS = 5  # tokens in the first pass

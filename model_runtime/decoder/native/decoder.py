@@ -20,7 +20,7 @@ from model_runtime.decoder.native.memory import WeightMemory
 from model_runtime.decoder.quantization import Format, quantized, rounded_to_fp16
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.kv.arena import Arena
-from model_runtime.kv.rows import Quality
+from model_runtime.kv.sequence import Quality
 
 MOST_THREADS = 64
 MOST_ROWS = 64  # rows of one pass; wider ones are split, to the same bits
@@ -101,7 +101,7 @@ class NativeDecoder:
             part = slice(start, start + MOST_ROWS)
             self._pass(ids[part], places[part], shared, start, wanted, logits)
         for span in spans:
-            span.finish()
+            span.arena.end_pass(span.ids, span.recomputed)
         return logits[:, : self.config.vocab]
 
     def _pass(
@@ -193,7 +193,7 @@ def _round_up(size: int, unit: int) -> int:
 
 
 def _row_places(span: Span, positions: int) -> npt.NDArray[np.void]:
-    arena, tokens = span.arena, span.places
+    arena, tokens = span.arena, span.arena.places_of_pass(len(span.ids), span.recomputed)
     if (
         len(tokens) and arena.excerpt_rows + tokens[-1] >= positions
     ):  # the compiled part would read past the rotations' end
@@ -216,7 +216,7 @@ def _shared(spans: Sequence[Span]) -> int:
     if not others:
         return 0
     excerpts = first.excerpts
-    firsts = [span.arena.length if span.at is None else int(span.at[0]) for span in spans]
+    firsts = [span.arena.length if span.recomputed is None else int(span.recomputed[0]) for span in spans]
     if excerpts.texts and min(firsts) < excerpts.before_excerpts:
         return 0
     if excerpts.texts and any(span.arena.rows.seen < Quality.EXACT for span in spans):

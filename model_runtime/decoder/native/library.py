@@ -78,8 +78,8 @@ def library() -> ctypes.CDLL | str:
     """Load the compiled part, whose calls release the interpreter lock, or return why it cannot be used."""
     if platform.machine().lower() not in MACHINES:
         return "it is for x86-64 and ARM CPUs of 64 bits"
-    if said := build_error(PATH):
-        logger.warning("the compiled part could not be compiled:\n%s", said)
+    if log := build_error(PATH):
+        logger.warning("the compiled part could not be compiled:\n%s", log)
     if isinstance(lib := load_library(PATH, "the compiled part", "efim_sources"), str):
         return lib
     lib.efim_supported.restype = c_int

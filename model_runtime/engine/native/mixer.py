@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from model_runtime.counts.lookup import Followers
+from model_runtime.counts.lookup import NOTHING, Followers
+from model_runtime.counts.snapshot import CountsView
 from model_runtime.engine.native.library import NativeBuffers, NativeFollowers, NativeShares
 from model_runtime.ids import Ids
 
@@ -25,7 +26,7 @@ Floats64 = npt.NDArray[np.float64]
 class Picked(NamedTuple):
     """A chosen token with its chance, and the likely tokens [n] with theirs [n] and the model's part of these [n].
 
-    `gains` [m] is what each follower adds; all is the model's unless `is_mixed`.
+    The repository adds `gains` [m] to the chances of `tokens` [m]; all is the model's unless `is_mixed`.
     """
 
     token: int
@@ -33,6 +34,7 @@ class Picked(NamedTuple):
     likely: Ids
     chances: Floats
     model: Floats
+    tokens: Ids
     gains: Floats
     is_mixed: bool
 
@@ -100,19 +102,25 @@ class NativeMixer:
         self._shares = np.array(shares, dtype=np.float64), np.array(memory_shares, dtype=np.float64)
         self._by = NativeShares(*(each.ctypes.data for each in self._shares), len(shares), len(memory_shares))
         self._by_at, self._recency_of = addressof(self._by), recency
+        self._mixes_counts = any(memory_shares)
         self._recency = Recency.of(recency(LEAST_WEIGHTS))
 
-    def mix(self, probabilities: Floats, history: Ids, following: Followers) -> tuple[Floats, float, Floats]:
-        """Return the mixed chances [vocab], the model's share, and what each follower [m] gains."""
+    def mix(
+        self, probabilities: Floats, history: Ids, counts: CountsView | None
+    ) -> tuple[Floats, float, Ids, Floats]:
+        """Return the mixed chances [vocab], the model's share, the repository's tokens [m], and what each gains."""
+        following = self._following(history, counts)
         history = np.ascontiguousarray(history, dtype=np.int32)
         values = np.ascontiguousarray(probabilities, dtype=np.float32)
         buffers, vocab = self._prepared(history, following, len(values)), len(values)
         at = buffers.followers_at, address(values), vocab, buffers.buffers_at
         self._mix(self._by_at, address(history), len(history), *at)
-        return buffers.chances[:vocab].copy(), buffers.buffers.left, buffers.gains[: len(following.tokens)].copy()
+        gains = buffers.gains[: len(following.tokens)].copy()
+        return buffers.chances[:vocab].copy(), buffers.buffers.left, following.tokens, gains
 
-    def pick(self, logits: int, vocab: int, history: Ids, following: Followers, fitting: Ids | None) -> Picked:
+    def pick(self, logits: int, vocab: int, history: Ids, counts: CountsView | None, fitting: Ids | None) -> Picked:
         """Choose the likeliest token by `vocab` logits (fp32) at an address, among `fitting` ones if given."""
+        following = self._following(history, counts)
         history = np.ascontiguousarray(history, dtype=np.int32)
         buffers = self._prepared(history, following, vocab)
         among, few = (None, 0) if fitting is None else (address(fitting), len(fitting))
@@ -121,9 +129,12 @@ class NativeMixer:
         found, count = buffers.buffers, buffers.buffers.likely_count
         likely, chances = buffers.likely[:count].copy(), buffers.likely_chances[:count].copy()
         model, gains = buffers.likely_model[:count].copy(), buffers.gains[: len(following.tokens)].copy()
-        return Picked(
-            found.token, buffers.chances.item(found.token), likely, chances, model, gains, bool(found.is_mixed)
-        )
+        chance, is_mixed = buffers.chances.item(found.token), bool(found.is_mixed)
+        return Picked(found.token, chance, likely, chances, model, following.tokens, gains, is_mixed)
+
+    def _following(self, history: Ids, counts: CountsView | None) -> Followers:
+        """Return what followed the history's end in the repository, if that has a share in the mixture."""
+        return counts.followers(history) if counts is not None and self._mixes_counts else NOTHING
 
     def _prepared(self, history: Ids, following: Followers, vocab: int) -> _Scratch:
         recency = self._recency

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.models.open import open_model
+from efim_ls.completion.models.kinds import kind_of
 from efim_ls.completion.planning.window import SURROUNDING_CHARACTERS
 from efim_ls.request import Request
 from efim_ls.settings import Settings
@@ -71,7 +71,7 @@ def test_of_an_endless_file_only_so_much_is_read(made: Make, tokenizer: Tokenize
 
 def test_without_n_grams_no_other_document_is_tokenized(folder: Path) -> None:
     settings = Settings(model=str(folder))
-    opened = open_model(settings, lambda *_: None)
+    opened = kind_of(settings).open(settings, lambda *_: None)
     loaded, tokenizer = Completer(opened, settings), opened.model.tokenizer
     loaded.complete(Request("file:///a.py", CODE, PLACE, others=("unread = 1\n",)), NEVER)
     misses = tokenizer.encode.cache_info().misses

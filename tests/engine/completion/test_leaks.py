@@ -17,7 +17,7 @@ from efim_ls.completion.planning.planner import FRAMES
 from efim_ls.completion.suggestions.recent import MOST_SUGGESTIONS
 from efim_ls.request import Answer, Request
 from efim_ls.session.session import Session
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import DenseArena
 from model_runtime.prompt.prompt import Prompt
 from tests.models import CODE
 from tests.sized import ONE_PLACE, Sized

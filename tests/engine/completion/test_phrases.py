@@ -21,9 +21,10 @@ from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.counts.snapshot import CountsView
+from model_runtime.engine.phrases import Phrases
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.completion.test_complete import SETTINGS, Make, completer_of, maker
-from tests.engine.doubles import counts_of
+from tests.engine.doubles import ENDLESS, counts_of
 from tests.models import CODE
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "phrases"
@@ -251,6 +252,14 @@ def test_a_warm_answer_is_the_cold_answer(made: Make, history: list[Step], lines
             assert (answer.text, answer.reason, answer.confidence) == (cold.text, cold.reason, cold.confidence)
             assert not answer.text or len(answer.text) >= SHORTEST
     assert not any(document.unsaved for document in warm._documents.values())
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(4, " first second"), (6, " first second third")])
+def test_a_phrase_without_an_end_is_whole_words_of_so_many_tokens(limit: int, expected: str) -> None:
+    tokenizer = Tokenizer(EMBEDDED / "tokenizer.json")
+    history = tokenizer.encode(" ".join(["first second third"] * 40))
+    phrase = Phrases(tokenizer).generate(history, b"", ENDLESS, limit, 0.1, NEVER)
+    assert phrase.text == expected and phrase.new_tokens < limit
 
 
 def test_settings_name_the_languages_again_after_a_change() -> None:

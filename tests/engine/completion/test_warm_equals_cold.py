@@ -23,7 +23,7 @@ from model_runtime.checkpoint.weights import read_weights
 from model_runtime.counts.snapshot import EMPTY
 from model_runtime.decoder.quantization import Format
 from model_runtime.engine.ngrams import Ngrams
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import DenseArena
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import load
 from model_runtime.loading.weight_format import CpuMethod

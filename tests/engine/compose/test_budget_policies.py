@@ -21,7 +21,7 @@ from efim_lab.reuse.policies.uncomp import uncomp
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.decoder import Decoder
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import DenseArena
 from tests.engine.doubles import decoder_of
 
 TOKENS = np.random.default_rng(1).integers(5, 400, 200).astype(np.int32)

@@ -17,11 +17,11 @@ from model_runtime.compose.composer import Composer
 from model_runtime.compose.first_rows import FirstRows
 from model_runtime.compose.method import Composition
 from model_runtime.decoder.decoder import Decoder
+from model_runtime.engine.engine import PrepareJob
 from model_runtime.ids import Ids
 from model_runtime.isolated import SequenceKey
-from model_runtime.kv.arena import Arena
-from model_runtime.kv.dense_arena import DenseArena
-from model_runtime.kv.rows import Quality
+from model_runtime.kv.arena import Arena, DenseArena
+from model_runtime.kv.sequence import Quality
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import Watched
 from tests.engine.prompts import HEAD, TAIL, A, B, after, generate, prompt_of
@@ -144,8 +144,8 @@ def test_an_answer_counts_what_was_composed_and_rest_makes_it_exact(
     assert arena is not None and made.approximate == len(now.ids) - first_composed(arena) > 0
     cold = Watched(decoder, tokenizer)
     exact = generate(cold, now)
-    assert not composing.prepare(A, now, after(2))
-    assert composing.prepare(A, now, NEVER)
+    assert not composing.prepare(PrepareJob(A, now), after(2))
+    assert composing.prepare(PrepareJob(A, now), NEVER)
     again, other = generate(composing, now), cold.pool.get(A)
     assert again.approximate == 0 and again.stats.recomputed == 0 and again.text == exact.text
     assert other is not None and distance(arena, other, len(now.ids)) < CLOSE

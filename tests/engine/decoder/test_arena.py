@@ -15,8 +15,7 @@ from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.layer_spec import Dense, Full, LayerSpec
 from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.engine.sampler import Choices, SeenCounts
-from model_runtime.kv.arena import Arena
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.kv.layout import FP32, arena_bytes
 from model_runtime.kv.pool import FrameId, Pool
 from tests.engine.doubles import fetched, ids_of, key_of

@@ -23,8 +23,7 @@ from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
-from model_runtime.kv.arena import Arena
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import Arena, DenseArena
 from tests.engine.doubles import decoder_of
 from tests.models import VOCABULARY, Tiny, config, make, shard
 

@@ -28,8 +28,7 @@ from model_runtime.decoder.native.decoder import NativeDecoder
 from model_runtime.decoder.native.library import instruction_sets
 from model_runtime.ids import Ids
 from model_runtime.isolated import IsolatedExcerpts, isolated_excerpts
-from model_runtime.kv.arena import Arena
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.kv.excerpt_library import ExcerptLibrary, turned
 from tests.compiled import require_compiled
 from tests.engine.doubles import fetched
@@ -157,7 +156,8 @@ def test_a_row_has_the_same_bits_in_any_company_whatever_lies_in_the_room(
                     spans.append(Span(TOKENS[places], each, 1, places))
         if not spans:
             spans = [Span(TOKENS[each.length :][:1], each) for each in arenas if each.length < WINDOW]
-        asked = [int(place) for span in spans for place in span.places[-span.rows :]]
+        placed_at = [each.arena.places_of_pass(len(each.ids), each.recomputed) for each in spans]
+        asked = [int(place) for span, at in zip(spans, placed_at, strict=True) for place in at[-span.rows :]]
         logits += zip(asked, fetched(decoder.forward_spans(spans)), strict=True)
     for each in arenas:
         begin = ROOM - excerpts.tokens
@@ -170,15 +170,13 @@ def test_a_rotation_is_the_one_to_the_place(folder: Path) -> None:
     decoder, arena, scratch = made(folder, "fp16")
     mine = placed(decoder, arena(), scratch, isolated_excerpts([TOKENS[:20]], 0))
     assert decoder.rotations is not None
-    keys, factors = scratch.copy_out(0, 20), decoder.rotations[ROOM - 20].astype(np.complex128)
-    pairs = keys[0].reshape(*keys.shape[1:4], -1, 2).astype(np.float64)
+    (keys, _), factors = scratch.copy_out(0, 20), decoder.rotations[ROOM - 20].astype(np.complex128)
+    pairs = keys.reshape(*keys.shape[:3], -1, 2).astype(np.float64)
     exact = (pairs[..., 0] + 1j * pairs[..., 1]) * factors
     found = mine.k[:, :, ROOM - 20 : ROOM].reshape(pairs.shape)
     assert np.abs(found[..., 0] - exact.real).max() <= 1e-6 * np.abs(exact).max()
     assert np.abs(found[..., 1] - exact.imag).max() <= 1e-6 * np.abs(exact).max()
-    assert np.array_equal(
-        turned(keys[:, :, :, :3], decoder.rotations[5]), turned(keys, decoder.rotations[5])[:, :, :, :3]
-    )
+    assert np.array_equal(turned(keys[:, :, :3], decoder.rotations[5]), turned(keys, decoder.rotations[5])[:, :, :3])
 
 
 @pytest.mark.parametrize("form", ["fp16", "int8"])

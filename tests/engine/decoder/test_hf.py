@@ -22,7 +22,7 @@ from model_runtime.decoder.hf.pack import pack
 from model_runtime.decoder.linear import packed_format
 from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import DenseArena
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import ENDLESS, Watched, decoder_of
 from tests.engine.hf import CLOSE, CONTEXT, FAMILIES, TOKENS, Model, assert_close, in_passes, load, make

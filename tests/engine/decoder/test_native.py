@@ -32,8 +32,7 @@ from model_runtime.decoder.native.library import instruction_sets
 from model_runtime.decoder.quantization import FP16_MAX, quantized
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
-from model_runtime.kv.arena import Arena
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.logits import Logits
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.compiled import require_compiled

@@ -22,7 +22,7 @@ from model_runtime.checkpoint.config import parse_config
 from model_runtime.checkpoint.weights import expected_shapes
 from model_runtime.decoder.native.memory import ALIGNMENT, REGION, WeightMemory
 from model_runtime.errors import ModelError
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import DenseArena
 from model_runtime.kv.layout import arena_bytes
 from model_runtime.loading import memory_fit
 from model_runtime.loading.memory_fit import memory_need, model_size, usable_formats

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine.alternatives import Fork, forks
-from model_runtime.engine.engine import Generation
+from model_runtime.engine.engine import GenerateJob, Generation
 from model_runtime.engine.ngrams import Ngrams
 from model_runtime.engine.output import Output
 from model_runtime.engine.sampler import Choice, Sampler
@@ -86,6 +86,14 @@ def test_all_are_computed_in_the_same_passes_and_the_prompt_in_none(decoder: Dec
     first, *more = engine.log.passes
     assert first < 4 * LIMIT, "only what the copies lack"
     assert len(more) < LIMIT and all(rows <= 4 for rows in more)
+
+
+def test_an_answer_comes_with_as_many_others_as_are_wanted_beside_it(decoder: Decoder, tokenizer: Tokenizer) -> None:
+    engine, prompt = Watched(decoder, tokenizer, arenas=6), prompt_of(tokenizer, "x = ")
+    alone = engine.generate(GenerateJob(A, prompt, ENDLESS, LIMIT), NEVER)
+    among = engine.generate(GenerateJob(A, prompt, ENDLESS, LIMIT, wanted=3), NEVER)
+    assert (alone.others, among.text, len(among.others)) == ((), alone.text, 2)
+    assert among.others == tuple(alternatives(engine, prompt, alone, 2))
 
 
 def test_the_first_answer_is_still_known_afterwards(decoder: Decoder, tokenizer: Tokenizer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pytest
@@ -11,15 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model_runtime.cancel import NEVER, Cancelled
-from model_runtime.counts.lookup import Followers
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.decoder.any_decoder import CHUNK
 from model_runtime.decoder.decoder import Decoder
-from model_runtime.engine.engine import GenerateJob
+from model_runtime.engine.engine import GenerateJob, PrepareJob, SavedFrame
 from model_runtime.engine.local import LocalEngine
-from model_runtime.engine.ngrams import Ngrams
+from model_runtime.engine.ngrams import Chances, Mixture, Ngrams
 from model_runtime.ids import Ids
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import DenseArena
 from model_runtime.kv.pool import FrameId
 from model_runtime.prompt.prompt import NO_SURROUNDINGS, Surroundings, build
 from model_runtime.prompt.template import find_template
@@ -54,6 +54,17 @@ def test_what_an_answer_is_said_to_cost_is_what_it_cost(
         assert 0 <= lacking <= spent.known, "only known tokens may have been chosen without being computed"
         assert len(passes) == -(-spent.recomputed // CHUNK) + spent.passes
         assert len(made.choices) <= spent.known + 1 + spent.passes + spent.accepted
+
+
+def test_without_a_storage_nothing_is_saved_given_back_or_closed(decoder: Decoder, tokenizer: Tokenizer) -> None:
+    engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def ")
+    made = generate(engine, prompt)
+    generate(engine, prompt, owner=B)
+    assert engine.save("a", [SavedFrame(A, prompt, frozenset())], NEVER) and engine.flush(0)
+    engine.rest(0)
+    engine.close(0)
+    again = generate(engine, prompt)
+    assert (again.text, engine.log.passes, engine.statistics().tiers) == (made.text, [], ())
 
 
 def test_without_drafts_each_new_token_but_the_first_is_a_pass(decoder: Decoder, tokenizer: Tokenizer) -> None:
@@ -160,7 +171,7 @@ def test_keys_and_values_are_allocated_once_for_each_arena_however_long_the_sess
             case 0:
                 engine.release(owner.document)
             case 1 | 2:
-                engine.prepare(owner, prompt, after(generator.randrange(5)))
+                engine.prepare(PrepareJob(owner, prompt), after(generator.randrange(5)))
             case _:
                 generate(engine, prompt, owner=owner, limit=generator.randint(1, 9))
         seen |= {(arena.k.ctypes.data, arena.v.ctypes.data) for arena in made}
@@ -176,9 +187,13 @@ class Seen(Ngrams):
 
     histories: list[list[int]] = field(default_factory=list[list[int]])
 
-    def followers(self, history: Ids, counts: CountsView | None) -> Followers:
+    @cached_property
+    def mixer(self) -> None:  # the compiled part does not ask them
+        return None
+
+    def mixture(self, probabilities: Chances, history: Ids, counts: CountsView | None = None) -> Mixture:
         self.histories.append(history.tolist())
-        return super().followers(history, counts)
+        return super().mixture(probabilities, history, counts)
 
 
 def mixing(engine: Watched, cache: Ngrams | None) -> LocalEngine:

@@ -15,7 +15,7 @@ from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.decoder.any_decoder import CHUNK
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine.drafts import PassCosts
-from model_runtime.engine.engine import GenerateJob
+from model_runtime.engine.engine import GenerateJob, PrepareJob
 from model_runtime.engine.local import LocalEngine
 from model_runtime.kv.pool import FrameId
 from model_runtime.prompt.prompt import Prompt, PromptPart
@@ -50,7 +50,7 @@ def test_what_was_computed_ahead_until_it_was_stopped_is_saved_and_the_answer_th
 ) -> None:
     prompt = prompt_of(tokenizer, "def wri")
     engine, cold = paced(Watched(decoder, tokenizer), pace()), Watched(decoder, tokenizer)
-    whole = engine.prepare(A, prompt, after(chunks))
+    whole = engine.prepare(PrepareJob(A, prompt), after(chunks))
     assert whole == (engine.prefetched == len(prompt.ids))
     assert sum(engine.log.passes) == engine.prefetched
     assert engine.reusable(A, prompt).reused == engine.prefetched
@@ -65,7 +65,7 @@ def test_a_prompt_that_was_prepared_costs_no_pass_before_its_first_token(
     decoder: Decoder, tokenizer: Tokenizer
 ) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def wri")
-    assert engine.prepare(A, prompt, NEVER)
+    assert engine.prepare(PrepareJob(A, prompt), NEVER)
     made = generate(engine, prompt, limit=1)
     assert (made.stats.recomputed, engine.log.passes) == (0, [])
 
@@ -74,7 +74,7 @@ def test_pieces_add_up(decoder: Decoder, tokenizer: Tokenizer) -> None:
     engine, prompt = paced(Watched(decoder, tokenizer), Eager()), prompt_of(tokenizer, "def wri")
     told, computed = list[bool](), [0]
     while not (told and told[-1]):
-        told.append(engine.prepare(A, prompt, after(1)))
+        told.append(engine.prepare(PrepareJob(A, prompt), after(1)))
         computed.append(engine.prefetched)
     assert told == [False] * (len(told) - 1) + [True]
     assert computed[-1] == len(prompt.ids)
@@ -86,7 +86,7 @@ def test_it_asks_before_every_chunk_and_no_chunk_is_longer_than_a_request_can_wa
 ) -> None:
     for pace in (PassCosts(), Eager()):
         engine = paced(Watched(decoder, tokenizer), pace)
-        engine.prepare(A, prompt_of(tokenizer, "def wri"), NEVER)
+        engine.prepare(PrepareJob(A, prompt_of(tokenizer, "def wri")), NEVER)
         events = engine.log.events
         assert max(engine.log.passes) <= CHUNK
         assert all(events[n - 1] == "asked" for n, event in enumerate(events) if event != "asked")
@@ -95,7 +95,7 @@ def test_it_asks_before_every_chunk_and_no_chunk_is_longer_than_a_request_can_wa
 def test_nothing_is_computed_ahead_that_is_there(decoder: Decoder, tokenizer: Tokenizer) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def wri")
     generate(engine, prompt)
-    assert engine.prepare(A, prompt, Cancel(lambda: True))
+    assert engine.prepare(PrepareJob(A, prompt), Cancel(lambda: True))
     assert (engine.log.passes, engine.prefetched) == ([], 0)
 
 
@@ -108,7 +108,9 @@ def test_preparing_the_beginning_of_what_is_there_forgets_nothing(
     assert arena is not None
     held = arena.ids.tolist()
     for length in (len(prompt.ids), len(prompt.ids) - 1, 7, 1):
-        assert engine.prepare(A, replace(prompt, parts=(PromptPart("typed", prompt.ids[:length]),)), NEVER)
+        assert engine.prepare(
+            PrepareJob(A, replace(prompt, parts=(PromptPart("typed", prompt.ids[:length]),))), NEVER
+        )
         assert (engine.log.passes, arena.ids.tolist(), arena.logits_at) == ([], held, len(prompt.ids))
         again = generate(engine, prompt)
         assert (again.text, engine.log.passes) == (made.text, [])
@@ -120,7 +122,7 @@ def test_preparing_another_prompt_costs_the_suggestion_its_keys_but_not_its_text
     prompt, other = prompt_of(tokenizer, "x ="), other_of(tokenizer)
     engine = scripted(folder, prompt, canonical(tokenizer, "x =", " record.value"), tokenizer)
     generate(engine, prompt, ONE_LINE)
-    assert engine.prepare(A, other, NEVER)
+    assert engine.prepare(PrepareJob(A, other), NEVER)
     assert engine.reusable(A, prompt).reused < len(prompt.ids)
     made = generate(engine, prompt, ONE_LINE)
     assert (made.text, made.stats.known, engine.log.passes) == (" record.value", len(made.choices), [])
@@ -131,7 +133,7 @@ def test_a_suggestion_that_goes_on_after_its_keys_were_lost_is_the_same(
 ) -> None:
     engine, cold, prompt = Watched(decoder, tokenizer), Watched(decoder, tokenizer), prompt_of(tokenizer, "def wri")
     generate(engine, prompt, limit=5)
-    assert engine.prepare(A, other_of(tokenizer), NEVER)
+    assert engine.prepare(PrepareJob(A, other_of(tokenizer)), NEVER)
     made = generate(engine, prompt, limit=12)
     generate(cold, prompt, limit=12)
     assert_same_tokens(engine.log, cold.log)
@@ -143,7 +145,7 @@ def test_what_other_arenas_hold_is_copied_not_computed_ahead(decoder: Decoder, t
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def wri")
     longer = prompt_of(tokenizer, "def write(path")
     generate(engine, prompt)
-    assert engine.prepare(B, longer, NEVER)
+    assert engine.prepare(PrepareJob(B, longer), NEVER)
     assert engine.prefetched == len(longer.ids) - len(prompt.ids) > 0
     assert generate(engine, prompt, limit=1, owner=A).stats.recomputed == 0
 
@@ -154,9 +156,9 @@ def test_what_is_given_up_before_an_answer_needed_it_is_wasted(decoder: Decoder,
         prompt_of(tokenizer, "def wri"),
         other_of(tokenizer),
     )
-    engine.prepare(A, prompt, NEVER)
+    engine.prepare(PrepareJob(A, prompt), NEVER)
     assert engine.wasted == 0
-    engine.prepare(A, other, NEVER)
+    engine.prepare(PrepareJob(A, other), NEVER)
     wasted = len(prompt.ids) - common(prompt, other)
     assert engine.wasted == wasted
     generate(engine, other)
@@ -168,7 +170,7 @@ def test_of_what_an_answer_needed_in_part_the_rest_is_wasted(decoder: Decoder, t
     engine, prompt = Watched(decoder, tokenizer, arenas=1), prompt_of(tokenizer, "x = 1\n")
     other = prompt_of(tokenizer, OTHER)
     shared = common(prompt, other)
-    engine.prepare(A, prompt, NEVER)
+    engine.prepare(PrepareJob(A, prompt), NEVER)
     generate(engine, other, limit=1)
     assert 0 < shared < len(prompt.ids)
     assert engine.wasted == len(prompt.ids) - shared
@@ -183,7 +185,7 @@ def common(one: Prompt, other: Prompt) -> int:
 
 def test_engines_that_mix_otherwise_share_what_was_prepared(decoder: Decoder, tokenizer: Tokenizer) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def wri")
-    engine.prepare(A, prompt, NEVER)
+    engine.prepare(PrepareJob(A, prompt), NEVER)
     other = LocalEngine(engine.parts.with_ngrams(CACHE))
     assert other.generate(GenerateJob(A, prompt, ONE_LINE, 1), NEVER).stats.recomputed == 0
 
@@ -211,7 +213,7 @@ def test_whatever_was_prepared_and_stopped_before_the_answer_is_the_cold_one(
         prompt = prompt_of(tokenizer, each)
         if ahead:
             before = engine.reusable(owner, prompt).reused
-            engine.prepare(owner, prompt, after(questions))
+            engine.prepare(PrepareJob(owner, prompt), after(questions))
             assert engine.reusable(owner, prompt).reused >= before
         else:
             try:
@@ -229,8 +231,8 @@ def test_whatever_was_prepared_and_stopped_before_the_answer_is_the_cold_one(
 
 def test_the_only_arena_is_left_to_the_frame_that_was_asked_for(decoder: Decoder, tokenizer: Tokenizer) -> None:
     engine, prompt = Watched(decoder, tokenizer, arenas=1), prompt_of(tokenizer, "def ")
-    assert engine.prepare(B, prompt_of(tokenizer, OTHER), NEVER)
+    assert engine.prepare(PrepareJob(B, prompt_of(tokenizer, OTHER)), NEVER)
     generate(engine, prompt)
-    assert engine.prepare(B, prompt_of(tokenizer, OTHER), NEVER)
+    assert engine.prepare(PrepareJob(B, prompt_of(tokenizer, OTHER)), NEVER)
     assert engine.log.passes == []
     assert generate(engine, prompt).stats.recomputed == 0

@@ -8,6 +8,7 @@ import pytest
 
 from model_runtime.cancel import NEVER
 from model_runtime.decoder.decoder import Decoder
+from model_runtime.engine.engine import PrepareJob
 from model_runtime.engine.ngrams import Ngrams
 from model_runtime.prompt.prompt import Surroundings, build
 from model_runtime.prompt.template import find_template
@@ -124,7 +125,7 @@ def test_going_back_and_forth_in_a_suggestion_needs_no_pass(folder: Path, tokeni
 def test_a_suggestion_stays_known_while_its_arena_works_on_something_else(folder: Path, tokenizer: Tokenizer) -> None:
     typed, suggestion = SUGGESTIONS[0]
     engine = suggesting(folder, tokenizer, typed, suggestion)
-    assert engine.prepare(A, prompt_of(tokenizer, "y = 1\n", CODE[:90], ""), NEVER)
+    assert engine.prepare(PrepareJob(A, prompt_of(tokenizer, "y = 1\n", CODE[:90], "")), NEVER)
     assert_known(engine, tokenizer, typed, suggestion)
 
 

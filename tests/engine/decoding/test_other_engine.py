@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 from efim_ls.completion.completer import Completer
+from efim_ls.completion.models import kinds
+from efim_ls.completion.models.kinds import ComputedHere, Progress
+from efim_ls.completion.models.open import OpenedModel
+from efim_ls.completion.models.shared import SharedModels
 from efim_ls.request import Ahead, Request
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
@@ -18,35 +22,45 @@ from model_runtime.engine.engine import (
     EngineStatistics,
     GenerateJob,
     Generation,
+    PrepareJob,
     Reusable,
     SavedFrame,
 )
 from model_runtime.engine.output import Output
 from model_runtime.engine.sampler import Choice, Sampler
+from model_runtime.errors import EngineError
 from model_runtime.kv.pool import FrameId
 from model_runtime.loading.load import LoadedModel
+from model_runtime.prompt.excerpts import Excerpt, Excerpts
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.completion.test_complete import BUDGET, SETTINGS, loaded_from
 from tests.engine.doubles import ids_of
-from tests.engine.persistence import completer_over, in_memory
 
+OTHER = "file:///project/means.py"
 URI, TEXT = "file:///project/sums.py", "def total(values):\n    return su"
 SURE = 0.9
+DOWN = "http://far:8080 refuses connections: start the server there"
+PRIVATE = "the text is private, and the model is on another machine: choose a model here"
 
 
 class FarEngine:
-    """Says the same after every prompt, by the tokens and chances that a server would send; reuses nothing."""
+    """Says the same after every prompt, by the tokens and chances that a server would send; reuses nothing.
+
+    While it `is_far`, it refuses private text.
+    """
 
     capacity = 500
 
     def __init__(self, tokenizer: Tokenizer, said: str) -> None:
         self.jobs, self.saved, self.released, self.closed = list[GenerateJob](), list[SavedFrame](), list[str](), 0.0
+        self.prepared, self.is_down, self.is_far = list[PrepareJob](), False, True
         self._tokenizer, self._said = tokenizer, said
         self._sampler = Sampler(tokenizer, None, frozenset(tokenizer.special.values()))
 
     def generate(self, job: GenerateJob, cancel: Cancel) -> Generation:
         cancel.check()
+        self._refuse(job.private)
         self.jobs.append(job)
         output, choices = Output(self._sampler, job.prompt.stub, job.rule), list[Choice]()
         for token in self._tokenizer.encode(job.prompt.stub.decode() + self._said)[: job.limit].tolist():
@@ -69,7 +83,9 @@ class FarEngine:
             others=("max(values)",) * (job.wanted > 1),
         )
 
-    def prepare(self, frame: FrameId, prompt: Prompt, cancel: Cancel) -> bool:
+    def prepare(self, job: PrepareJob, cancel: Cancel) -> bool:
+        self._refuse(job.private)
+        self.prepared.append(job)
         return True
 
     def reusable(self, frame: FrameId, prompt: Prompt) -> Reusable:
@@ -101,6 +117,12 @@ class FarEngine:
     def close(self, seconds: float) -> None:
         self.closed = seconds
 
+    def _refuse(self, private: bool) -> None:
+        if self.is_down:
+            raise EngineError(DOWN)
+        if private and self.is_far:
+            raise EngineError(PRIVATE)
+
 
 @pytest.fixture(scope="module")
 def model(folder: Path) -> LoadedModel:
@@ -114,13 +136,13 @@ Make = Callable[..., tuple[Completer, FarEngine]]
 def make(model: LoadedModel) -> Make:
     def made(settings: Settings = SETTINGS) -> tuple[Completer, FarEngine]:
         engine = FarEngine(model.tokenizer, "m(values)\n")
-        return completer_over(engine, model, settings, BUDGET, in_memory(model)), engine
+        return Completer(OpenedModel(model, engine, BUDGET), settings), engine
 
     return made
 
 
-def request(text: str = TEXT, *, explicit: bool = False, count: int = 1) -> Request:
-    return Request(URI, text, len(text), explicit, count=count)
+def request(text: str = TEXT, *, uri: str = URI, explicit: bool = False, count: int = 1) -> Request:
+    return Request(uri, text, len(text), explicit, count=count)
 
 
 def test_it_answers_and_its_costs_are_counted(make: Make) -> None:
@@ -166,8 +188,74 @@ def test_it_is_told_what_to_save_and_what_of_it_is_private(
     make: Make, patterns: tuple[str, ...], private: frozenset[str]
 ) -> None:
     completer, engine = make(replace(SETTINGS, private_files=patterns))
+    engine.is_far = False
     completer.complete(request(), NEVER)
     assert completer.save(URI, NEVER)
     assert engine.saved == [SavedFrame(engine.jobs[0].frame, engine.jobs[0].prompt, private)]
     completer.close(7.0)
     assert (engine.released, engine.closed) == ([URI], 7.0)
+
+
+def test_a_failure_is_told_once_and_harms_nothing_else(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    completer, engine = make()
+    assert completer.complete(request(uri=OTHER), NEVER).text == "m(values)"
+    engine.is_down = True
+    for text in (TEXT, TEXT[:-1]):
+        answer = completer.complete(request(text), NEVER)
+        assert (answer.text, answer.reason, answer.cause) == ("", "no answer", DOWN)
+        assert completer.prefetch(request(text))(NEVER), "waiting would not help"
+    assert [each.getMessage() for each in caplog.records] == [f"the model gives no answer: {DOWN}"]
+    assert completer.complete(request(TEXT + "m(val", uri=OTHER), NEVER).text == "ues)", "known, so not asked for"
+    assert completer.notice("python") == f"The model gives no answer: {DOWN}."
+    engine.is_down = False
+    assert completer.complete(request(), NEVER).text == "m(values)"
+    assert completer.notice("python") is None and completer.save(URI, NEVER)
+
+
+def test_private_text_is_said_to_be(make: Make) -> None:
+    completer, engine = make(replace(SETTINGS, private_files=("sums.*",)))
+    for uri in (URI, "untitled:one", OTHER):  # what is no file is private
+        answer = completer.complete(request(uri=uri), NEVER)
+        assert answer.cause == ("" if uri == OTHER else PRIVATE)
+        assert completer.prefetch(request(TEXT + "m(", uri=uri))(NEVER)
+    assert {job.frame.document for job in engine.jobs} == {job.frame.document for job in engine.prepared} == {OTHER}
+
+
+def test_an_excerpt_of_a_private_file_makes_the_text_private(make: Make) -> None:
+    completer, engine = make(replace(SETTINGS, private_files=("sums.*",)))
+    shown = Excerpt("imports", "sums.py", "/project/sums.py", (0,), "def total(values): ...\n", "it is imported")
+    asked = replace(request(uri=OTHER), excerpts=Excerpts(imports=(shown,), repository="project", path="means.py"))
+    assert completer.complete(asked, NEVER).cause == PRIVATE
+    assert completer.complete(replace(asked, excerpts=None), NEVER).cause == PRIVATE, "it is still shown"
+    assert not engine.jobs
+
+
+def test_nothing_is_saved_here_beside_it(make: Make) -> None:
+    completer, _ = make()
+    completer.complete(request(), NEVER)
+    assert completer.save(URI, NEVER) and completer.describe()["store"] == "none"
+    completer.close_document(URI, save=False)
+    completer.close(0)
+
+
+def test_another_kind_of_model_is_a_row(
+    make: Make, model: LoadedModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _, engine = make()
+
+    class Far(ComputedHere):
+        def is_named(self, name: str) -> bool:
+            return name.startswith("http://")
+
+        def folder(self, settings: Settings) -> Path:
+            return tmp_path
+
+        def open(self, settings: Settings, progress: Progress) -> OpenedModel:
+            return OpenedModel(model, engine, BUDGET)
+
+    monkeypatch.setattr(kinds, "KINDS", (Far(), *kinds.KINDS))
+    settings, models = replace(SETTINGS, model="http://far:8080"), SharedModels()
+    assert kinds.kind_of(SETTINGS) is kinds.KINDS[1]
+    for load in (Completer.load, models.load):
+        assert load(settings, lambda *_: None).complete(request(), NEVER).text == "m(values)"
+    assert models.describe() == [{"model": "far", "clients": 1}]

@@ -22,7 +22,7 @@ from efim_lab.evaluation.places.cursors import Context, choose_places
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.decoder.linear import packed_format
 from model_runtime.ids import Ids
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import DenseArena
 from model_runtime.prompt.prompt import HISTORY_BREAK, Prompt, build, heal
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer

@@ -49,9 +49,48 @@ def test_the_command_compares_models(
     assert found["models"][1]["inside_line"]["ways"][SERVED]["shown"].keys() == {"value", "low", "high"}
     assert found["models"][0]["arms"]["FIM"]["exact"].keys() == {"value", "low", "high"}
     assert found["models"][1]["humaneval"]["random span"]["server"].keys() == {"value", "low", "high"}
-    assert [out.count(f"| server, {each} ") for each in (caching, other)] == [4, 4]  # one row in each table
+    assert [out.count(f"| server, {each} ") for each in (caching, other)] == [6, 6]  # one row in each table
     assert [out.count(f"| {SERVED}, {each} ") for each in (caching, other)] == [1, 1]
     assert "| single line %, 2 tasks | multi-line %, 2 tasks | random span %, 2 tasks |" in out
+
+
+def test_the_command_only_types_lines_of_a_split(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for package in ("click", "httpx", "other"):
+        (tmp_path / "code" / package).mkdir(parents=True)
+        (tmp_path / "code" / package / "a.py").write_text(CODE)
+    data = ["eval", "--data", str(tmp_path / "code"), "--model", str(folder), "--only-typing", "--open", "0"]
+    assert cli.main([*data, "--typed", "2", "--split", "tuning", "--rows", str(tmp_path / "rows")]) == 0
+    out, found = last_line(capsys)
+    (model,) = found["models"]
+    assert model.keys() == {"model", "typing", "ghosts"}
+    assert model["ghosts"].keys() == {"server", "server, repository"}
+    rows = [json.loads(row) for row in (tmp_path / "rows").read_text().splitlines()]
+    assert {row["package"] for row in rows} == {"click"}
+    of_server = [row for row in rows if row["arm"] == "server"]
+    assert model["ghosts"]["server"]["all"]["ghosts"] == sum(row["is_new"] for row in of_server)
+    assert model["ghosts"]["server"]["all"]["keys"] == len(of_server)
+    assert "Distinct ghost texts" in out and "held-out lines" not in out
+    assert cli.main([*data[:2], str(tmp_path / "code" / "other"), "--split", "heldout"]) == 2
+    assert "has no code of aiohttp, " in capsys.readouterr().err
+
+
+def test_the_command_types_whole_texts(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts, rows = tmp_path / "texts.toml", tmp_path / "rows"
+    beside = "[[file]]\npath = 'b.py'\ntext = 'total = items\\n'\n"
+    texts.write_text(f"[[text]]\npath = 'a.py'\ntext = 'if total:\\n    total = 1\\n'\n{beside}".replace("'", '"'))
+    assert cli.main(["eval", "--texts", str(texts), "--model", str(folder), "--rows", str(rows)]) == 0
+    out, found = last_line(capsys)
+    assert {arm: each["all"]["keys"] for arm, each in found["models"][0]["ghosts"].items()} == {
+        "alone": 19,
+        "project": 19,
+    }
+    assert out.count("| alone ") == 3 and "Typing 2 lines of 1 files, 19 keys" in out
+    assert [json.loads(row)["arm"] for row in rows.read_text().splitlines()] == ["alone"] * 19 + ["project"] * 19
+    texts.write_text("")
+    assert cli.main(["eval", "--texts", str(texts)]) == 2
+    assert "has no text to type" in capsys.readouterr().err
 
 
 def test_the_command_measures_the_embedded_model(code: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,7 +28,7 @@ from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.ngrams import NGRAMS_FILE, Ngrams
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import DenseArena
 from model_runtime.loading.load import LoadedModel
 from model_runtime.prompt.excerpts import ExcerptBudget
 from model_runtime.prompt.prompt import Prompt, build

@@ -12,6 +12,7 @@ from efim_lab.evaluation.typist.keys import TypedKey, asking, key_at, type_line
 from efim_lab.evaluation.typist.levels import at_level
 from efim_lab.evaluation.typist.lines import TypedLine, choose_lines
 from efim_lab.evaluation.typist.measurement import TypingOptions, measure
+from efim_lab.evaluation.typist.report import table
 from efim_lab.evaluation.typist.typists import TYPISTS, Typist, visits
 from efim_ls.completion.completer import Completer
 from efim_ls.settings import Settings
@@ -76,7 +77,8 @@ def test_the_server_and_the_heuristic_are_typed_alone_and_with_other_files_open(
     windows = [CodeDocument(each.path, each.text.replace("\n", "\r\n")) for each in DOCUMENTS]
 
     options = TypingOptions(4, (0, 1))
-    report, keys = measure(EMBEDDED, windows, 6, options, lambda *step: steps.append(step))
+    report, lines = measure(EMBEDDED, windows, 6, options, lambda *step: steps.append(step))
+    keys = [key for line in lines for key in line]
     assert steps == [
         *(("embedded, in whole files", done, 6) for done in range(7)),
         *(("embedded, typed", done, 4) for done in range(5)),
@@ -94,7 +96,28 @@ def test_the_server_and_the_heuristic_are_typed_alone_and_with_other_files_open(
     assert sum(server.kinds[kind]["by hand"].keys for kind in server.kinds) == report.keys
     assert server.typists["whole"].saved and server.typists["whole"].saved.value > 0
     assert server.languages.keys() == {"python"}
-    assert measure(EMBEDDED, windows, 6, options, lambda *_: None) == (report, keys)
+    assert measure(EMBEDDED, windows, 6, options, lambda *_: None) == (report, lines)
+
+
+def test_a_key_has_what_the_model_would_go_on_with(completer: Completer) -> None:
+    kept, cut = 0, 0
+    for line in choose_lines(DOCUMENTS[:1], 8):
+        for key in type_line("server", line, (), asking(completer, 0.2)):
+            candidate = "".join(text for text, _ in key.tokens)
+            assert all(0 <= share <= 1 for _, share in key.tokens)
+            if key.shown:
+                kept += candidate.startswith(key.shown)
+                cut += len(candidate) > len(key.shown)
+    assert kept > 20 and cut > 5
+
+
+def test_nothing_but_lines_is_asked_for_if_only_these_are_typed() -> None:
+    steps: list[str] = []
+    options = TypingOptions(2, (0,), only_typing=True)
+    report, lines = measure(EMBEDDED, DOCUMENTS, 6, options, lambda what, *_: steps.append(what))
+    assert (report.lines, report.places, len(lines)) == (2, 0, 6)
+    assert report.whole_files["server"].exact is None
+    assert "cursors in whole files" not in table([report]) and "What knowing the repository" in table([report])
 
 
 def test_data_without_a_line_to_type_is_an_error() -> None:

@@ -16,15 +16,19 @@ from hypothesis import strategies as st
 from efim_ls.completion.models.kv_persistence import KvPersistence, open_for
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel, Cancelled
-from model_runtime.engine.engine import GenerateJob, Generation, SavedFrame
+from model_runtime.checkpoint.config import read_config
+from model_runtime.engine.engine import GenerateJob, Generation, PrepareJob, SavedFrame
 from model_runtime.engine.local import LocalEngine
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
+from model_runtime.isolated import isolated_excerpts
+from model_runtime.kv.arena import Arena, DenseArena
+from model_runtime.kv.excerpt_library import ExcerptLibrary
 from model_runtime.kv.pool import FrameId
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import load
 from model_runtime.prompt.prompt import LaidOut, Prompt, PromptPart, build
-from tests.engine.doubles import ENDLESS
+from tests.engine.doubles import ENDLESS, decoder_of
 from tests.models import CODE, Tiny, make
 
 ROOM = 192
@@ -133,7 +137,7 @@ def test_warm_equals_cold(mask: str, form: Form, steps: list[tuple[int, tuple[in
                 library._kept.clear()
             elif step == "prepare":
                 ahead = served.prompt(400, 300, [1, 2])
-                assert served.engine.prepare(FrameId(URI, 9), ahead, NEVER)
+                assert served.engine.prepare(PrepareJob(FrameId(URI, 9), ahead), NEVER)
             elif not isinstance(step, str):
                 frame, (cursor, head), chosen = step
                 prompt = served.prompt(cursor, head, chosen)
@@ -202,12 +206,33 @@ def test_excerpts_that_were_interrupted_are_gone_on_with(served: Served) -> None
 
 def test_excerpts_whose_preparing_was_interrupted_are_gone_on_with(served: Served) -> None:
     prompt, turns, engine = served.prompt(400, 300, [0, 1]), iter([False, True]), served.engine
-    assert not engine.prepare(FrameId(URI), prompt, Cancel(lambda: next(turns, True)))
+    assert not engine.prepare(PrepareJob(FrameId(URI), prompt), Cancel(lambda: next(turns, True)))
     ahead = engine.statistics().prefetched
     assert 0 < ahead < prompt.isolated.tokens
-    assert engine.prepare(FrameId(URI), prompt, NEVER)
+    assert engine.prepare(PrepareJob(FrameId(URI), prompt), NEVER)
     assert engine.statistics().prefetched == prompt.tokens
     assert served.generate(0, prompt).stats.recomputed == 0
+
+
+def test_excerpts_least_recently_asked_for_leave_a_library_that_is_full() -> None:
+    decoder, read = decoder_of(folder("typed")), read_config(folder("typed"))
+    assert decoder.rotations is not None
+    library = ExcerptLibrary(DenseArena(replace(read, excerpt_rows=0), ROOM), decoder.rotations, most_tokens=100)
+    texts = [np.arange(at, at + 40, dtype=np.int32) for at in (0, 50, 100)]
+
+    def compute(ids: Ids, arena: Arena) -> None:
+        decoder.forward(ids, arena)
+
+    def held_after(*asked: int) -> list[bool]:
+        excerpts = isolated_excerpts([texts[number] for number in asked], 0)
+        assert library.ready(excerpts, None, compute, 64, NEVER).complete
+        return [library.get(text) is not None for text in isolated_excerpts(texts, 0).texts]
+
+    assert held_after(0) == [True, False, False]
+    assert held_after(1) == [True, True, False]
+    assert held_after(0) == [True, True, False]
+    assert held_after(2) == [True, False, True], "two fill it, and the second was not asked for since"
+    assert held_after(0, 1, 2) == [True, True, True], "all that are asked for at once stay"
 
 
 def test_a_model_without_a_room_takes_no_excerpts(tmp_path: Path) -> None:

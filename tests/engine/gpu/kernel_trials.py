@@ -29,7 +29,7 @@ from model_runtime.decoder.gpu.decoder import GpuDecoder
 from model_runtime.decoder.gpu.graphs import unrecorded
 from model_runtime.decoder.gpu.kernels import Kernels
 from model_runtime.decoder.gpu.slab import Slab
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import DenseArena
 from tests.models import VOCABULARY, Tiny, make
 
 TOTAL, LONGEST = 640, 256

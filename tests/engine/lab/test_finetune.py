@@ -21,7 +21,7 @@ from efim_lab.training.finetune.tuner import Method, Tuner, TunerSettings
 from efim_lab.training.report import Reporter, read_log
 from efim_lab.training.samples.stream import ShardSource
 from model_runtime.checkpoint.config import read_config
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import DenseArena
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import load
 from tests.engine.doubles import decoder_of

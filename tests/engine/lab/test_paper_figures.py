@@ -16,7 +16,7 @@ from efim_lab.paper.experiment import REPEATS, SchemeFigures, SchemeRun, measure
 from efim_lab.paper.prompts import EFIM_REUSE, FIM_REUSE, NO_REUSE, SCHEMES
 from efim_lab.paper.report import ExperimentSetup, as_json, table
 from model_runtime.decoder.decoder import Decoder
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import DenseArena
 
 SETUP = ExperimentSetup(
     "embedded", "CPU", "fp16 torch", "code", 16, 5, 128, longest=1885, prompt_tokens=1131.4, context=2048

@@ -14,7 +14,7 @@ from efim_lab.paper.prompts import EFIM_REUSE, FIM_REUSE, NO_REUSE, SCHEMES, Sch
 from model_runtime.decoder.any_decoder import Span
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.ids import Ids, common_prefix
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import DenseArena
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.models import CODE

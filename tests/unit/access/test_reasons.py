@@ -34,6 +34,9 @@ def test_the_last_answer_explains_its_place_only() -> None:
     assert off is not None and off.reason == "low confidence" and "25%" in off.why and "50%" in off.why
     for elsewhere in (("text", 3), ("texts", 4)):
         assert document.why_nothing(*elsewhere) is None
+    document.note_answer(Request("a", "text", 4), Answer("", reason="no answer", cause="it is down: start it"))
+    off = document.why_nothing("text", 4)
+    assert off is not None and off.why.endswith(": it is down: start it")
     document.note_answer(Request("a", "text", 4), Answer("s"))
     assert document.why_nothing("text", 4) is None
 

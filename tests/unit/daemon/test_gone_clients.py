@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -30,25 +32,41 @@ async def received(reader: asyncio.StreamReader) -> dict[str, Any]:
     return json.loads(await reader.readexactly(int(header.split(b"Content-Length: ")[1].split()[0])))
 
 
-async def visit(address: Address, folder: Path, answered: Callable[[], None]) -> None:
-    """Open a document in a workspace, ask for a suggestion, call `answered`, and leave."""
+@asynccontextmanager
+async def visit(address: Address, folder: Path) -> AsyncIterator[None]:
+    """Open a document in a workspace, and leave after a suggestion."""
     reader, writer = await asyncio.open_unix_connection(str(address.socket))
     options = {"persist": False, "suggestions": 0}
     first = {"processId": None, "rootUri": folder.as_uri(), "capabilities": {}, "initializationOptions": options}
     item = {"uri": (folder / "a.py").as_uri(), "languageId": "python", "version": 1, "text": "def area(r):\n    ret"}
     place = {"textDocument": {"uri": item["uri"]}, "position": {"line": 1, "character": 7}}
     writer.write(address.handshake("serve"))
-    writer.write(message("initialize", first, 1) + message("initialized", {}))
-    writer.write(message("textDocument/didOpen", {"textDocument": item}) + message("efim/settled", None, 2))
-    writer.write(message("textDocument/inlineCompletion", place, 3))
-    while (await received(reader)).get("id") != 3:
+
+    async def answer(method: str, params: object = None) -> Any:
+        writer.write(message(method, params, 1))
+        while "result" not in (told := await received(reader)):
+            pass
+        return told["result"]
+
+    await answer("initialize", first)
+    writer.write(message("initialized", {}))
+    while (await answer("efim/status", {}))["state"] != "ready":
         pass
-    answered()
+    writer.write(message("textDocument/didOpen", {"textDocument": item}))
+    await answer("efim/settled")
+    assert await answer("textDocument/inlineCompletion", place)
+    yield
     writer.close()
     await writer.wait_closed()
 
 
-async def test_a_client_that_has_gone_leaves_nothing(tmp_path: Path) -> None:
+def repository_threads() -> int:
+    return sum(each.name == "repository" for each in threading.enumerate())
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+async def test_a_client_that_has_gone_leaves_nothing(tmp_path: Path, is_alone: bool) -> None:
+    """Nor does it where another client goes on to use the index of the same workspace."""
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "b.py").write_text("def area(radius):\n    return 3 * radius ** 2\n")
@@ -63,11 +81,15 @@ async def test_a_client_that_has_gone_leaves_nothing(tmp_path: Path) -> None:
         parts = (server, server.protocol, server.session, server.session.workspace, document)
         left.extend(map(weakref.ref, parts))
 
-    for _ in range(3):
-        await visit(address, workspace, remember)
-    async with asyncio.timeout(HANG):
-        while any(each() is not None for each in left):
-            await asyncio.sleep(0)
-    assert len(left) == 15
+    async with nullcontext() if is_alone else visit(address, workspace):
+        for _ in range(3):
+            async with visit(address, workspace):
+                remember()
+                assert repository_threads() == 1
+        async with asyncio.timeout(HANG):
+            while any(each() is not None for each in left):
+                await asyncio.sleep(0)
+        assert len(left) == 15
+        assert repository_threads() == (0 if is_alone else 1)
     daemon._stop()
     await running

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from model_runtime.counts.lookup import NOTHING
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.engine.drafts import lookup
 from model_runtime.engine.native import library
+from model_runtime.engine.native.mixer import LEAST_WEIGHTS
 from model_runtime.engine.ngrams import Mixture, Ngrams
 from model_runtime.engine.sampler import LEAST_CHANCE
 from model_runtime.ids import Ids
@@ -64,6 +64,7 @@ def mixed_both_ways(
 @given(caches, st.integers(0, 2**16), histories, st.lists(histories, max_size=3))
 @example(Ngrams((0.5, 0.2), 3.0, (0.0, 0.0, 0.5)), 1, [0, 1, 2] * 30, [[0, 1, 2, 3], [2, 0, 1, 2, 4]])
 @example(Ngrams((0.5,), 1.0), 1, [3, *[0, 1] * 100, 3], [])
+@example(Ngrams((0.5, 0.2), 9e3), 1, [0, 1, 2] * (LEAST_WEIGHTS // 2), [])  # longer than what is weighed at first
 def test_a_mixture_has_the_same_bits(cache: Ngrams, seed: int, history: list[int], texts: list[list[int]]) -> None:
     require_engine()
     probabilities = np.random.default_rng(seed).dirichlet(np.ones(VOCAB)).astype(np.float32)
@@ -91,7 +92,7 @@ def test_a_choice_is_that_of_the_exact_distribution(
     mixture = cache.mixture(exact.astype(np.float32), history)
     assert cache.mixer
     for among in (None, fitting):
-        picked = cache.mixer.pick(logits.ctypes.data, vocab, history, NOTHING, among)
+        picked = cache.mixer.pick(logits.ctypes.data, vocab, history, None, among)
         best = mixture.chances[slice(None) if among is None else among].max()
         assert mixture.chances[picked.token] == pytest.approx(best, rel=1e-5, abs=1e-30)
         assert picked.chance == pytest.approx(best, rel=1e-5, abs=1e-30)
@@ -110,10 +111,10 @@ def test_of_equally_likely_tokens_the_first_is_chosen() -> None:
     require_engine()
     logits, cache = np.zeros(100, dtype=np.float32), Ngrams((0.0,), 1.0)
     assert cache.mixer
-    assert cache.mixer.pick(logits.ctypes.data, 100, ids([]), NOTHING, None).token == 0
-    assert cache.mixer.pick(logits.ctypes.data, 100, ids([]), NOTHING, ids([70, 3])).token == 70
+    assert cache.mixer.pick(logits.ctypes.data, 100, ids([]), None, None).token == 0
+    assert cache.mixer.pick(logits.ctypes.data, 100, ids([]), None, ids([70, 3])).token == 70
     logits[[90, 40]] = 1.0
-    assert cache.mixer.pick(logits.ctypes.data, 100, ids([]), NOTHING, None).token == 40
+    assert cache.mixer.pick(logits.ctypes.data, 100, ids([]), None, None).token == 40
 
 
 @unhurried
@@ -141,7 +142,7 @@ def test_a_choice_says_nothing_of_the_one_before() -> None:
 
     def pick(each: Ngrams, logits: np.ndarray, history: Ids) -> list[bytes]:
         assert each.mixer
-        picked = each.mixer.pick(logits.ctypes.data, len(logits), history, NOTHING, None)
+        picked = each.mixer.pick(logits.ctypes.data, len(logits), history, None, None)
         return [np.asarray(part).tobytes() for part in picked]
 
     first = [pick(*case) for case in cases]

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_lab.documents import CodeDocument, package_of
-from efim_lab.errors import WorkError
 from efim_lab.evaluation.typist.cursor_kinds import CursorKind, kind_of
 from efim_lab.evaluation.typist.figures import VisitedLine, figures, saved_more
-from efim_lab.evaluation.typist.keys import TypedKey, ask_heuristic, key_at, type_line, write_rows
+from efim_lab.evaluation.typist.keys import TypedKey, ask_heuristic, key_at, type_line
+from efim_lab.evaluation.typist.known_words import WorkspaceWords, makes_unknown_word
 from efim_lab.evaluation.typist.levels import LEVELS, at_level, figures_by_level
-from efim_lab.evaluation.typist.lines import LONGEST_TYPED, TypedLine, choose_lines, nearest_open
+from efim_lab.evaluation.typist.lines import LONGEST_TYPED, TypedLine, choose_lines, nearest_open, whole_text
 from efim_lab.evaluation.typist.measurement import report
 from efim_lab.evaluation.typist.report import table
+from efim_lab.evaluation.typist.typed_places import place_of
 from efim_lab.evaluation.typist.typists import TYPISTS, by_hand, visits, whole, words
 from efim_lab.evaluation.typist.whole_files import (
     RestOfLine,
@@ -123,6 +122,72 @@ def test_where_the_cursor_is(text: str, path: str, kinds: str) -> None:
     ]
 
 
+PLACES_TYPED = '''import os.path
+class Shop(Base):
+    """ab"""
+    size = 12 + x.y1
+    def total(self):
+        return f("a", 1.5)  # b
+'''
+
+
+@pytest.mark.parametrize(
+    ("row", "at", "place"),
+    [
+        (0, "", "start of line"), (0, "impor", "first word of a line"), (0, "import ", "import"),
+        (0, "import os.pa", "import"), (1, "class ", "new name"), (1, "class Sh", "new name"),
+        (1, "class Shop(", "other"), (1, "class Shop(Ba", "word begun"), (2, '"""a', "docstring"),
+        (3, "si", "first word of a line"),
+        (3, "size = ", "other"), (3, "size = 1", "number"), (3, "size = 12 + x.", "after a dot"),
+        (3, "size = 12 + x.y", "word begun"), (4, "def tot", "new name"), (4, "def total(se", "word begun"),
+        (5, 'return f("a', "string"), (5, 'return f("a", 1.', "number"), (5, 'return f("a", 1.5)  # ', "comment"),
+    ],
+)  # fmt: skip
+def test_a_place_is_told_from_what_is_typed(row: int, at: str, place: str) -> None:
+    line = line_of(PLACES_TYPED, row)
+    assert PLACES_TYPED.startswith(at, line.start)
+    assert place_of(line, line.start + len(at)) == place
+
+
+def test_a_comment_is_one_up_to_its_end_and_a_string_is_not() -> None:
+    text = whole_text(CodeDocument("a.py", "# ab\n'cd'\nx = 'ef'\n"))
+    assert [place_of(text, at) for at in (4, 7, 9, 17)] == ["comment", "docstring", "other", "string"]
+    assert place_of(line_of("a = 'b' // c", path="a.ts"), 5) == "string"
+
+
+def test_a_text_is_typed_without_the_indentation_that_comes_with_a_new_line() -> None:
+    text = "if x:\n    y  = 1\n\n  z\n"
+    line = whole_text(CodeDocument("a.py", text))
+    keys = type_line("server", line, (), lambda line, cursor, _: Answer(line.text_at(cursor)[-1:]))
+    assert [key.pressed for key in keys] == [*"if x:", "\n    ", *"y  = 1", "\n", "\n  ", "z"]
+    assert [key.shown for key in keys][:3] == ["", "i", "f"]  # nothing stands below the cursor
+    assert [(key.line, key.column, key.typed) for key in keys[5:7]] == [(1, 5, "if x:"), (2, 4, "    ")]
+    shown = {4: ":\n    y", 11: "  = 1\n\n"}
+    keys = type_line("server", line, (), lambda _, cursor, __: Answer(shown.get(cursor, "")))
+    assert [(each.entered, each.presses) for each in visits(keys, whole)[4:]] == [(3, 1), (6, 1), (1, 1), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("typed", "suggested", "makes"),
+    [
+        ("x = attem", "plementation", True), ("x = attem", "pts", False), ("x = attem", "p", True),
+        ("x = ", "attemplementation", False), ("x = attem", ".y", False), ("x = Str", "ingIO", False),
+        ("x = bel", "owed", False), ("x = far", "aways", False), ("retu", "rn", False),
+        ("attemp = attem", "p", False),
+    ],
+)  # fmt: skip
+def test_a_word_that_a_suggestion_makes_stands_somewhere_or_not(typed: str, suggested: str, makes: bool) -> None:
+    line = line_of(f"attempts = 1\n{typed}q\nbelowed = 2\n", 1)
+    assert makes_unknown_word(line, line.start + len(typed), suggested, {"faraways"}) == makes
+
+
+def test_words_of_other_files_of_the_package_are_known() -> None:
+    texts = {"p/a.py": "one", "p/b.py": "two", "q/c.py": "three"}
+    documents = [CodeDocument(path, text) for path, text in texts.items()]
+    words = WorkspaceWords(documents)
+    assert (words.beside(documents[0]), words.in_any(documents[1:])) == ({"two"}, {"two", "three"})
+
+
 def test_a_typist_of_whole_suggestions_takes_what_is_right_to_its_end() -> None:
     keys = typed({0: "total = sum(", 2: "tal", 8: "c", 9: "ount(items)\nprint(", 13: "x"})
     found = visits(keys, whole)
@@ -183,22 +248,6 @@ def test_the_heuristic_reads_the_whole_file_and_the_others() -> None:
     assert ask_heuristic(line_of("x fir\nfirst firm"), 5, ()).text == "st"
     assert ask_heuristic(line_of("fir"), 3, opened("fire", "first = far\nfirm", "fo")).text == "st = far"
     assert ask_heuristic(line_of("x fir"), 5, opened("a fire", "a first", "fo")).text == "st"
-
-
-def test_keys_are_written_as_json_lines(tmp_path: Path) -> None:
-    line = line_of("if x:\n    y = 1\nz\n", 1)
-    answer = Answer("y = ", confidence=0.5, hidden="2\n", words=(("y", 0.9), (" =", 0.8), (" 2", 0.7)))
-    keys = type_line("server", line, (), lambda _, cursor, __: answer if cursor == line.start else Answer(""))
-    write_rows(tmp_path / "rows", {"one": keys})
-    rows = [json.loads(row) for row in (tmp_path / "rows").read_text().splitlines()]
-    assert rows[0] == {
-        **{"model": "one", "arm": "server", "file": "a.py", "package": "", "language": "python"},
-        **{"line": 2, "column": 4, "kind": "start of line", "after": "y = 1\nz", "right": 4},
-        **{"shown": "y = ", "hidden": "2\n", "confidence": 0.5, "words": [["y", 0.9], [" =", 0.8], [" 2", 0.7]]},
-    }
-    assert [(row["column"], row["after"]) for row in rows[1:]] == [(n, "y = 1"[n - 4 :]) for n in range(5, 9)]
-    with pytest.raises(WorkError, match="rows cannot be written .*: check the folder"):
-        write_rows(tmp_path / "none" / "rows", {})
 
 
 SURE = Answer("ab(cd", hidden=" ef)", words=(("ab", 0.9), ("(cd", 0.7), (" ef", 0.5), (")", 0.9)))

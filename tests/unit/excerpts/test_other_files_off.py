@@ -16,7 +16,7 @@ from efim_ls.workspace import content
 from efim_ls.workspace.database.place import index_path
 from efim_ls.workspace.database.tables import APPLICATION_ID
 from efim_ls.workspace.index import Scope
-from efim_ls.workspace.thread import Repository
+from efim_ls.workspace.shared import IndexClient, SharedIndexes
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 from tests.unit.workspace_index.conftest import TOKENIZER
 from tests.unit.workspace_index.test_index_privacy import SECRET, SOURCE, WORDS, traces
@@ -40,13 +40,13 @@ def cache(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def repository() -> Iterator[Repository]:
-    made = Repository(lambda: False, lambda _: None)
+def repository() -> Iterator[IndexClient]:
+    made = IndexClient(SharedIndexes(lambda: False), lambda _: None)
     yield made
     assert made.close(SOON)
 
 
-def adopt(repository: Repository, folder: Path, cache: Path, budget: ExcerptBudget) -> None:
+def adopt(repository: IndexClient, folder: Path, cache: Path, budget: ExcerptBudget) -> None:
     settings = Settings(cache_folder=str(cache))
     repository.adopt(Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], TOKENIZER, budget))
     assert repository.wait(SOON)
@@ -58,7 +58,7 @@ def tables(folder: Path, cache: Path) -> set[str]:
 
 
 def test_nothing_is_made_or_stored(
-    repository: Repository, folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    repository: IndexClient, folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(content, "outline", lambda *_: pytest.fail("an outline is made"))
     adopt(repository, folder, cache, OFF)
@@ -68,7 +68,7 @@ def test_nothing_is_made_or_stored(
     assert not SEARCHED & tables(folder, cache) and traces(cache) == {"token ids"}
 
 
-def test_what_was_stored_leaves_the_disk_once_it_is_off(repository: Repository, folder: Path, cache: Path) -> None:
+def test_what_was_stored_leaves_the_disk_once_it_is_off(repository: IndexClient, folder: Path, cache: Path) -> None:
     adopt(repository, folder, cache, ON)
     counted = repository.view("python", ())
     assert tables(folder, cache) > SEARCHED and traces(cache) == {*WORDS, "token ids"}
@@ -77,7 +77,7 @@ def test_what_was_stored_leaves_the_disk_once_it_is_off(repository: Repository, 
     assert counted is not None and repository.view("python", ()) == counted
 
 
-def test_it_is_made_once_it_is_on(repository: Repository, folder: Path, cache: Path) -> None:
+def test_it_is_made_once_it_is_on(repository: IndexClient, folder: Path, cache: Path) -> None:
     adopt(repository, folder, cache, OFF)
     adopt(repository, folder, cache, ON)
     assert tables(folder, cache) > SEARCHED and traces(cache) == {*WORDS, "token ids"}
@@ -88,7 +88,7 @@ def test_it_is_made_once_it_is_on(repository: Repository, folder: Path, cache: P
     assert shown.path == "a.py" and SECRET in shown.text
 
 
-def test_an_index_of_an_earlier_version_loses_them(repository: Repository, folder: Path, cache: Path) -> None:
+def test_an_index_of_an_earlier_version_loses_them(repository: IndexClient, folder: Path, cache: Path) -> None:
     path = index_path(cache, [folder])
     path.parent.mkdir(parents=True)
     with closing(sqlite3.connect(path)) as connection:
@@ -103,12 +103,12 @@ def test_an_index_of_an_earlier_version_loses_them(repository: Repository, folde
     assert not SEARCHED & tables(folder, cache) and traces(cache) == {"token ids"}
 
 
-def test_a_command_leaves_them_to_the_server(repository: Repository, folder: Path, cache: Path) -> None:
+def test_a_command_leaves_them_to_the_server(repository: IndexClient, folder: Path, cache: Path) -> None:
     adopt(repository, folder, cache, ON)
     (folder / "c.py").write_text("def later_name(): pass\n")
     index_command.build(folder, cache, rebuild=False)
     assert traces(cache, WORDS) >= {*WORDS}
-    other = Repository(lambda: False, lambda _: None)
+    other = IndexClient(SharedIndexes(lambda: False), lambda _: None)
     adopt(other, folder, cache, ON)
     assert traces(cache, ["later_name"]) == {"later_name", "token ids"}
     assert other.close(SOON)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 
@@ -19,8 +20,7 @@ from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.any_decoder import Runtime
 from model_runtime.decoder.gpu.device import DeviceChoice
 from model_runtime.kv import format as kv_format
-from model_runtime.kv.arena import KeysValues
-from model_runtime.kv.dense_arena import DenseArena
+from model_runtime.kv.arena import DenseArena
 from model_runtime.kv.format import fingerprint
 from model_runtime.loading import kv_code
 from model_runtime.loading.weight_format import CpuMethod, usable_methods
@@ -138,7 +138,7 @@ def test_ways_whose_bits_differ_share_no_name() -> None:
     require_compiled()
     weights, ids = read_weights(EMBEDDED, CONFIG), np.arange(40, dtype=np.int32)
 
-    def keys(way: CpuMethod) -> KeysValues:
+    def keys(way: CpuMethod) -> npt.NDArray[np.float32]:
         arena = DenseArena(CONFIG, len(ids))
         way.decoder(CONFIG, weights, 1).forward(ids, arena)
         return arena.k

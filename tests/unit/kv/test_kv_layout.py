@@ -7,9 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from kv_store.block import BLOCK_TOKENS
 from model_runtime.checkpoint.config import parse_config
-from model_runtime.kv.dense_arena import DenseArena
-from model_runtime.kv.layout import KvLayout, Plane, arena_bytes
+from model_runtime.kv.arena import DenseArena
+from model_runtime.kv.codec import Form, KvCodec
+from model_runtime.kv.layout import FP32, KvLayout, Plane, arena_bytes
+from model_runtime.kv.sequence import Quality
 from tests.models import Tiny, config
 
 MODEL = parse_config(config(Tiny(layers=3, kv_heads=2, head_dim=16, context=512, excerpt_rows=64)))
@@ -21,7 +24,7 @@ def test_a_model_has_a_plane_of_rotated_keys_and_one_of_values() -> None:
 
 def test_an_arena_takes_what_its_layout_says() -> None:
     arena = DenseArena(MODEL, 100)
-    assert np.stack((arena.k, arena.v)).shape == KvLayout.of(MODEL).shape(64 + 100)
+    assert [each.shape for each in arena.planes] == [each.shape(64 + 100) for each in KvLayout.of(MODEL).planes]
     assert arena.k.nbytes + arena.v.nbytes == arena_bytes(MODEL, 100) == 2 * arena_bytes(MODEL, 100, element=2)
 
 
@@ -29,3 +32,48 @@ def test_layers_with_keys_of_different_shapes_are_refused() -> None:
     wider = replace(MODEL.alike, attention=replace(MODEL.alike.attention, kv_heads=4))
     with pytest.raises(ValueError, match="different shapes"):
         KvLayout.of(replace(MODEL, layers=(MODEL.alike, wider)))
+
+
+@pytest.mark.parametrize("form", [Form.RAW, Form.BF16, Form.INT8])
+def test_planes_of_unequal_shape_go_from_an_arena_through_a_block_into_another(
+    form: Form, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A latent and a rotated part, of other widths and heads, as compressed keys have them."""
+    layers = (0, 1, 2)
+    layout = KvLayout((Plane("k", layers, 1, 8, rotated=True), Plane("v", layers, 2, 20)))
+    monkeypatch.setattr(KvLayout, "of", lambda config, element=FP32: layout)
+    one, other = (DenseArena(MODEL, 3 * BLOCK_TOKENS) for _ in range(2))
+    rng, ids = np.random.default_rng(0), np.arange(2 * BLOCK_TOKENS, dtype=np.int32)
+    made = [rng.integers(-127, 128, each.shape(len(ids))).astype(np.float32) for each in layout.planes]
+    made[0][:, :, ::BLOCK_TOKENS] = made[1][..., ::20] = 127  # so that the scales of int8 are 1
+    one.copy_in(ids, made, Quality.EXACT)
+    turns = np.ones((MODEL.context, 4), np.complex64)
+    codec = KvCodec(layout, BLOCK_TOKENS, turns, form)
+    for start in (0, BLOCK_TOKENS):
+        data = codec.encode(one.read(start, start + BLOCK_TOKENS), start, form)
+        assert len(data) == codec.size(form)
+        other.copy_in(ids[start : start + BLOCK_TOKENS], codec.decode(data, start, form), Quality.EXACT)
+    for kept, numbers in zip(other.copy_out(0, len(ids)), made, strict=True):
+        assert np.array_equal(kept, numbers)
+    third = DenseArena(MODEL, 3 * BLOCK_TOKENS)
+    third.copy_prefix(other, 20)
+    assert all(np.array_equal(a, b) for a, b in zip(third.read(0, 20), other.read(0, 20), strict=True))
+    assert arena_bytes(MODEL, 0) == 4 * 3 * (8 + 40) * MODEL.excerpt_rows
+
+
+def test_a_raw_block_has_one_plane_after_the_other() -> None:
+    layout = KvLayout((Plane("k", (0,), 1, 1), Plane("v", (0, 1), 1, 2)))
+    planes = [
+        np.arange(2, dtype=np.float32).reshape(1, 1, 2, 1),
+        np.arange(2, 10, dtype=np.float32).reshape(2, 1, 2, 2),
+    ]
+    data = KvCodec(layout, 2, None).encode(planes, 0, Form.RAW)
+    assert data.view(np.float32).tolist() == list(range(10))
+
+
+def test_what_is_read_is_the_arenas_own_and_a_copy_is_not() -> None:
+    arena = DenseArena(MODEL, BLOCK_TOKENS)
+    arena.append(np.zeros(4, np.int32))
+    read, copied = arena.read(0, 4), arena.copy_out(0, 4)
+    arena.k[...] = 1
+    assert read[0].all() and not copied[0].any()

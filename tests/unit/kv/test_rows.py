@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from model_runtime.kv.rows import Quality, Rows
+from model_runtime.kv.sequence import Quality, Rows
 
 shares = st.floats(0, 1)
 counts = st.integers(0, 6)

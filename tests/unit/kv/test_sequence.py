@@ -12,8 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.isolated import SequenceKey, isolated_excerpts
-from model_runtime.kv.rows import Quality
-from model_runtime.kv.sequence import TokenSequence
+from model_runtime.kv.sequence import Quality, TokenSequence
 
 CAPACITY = 24
 tokens = st.lists(st.integers(0, 2), min_size=1, max_size=9)

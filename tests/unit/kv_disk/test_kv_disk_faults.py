@@ -133,7 +133,7 @@ def test_a_read_only_file_is_read_and_left_alone(path: Path, monkeypatch: pytest
     for _ in range(2):
         assert same(read(tier, NAMES), WHOLE)
         tier.save(chain_of(1, 3))
-        tier.remove_document(1)
+        assert not tier.remove_document(1)
     assert said == [READ_ONLY]
     assert (path.read_bytes(), tier.lookup(names_of(1, 3))) == (before, 0)
 
@@ -242,6 +242,6 @@ def test_a_closed_tier_changes_nothing_and_says_why(path: Path) -> None:
     tier.pin(NAMES)
     tier.touch(NAMES)
     assert said == []
-    tier.remove_document(WHOLE[0].document)
+    assert not tier.remove_document(WHOLE[0].document)
     assert len(said) == 1 and "cannot be erased" in said[0]
     assert same(read(tier_of(path, 20), NAMES), WHOLE)

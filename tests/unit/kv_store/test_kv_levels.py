@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kv_store import open as opening
 from kv_store.block import BLOCK_TOKENS, Block, Name
 from kv_store.disk.record import KNOWN_FORMS
-from kv_store.level import Level, Origin, StoreContext, admit_all, admit_public
+from kv_store.level import Level, Origin, Reach, StoreContext
 from kv_store.memory import MemoryTier
 from kv_store.open import DISK, MEMORY, StoreOptions, open_store
 from kv_store.store import ComputedBlocks, Store
@@ -34,7 +34,7 @@ BEGIN = 32  # the position of the first token of all chains
 CODEC = KvCodec(SHAPE, BLOCK_TOKENS, np.exp(1j * np.arange(BEGIN + 64)[:, None]).astype(np.complex64))
 LENGTH = 4  # of the longest chain, in blocks
 LONG = 1000  # tokens of a sequence whose first blocks are not its end: they may have a lossy form
-UNSHARED = 3  # a document that the slow level does not admit
+DOCUMENTS = 3
 
 
 class LateTier:
@@ -43,6 +43,7 @@ class LateTier:
     def __init__(self, capacity_bytes: int, late: int) -> None:
         self.inner, self._late = MemoryTier(capacity_bytes, SLOT), late
         self._asked = Counter[Name]()
+        self.is_reached = True
 
     def lookup(self, names: Sequence[Name]) -> int | None:
         if len(self._known(names)) < len(names):
@@ -62,8 +63,8 @@ class LateTier:
     def pin(self, names: Sequence[Name]) -> None:
         self.inner.pin(names)
 
-    def remove_document(self, document: int) -> None:
-        self.inner.remove_document(document)
+    def remove_document(self, document: int) -> bool:
+        return self.is_reached and self.inner.remove_document(document)
 
     def stats(self) -> TierStats:
         return self.inner.stats()
@@ -85,7 +86,7 @@ def ids_of(chain: Sequence[int]) -> np.ndarray:
 
 def rows_of(name: Name) -> np.ndarray:
     """Rows that only this block has, from 0 to 1."""
-    return np.random.default_rng(list(name)).random(SHAPE.shape(BLOCK_TOKENS), np.float32)
+    return np.random.default_rng(list(name)).random((2, *SHAPE.planes[0].shape(BLOCK_TOKENS)), np.float32)
 
 
 def computed_of(names: Sequence[Name]) -> ComputedBlocks:
@@ -103,24 +104,19 @@ def read(store: Store, names: Sequence[Name], first: int = 0) -> int:
 
 
 def memory_level(slots: int) -> Level:
-    return Level(MemoryTier(slots * SLOT, SLOT), Form.RAW, behind=False, admits=admit_all)
+    return Level(MemoryTier(slots * SLOT, SLOT), Form.RAW, behind=False, reach=Reach.PROCESS)
 
 
 def late_level(tier: LateTier, patience: float = 0) -> Level:
-    return Level(tier, Form.RAW, behind=True, admits=admit_shared, patience=patience)
-
-
-def admit_shared(origin: Origin) -> bool:
-    return admit_public(origin) and origin.document != UNSHARED
+    return Level(tier, Form.RAW, behind=True, reach=Reach.NETWORK, patience=patience)
 
 
 def disk_level(folder: Path, slots: int, form: Form) -> Level:
-    return Level(tier_of(folder / "blocks.kv", slots, slot_bytes=SLOT), form, behind=True, admits=admit_public)
+    return Level(tier_of(folder / "blocks.kv", slots, slot_bytes=SLOT), form, behind=True, reach=Reach.DISK)
 
 
 CHAINS = st.lists(st.integers(0, 1), min_size=1, max_size=LENGTH)
-DOCUMENTS = st.integers(1, UNSHARED)
-ORIGINS = st.builds(Origin, DOCUMENTS, st.booleans())
+ORIGINS = st.builds(Origin, st.integers(1, DOCUMENTS), st.sampled_from(Reach))
 SLOTS = st.sampled_from((0, 2, 5, 64))
 
 
@@ -165,7 +161,7 @@ class TwoLevels(RuleBasedStateMachine):
         self.store.lookup(names)
         assert self.store.lookup(names) == read(self.store, names), "once all levels know"
 
-    @rule(document=st.integers(0, UNSHARED), chain=CHAINS)
+    @rule(document=st.integers(0, DOCUMENTS), chain=CHAINS)
     def visit(self, document: int, chain: list[int]) -> None:
         self.store.visit(document)
         self.store.pin(document, self.store.names(ids_of(chain)))
@@ -191,7 +187,7 @@ class TwoLevels(RuleBasedStateMachine):
 
 
 class ThreeLevels(TwoLevels):
-    """The same with a level between that answers late and admits less."""
+    """The same with a level between that answers late and is on another machine."""
 
     def slow(self, slots: int) -> list[Level]:
         return [late_level(LateTier(slots * SLOT, late=1))]
@@ -209,7 +205,7 @@ def saved_late(late: int, patience: float, *others: Level) -> tuple[Store, list[
     """A store with a level that answers late, after a chain was saved in it; its memory has no room."""
     store = Store(FINGERPRINT, CODEC, [memory_level(0), late_level(LateTier(8 * SLOT, late), patience), *others])
     names = store.names(ids_of([0, 1, 0]))
-    assert store.save(Origin(1, False), computed_of(names), never) and store.flush(10)
+    assert store.save(Origin(1, Reach.NETWORK), computed_of(names), never) and store.flush(10)
     return store, names
 
 
@@ -252,21 +248,49 @@ def test_what_another_level_has_is_not_waited_for(tmp_path: Path, monkeypatch: p
 def test_a_lossy_form_is_read_at_the_position_that_it_was_saved_at(tmp_path: Path) -> None:
     store = Store(FINGERPRINT, CODEC, [disk_level(tmp_path, 8, Form.INT8)])
     names = store.names(ids_of([0, 1, 0]))
-    assert store.save(Origin(1, False), computed_of(names), never) and store.flush(10)
+    assert store.save(Origin(1, Reach.NETWORK), computed_of(names), never) and store.flush(10)
     assert [exact for _, exact in store.read(names, 0, BEGIN)] == [True, False, False]
     assert read(store, names) == 3
     assert store.close(10)
 
 
 def test_a_level_that_nobody_writes_behind_is_withdrawn_from_at_once() -> None:
-    public = memory_level(8)._replace(admits=admit_public)
-    store = Store(FINGERPRINT, CODEC, [public])
+    store = Store(FINGERPRINT, CODEC, [memory_level(8)._replace(reach=Reach.DISK)])
     names = store.names(ids_of([0, 1]))
-    assert store.save(Origin(1, False), computed_of(names), never) and store.lookup(names) == 2
-    store.withdraw(Origin(1, False))
+    assert store.save(Origin(1, Reach.NETWORK), computed_of(names), never) and store.lookup(names) == 2
+    store.withdraw(Origin(1, Reach.DISK))
     assert store.lookup(names) == 2
-    store.withdraw(Origin(1, True))
+    store.withdraw(Origin(1, Reach.PROCESS))
     assert store.lookup(names) == 0
+    assert store.close(10)
+
+
+@pytest.mark.parametrize("reach", Reach)
+def test_each_level_gets_what_may_reach_it(tmp_path: Path, reach: Reach) -> None:
+    levels = [memory_level(8), disk_level(tmp_path, 8, Form.RAW), late_level(LateTier(8 * SLOT, late=0))]
+    store = Store(FINGERPRINT, CODEC, levels)
+    names = store.names(ids_of([0, 1]))
+    assert store.save(Origin(1, reach), computed_of(names), never) and store.flush(10)
+    assert [each.blocks for each in store.stats()] == [2 * (level.reach <= reach) for level in levels]
+    assert store.close(10)
+
+
+def test_blocks_are_removed_from_a_tier_once_it_is_reached() -> None:
+    """And as often as it gets some again, but not at each saving."""
+    tier = LateTier(8 * SLOT, late=0)
+    store = Store(FINGERPRINT, CODEC, [late_level(tier)])
+    names, public, private = store.names(ids_of([0, 1])), Origin(1, Reach.NETWORK), Origin(1, Reach.PROCESS)
+    for _ in range(2):
+        assert store.save(public, computed_of(names), never) and store.flush(10)
+        tier.is_reached = False
+        store.withdraw(private)
+        assert store.flush(10) and tier.stats().blocks == 2
+        tier.is_reached = True
+        store.withdraw(private)
+        assert store.flush(10) and tier.stats().blocks == 0
+    tier.save([Block(names[0], bytes(16), 1, Form.RAW, False, np.zeros(SLOT, np.uint8))])
+    store.withdraw(private)
+    assert store.flush(10) and tier.stats().blocks == 1, "it was reached before, and got nothing by this store since"
     assert store.close(10)
 
 
@@ -279,7 +303,7 @@ def test_a_third_tier_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     levels = {DISK: {"bytes": 1 << 20, "form": Form.RAW}, "late": {"slots": 2}, MEMORY: {"bytes": SLOT}}
     opened = open_store(FINGERPRINT, CODEC, "model", StoreOptions(levels, tmp_path), print)
     names = opened.store.names(ids_of([0, 1, 0]))
-    assert opened.store.save(Origin(1, False), computed_of(names), never) and opened.store.flush(10)
+    assert opened.store.save(Origin(1, Reach.NETWORK), computed_of(names), never) and opened.store.flush(10)
     assert [(each.name, each.blocks) for each in opened.store.stats()] == [("memory", 1), ("memory", 2), ("disk", 3)]
     assert opened.folder and opened.notes and (opened.folder / "about.json").exists()
     assert opened.store.close(10)

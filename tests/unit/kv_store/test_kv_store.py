@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from kv_store import store as stores
 from kv_store import writer as writers
 from kv_store.block import BLOCK_TOKENS, Block
-from kv_store.level import Level, Origin, admit_all
+from kv_store.level import Level, Origin, Reach
 from kv_store.memory import MemoryTier
 from kv_store.open import DISK, MEMORY, OpenedStore, StoreOptions, open_store
 from kv_store.store import REMEMBERED_DOCUMENTS, ComputedBlocks, Store
@@ -41,13 +41,13 @@ def row(seed: int, blocks: int) -> np.ndarray:
 
 def numbers_of(name: bytes) -> np.ndarray:
     """Keys and values that only this block has."""
-    return np.random.default_rng(list(name)).random(SHAPE.shape(BLOCK_TOKENS), np.float32)
+    return np.random.default_rng(list(name)).random((2, *SHAPE.planes[0].shape(BLOCK_TOKENS)), np.float32)
 
 
 def save(store: Store, document: int, ids: np.ndarray, private: bool = False, exact: int = 99) -> list[bytes]:
     names = store.names(ids)
     computed = ComputedBlocks(names, lambda i: numbers_of(names[i]), exact, len(ids))
-    assert store.save(Origin(document, private), computed, never)
+    assert store.save(Origin(document, Reach.PROCESS if private else Reach.DISK), computed, never)
     store.pin(document, names)
     store.flush(10)
     return names
@@ -55,7 +55,7 @@ def save(store: Store, document: int, ids: np.ndarray, private: bool = False, ex
 
 def save_unpinned(store: Store, names: list[bytes]) -> None:
     computed = ComputedBlocks(names, lambda i: numbers_of(names[i]), len(names), len(names) * BLOCK_TOKENS)
-    assert store.save(Origin(0, True), computed, never)
+    assert store.save(Origin(0, Reach.PROCESS), computed, never)
 
 
 def read(store: Store, names: list[bytes], first: int = 0) -> int:
@@ -72,7 +72,9 @@ def options(folder: Path | None, memory: int = 64 * SLOT, form: Form = Form.RAW)
 
 
 def memory_only(capacity: int, slot: int = SLOT, codec: KvCodec = CODEC) -> Store:
-    return Store(bytes(32), codec, [Level(MemoryTier(capacity, slot), codec.exact, behind=False, admits=admit_all)])
+    return Store(
+        bytes(32), codec, [Level(MemoryTier(capacity, slot), codec.exact, behind=False, reach=Reach.PROCESS)]
+    )
 
 
 def open_in(folder: Path | None, **wanted: object) -> OpenedStore:
@@ -128,7 +130,7 @@ def test_a_document_that_was_left_counts_as_just_used() -> None:
     store.visit(A)
     names = save(store, A, row(0, 4))
     unneeded = store.names(row(1, 4))
-    store.save(Origin(0, True), ComputedBlocks(unneeded, lambda i: numbers_of(unneeded[i]), 4, 64), never)
+    store.save(Origin(0, Reach.PROCESS), ComputedBlocks(unneeded, lambda i: numbers_of(unneeded[i]), 4, 64), never)
     store.visit(B)
     save(store, B, row(2, 4))
     assert (store.lookup(names), store.lookup(unneeded)) == (4, 0)
@@ -152,11 +154,11 @@ def test_blocks_that_memory_refuses_still_go_to_disk(opened: OpenedStore) -> Non
         numbers.append(i)
         return numbers_of(names[i])
 
-    assert store.save(Origin(B, False), ComputedBlocks(names, computed, 6, 96), never) and store.flush(10)
+    assert store.save(Origin(B, Reach.DISK), ComputedBlocks(names, computed, 6, 96), never) and store.flush(10)
     memory, disk = store.stats()
     assert (memory.blocks, disk.blocks) == (4, 9)
     assert numbers == list(range(6))
-    assert store.save(Origin(B, False), ComputedBlocks(names, computed, 6, 96), never)
+    assert store.save(Origin(B, Reach.DISK), ComputedBlocks(names, computed, 6, 96), never)
     assert numbers == [*range(6), 1], "all but what memory has no room for is there"
     assert read(store, names) == 6
 
@@ -220,7 +222,7 @@ def test_bf16_takes_two_bytes_in_memory_and_on_disk_and_comes_back_exactly(tmp_p
     opened = open_store(bytes(32), codec_of_bf16, "model", options(tmp_path, 4 * half, form), print)
     names = opened.store.names(row(0, 20))
     computed = ComputedBlocks(names, lambda i: bf16_numbers_of(names[i]), 99, 320)
-    assert opened.store.save(Origin(A, False), computed, never)
+    assert opened.store.save(Origin(A, Reach.DISK), computed, never)
     opened.store.flush(10)
     memory, disk = opened.store.stats()
     assert (memory.blocks, memory.bytes) == (4, 4 * half)
@@ -340,7 +342,7 @@ def test_a_save_that_is_stopped_keeps_its_first_blocks(opened: OpenedStore, look
     store, ids = opened.store, row(0, 4)
     names, asked = store.names(ids), iter([False] * looks + [True])
     computed = ComputedBlocks(names, lambda i: numbers_of(names[i]), 4, len(ids))
-    assert not store.save(Origin(A, False), computed, lambda: next(asked))
+    assert not store.save(Origin(A, Reach.DISK), computed, lambda: next(asked))
     assert store.flush(10)
     assert [tier.blocks for tier in store.stats()] == [looks, looks]
     save(store, A, ids)
@@ -366,7 +368,7 @@ def test_saving_waits_for_a_disk_that_is_behind(opened: OpenedStore, monkeypatch
 
 def test_a_block_of_another_size_than_its_form_has_ends_what_is_read() -> None:
     tier, names = MemoryTier(8 * SLOT, SLOT), [bytes([n]) * 16 for n in range(3)]
-    store = Store(bytes(32), CODEC, [Level(tier, CODEC.exact, behind=False, admits=admit_all)])
+    store = Store(bytes(32), CODEC, [Level(tier, CODEC.exact, behind=False, reach=Reach.PROCESS)])
     whole = [
         Block(name, name, A, CODEC.exact, False, CODEC.encode(numbers_of(name), 0, CODEC.exact)) for name in names
     ]
@@ -389,7 +391,8 @@ def test_a_store_that_is_not_written_in_time_stays_open(tmp_path: Path) -> None:
     store, gate = open_in(tmp_path).store, threading.Event()
     store.submit(1, lambda: assert_opened(gate))
     names = store.names(ids := row(0, 3))
-    assert store.save(Origin(A, False), ComputedBlocks(names, lambda i: numbers_of(names[i]), 3, len(ids)), never)
+    computed = ComputedBlocks(names, lambda i: numbers_of(names[i]), 3, len(ids))
+    assert store.save(Origin(A, Reach.DISK), computed, never)
     assert not store.close(0)
     assert read(store, names) == 3
     gate.set()
@@ -427,7 +430,7 @@ def test_a_document_that_is_closed_keeps_no_blocks_from_being_evicted() -> None:
 
 def test_a_removed_documents_blocks_are_on_disk_no_more(opened: OpenedStore) -> None:
     removed, kept = save(opened.store, A, row(0, 4)), save(opened.store, B, row(1, 4))
-    opened.store.withdraw(Origin(A, True))
+    opened.store.withdraw(Origin(A, Reach.PROCESS))
     assert opened.store.flush(10)
     _, disk = opened.store.stats()
     assert disk.blocks == 4

@@ -148,9 +148,9 @@ def test_a_process_that_fails_says_where_to_look(tmp_path: Path) -> None:
 
 @given(value=st.floats(0.1, 10), wanted=st.floats(0.1, 10), least=st.booleans())
 def test_a_target_is_met_at_least_or_at_most(value: float, wanted: float, least: bool) -> None:
-    told = Reach("speed", value, wanted, least).told()
-    assert told["met"] == (value >= wanted if least else value <= wanted)
-    assert told["should_be"] == f"{'>=' if least else '<='} {wanted}"
+    report = Reach("speed", value, wanted, least).report()
+    assert report["met"] == (value >= wanted if least else value <= wanted)
+    assert report["should_be"] == f"{'>=' if least else '<='} {wanted}"
 
 
 def test_targets_compare_the_same_bytes_a_weight_and_the_best_of_transformers() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.text.history import MOST_CHARACTERS, MOST_EDITS, PAUSE, EditHistory, PastEdit
+from efim_ls.text.document import MOST_EDITED, MOST_EDITS, PAUSE, EditHistory, PastEdit
 
 A, B = "file:///a.py", "file:///b.py"
 SMALL = st.text("abc\n", max_size=4)
@@ -94,5 +94,5 @@ def test_only_the_last_edits_are_kept_and_always_the_very_last():
     for i in range(MOST_EDITS + 5):
         history.follow(PastEdit(A, 10 * i, "", "x", 0.0))
     assert [each.at for each in history.recent()] == [10 * i for i in range(5, MOST_EDITS + 5)]
-    history.follow(PastEdit(B, 0, "", "y" * (MOST_CHARACTERS + 1), 0.0))
+    history.follow(PastEdit(B, 0, "", "y" * (MOST_EDITED + 1), 0.0))
     assert [each.uri for each in history.recent()] == [B]

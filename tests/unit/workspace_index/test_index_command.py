@@ -55,7 +55,7 @@ def by_server_with_other_files(project: Path, cache: Path) -> None:
     """Leave what a server leaves whose prompts show text of other files."""
     settings, tokenizer = Settings(cache_folder=str(cache)), Tokenizer(EMBEDDED / "tokenizer.json")
     scope = Scope.of(settings, Rules(settings, [project.as_uri()]), [project], tokenizer, ExcerptBudget(9, 9, 9))
-    index = WorkspaceIndex(scope, open_index(scope, pytest.fail), lambda _: None)
+    index = WorkspaceIndex(scope, open_index(scope, pytest.fail))
     for _ in index.build():
         pass
     index.close()

@@ -23,7 +23,7 @@ SOURCE = f"import {SECRET}_module\n\n\nclass {SECRET}:\n    {SECRET}_field = 1\n
 
 def update(index: IndexFile, folder: Path, settings: Settings) -> None:
     scope = Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], TOKENIZER)
-    take(WorkspaceIndex(scope, index, lambda _: None).build())
+    take(WorkspaceIndex(scope, index).build())
 
 
 def take(steps: Iterable[None]) -> None:
@@ -127,7 +127,7 @@ def test_the_text_of_a_file_that_is_deleted_or_renamed_leaves_at_once(
     (folder / ".gitignore").write_text("ignored/\n")
     (folder / "a.py").write_text(SOURCE)
     scope = Scope.of(Settings(), Rules(Settings(), [folder.as_uri()]), [folder], TOKENIZER)
-    index = WorkspaceIndex(scope, open_index(), lambda _: None)
+    index = WorkspaceIndex(scope, open_index())
     take(index.build())
     assert traces(place.parent)
     changed = [folder / "a.py"]
@@ -144,7 +144,7 @@ def test_a_file_that_is_renamed_while_it_is_indexed_is_not_derived_again(
 ) -> None:
     (folder / "a.py").write_text(SOURCE)
     scope = Scope.of(Settings(), Rules(Settings(), [folder.as_uri()]), [folder], TOKENIZER)
-    index = WorkspaceIndex(scope, open_index(), lambda _: None)
+    index = WorkspaceIndex(scope, open_index())
     take(index.build())
     monkeypatch.setattr(workspace_index, "content_of", lambda *_: pytest.fail("it is derived again"))
     (folder / "a.py").rename(folder / "b.py")

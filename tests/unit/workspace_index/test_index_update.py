@@ -42,7 +42,7 @@ class Counted:
         """Return which files were read, and which texts something was derived from."""
         self.read, self.derived = [], []
         scope = Scope.of(settings, Rules(settings), [self.folder], TOKENIZER)
-        for _ in WorkspaceIndex(scope, index, lambda _: None).build():
+        for _ in WorkspaceIndex(scope, index).build():
             if len(self.read) == files:
                 break
         return self.read, self.derived

@@ -11,8 +11,9 @@ import pytest
 from efim_ls.access.rules import Rules
 from efim_ls.settings import Settings
 from efim_ls.workspace import thread as module
-from efim_ls.workspace.index import IndexStatus, Scope, Steps, WorkspaceIndex
-from efim_ls.workspace.thread import Repository
+from efim_ls.workspace.index import Scope, Steps, WorkspaceIndex
+from efim_ls.workspace.overlay import IndexStatus
+from efim_ls.workspace.shared import IndexClient, SharedIndexes
 from tests.unit.workspace_index.test_workspace_index import TOKENIZER
 
 SOON = 60.0  # seconds after which a test fails rather than wait on
@@ -37,8 +38,8 @@ def told() -> OneShotResult:
 
 
 @pytest.fixture
-def repository(told: OneShotResult) -> Iterator[Repository]:
-    made = Repository(told.is_typing, told.statuses.append)
+def repository(told: OneShotResult) -> Iterator[IndexClient]:
+    made = IndexClient(SharedIndexes(told.is_typing), told.statuses.append)
     yield made
     assert made.close(SOON)
 
@@ -56,7 +57,9 @@ def scope_of(folder: Path, cache: Path, **wanted: Any) -> Scope:
     return Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], TOKENIZER)
 
 
-def test_what_new_rules_exclude_is_out_of_the_next_view(repository: Repository, folder: Path, tmp_path: Path) -> None:
+def test_what_new_rules_exclude_is_out_of_the_next_view(
+    repository: IndexClient, folder: Path, tmp_path: Path
+) -> None:
     assert repository.view("python", ()) is None
     assert repository.adopt(scope_of(folder, tmp_path))
     assert repository.wait(SOON)
@@ -71,13 +74,13 @@ def test_what_new_rules_exclude_is_out_of_the_next_view(repository: Repository, 
     assert repository.view("python", ()) is None and repository.status is None
 
 
-def test_the_same_scope_is_not_begun_again(repository: Repository, folder: Path, tmp_path: Path) -> None:
+def test_the_same_scope_is_not_begun_again(repository: IndexClient, folder: Path, tmp_path: Path) -> None:
     assert repository.adopt(scope_of(folder, tmp_path))
     assert not repository.adopt(scope_of(folder, tmp_path, suggestions=0.9))
     assert repository.adopt(scope_of(folder, tmp_path, memory_mib=32))
 
 
-def test_a_file_that_is_left_out_changes_the_view(repository: Repository, folder: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_left_out_changes_the_view(repository: IndexClient, folder: Path, tmp_path: Path) -> None:
     repository.adopt(scope_of(folder, tmp_path))
     assert repository.wait(SOON)
     whole, less = repository.view("python", ()), repository.view("python", [str(folder / "a.py")])
@@ -85,7 +88,7 @@ def test_a_file_that_is_left_out_changes_the_view(repository: Repository, folder
 
 
 def test_work_that_fails_is_logged_and_later_work_is_done(
-    repository: Repository,
+    repository: IndexClient,
     folder: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -110,7 +113,7 @@ def test_work_that_fails_is_logged_and_later_work_is_done(
 
 
 def test_an_index_that_cannot_be_made_is_done_without(
-    repository: Repository,
+    repository: IndexClient,
     folder: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -128,7 +131,7 @@ def test_an_index_that_cannot_be_made_is_done_without(
 
 
 def test_no_step_is_taken_while_the_user_types(
-    repository: Repository, folder: Path, tmp_path: Path, told: OneShotResult, monkeypatch: pytest.MonkeyPatch
+    repository: IndexClient, folder: Path, tmp_path: Path, told: OneShotResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[int] = []
 
@@ -153,7 +156,7 @@ def test_closing_ends_a_build_between_two_steps(
             yield
 
     monkeypatch.setattr(WorkspaceIndex, "build", endless)
-    repository = Repository(told.is_typing, told.statuses.append)
+    repository = IndexClient(SharedIndexes(told.is_typing), told.statuses.append)
     repository.adopt(scope_of(folder, tmp_path))
     assert not repository.wait(0.05)
     assert repository.close(SOON)
@@ -161,7 +164,7 @@ def test_closing_ends_a_build_between_two_steps(
 
 @pytest.mark.parametrize(("name", "found"), [("src.v2", 2), ("plain", 2), (".hidden", 0), ("node_modules", 0)])
 def test_a_folder_that_is_moved_in_or_out_is_read_or_forgotten(
-    repository: Repository, folder: Path, tmp_path: Path, name: str, found: int
+    repository: IndexClient, folder: Path, tmp_path: Path, name: str, found: int
 ) -> None:
     def files() -> int:
         assert repository.wait(SOON)
@@ -182,7 +185,7 @@ def test_a_folder_that_is_moved_in_or_out_is_read_or_forgotten(
 
 
 def test_memory_is_given_back_after_much_work_and_not_after_little(
-    repository: Repository, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    repository: IndexClient, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = list[bool]()
     monkeypatch.setattr(module, "release_memory", lambda: given.append(True))

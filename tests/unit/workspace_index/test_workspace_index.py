@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import shutil
 import tempfile
-import weakref
-from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +16,7 @@ from efim_ls.access.rules import Rules
 from efim_ls.settings import Settings
 from efim_ls.workspace.content import digest_of
 from efim_ls.workspace.index import Scope, Steps, WorkspaceIndex, open_index
-from efim_ls.workspace.index_file import IndexFile
+from efim_ls.workspace.overlay import Overlay
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.counts.segment import LEAST, MOST
 from model_runtime.counts.snapshot import EMPTY, Counts
@@ -32,7 +28,9 @@ LINES = (
     "def total(values):\n", "    return sum(values)\n", "    total = total + 1\n", "import os\n",
     "x = total(values)\n", "const a = total(values);\n", "\n",
 )  # fmt: skip
+CLIENTS = range(2)
 texts = st.lists(st.sampled_from(LINES), max_size=12).map("".join)
+clients = st.sampled_from(CLIENTS)
 
 
 def take(steps: Steps) -> None:
@@ -41,7 +39,7 @@ def take(steps: Steps) -> None:
 
 
 def made(scope: Scope) -> WorkspaceIndex:
-    return WorkspaceIndex(scope, open_index(scope, print), lambda status: None)
+    return WorkspaceIndex(scope, open_index(scope, print))
 
 
 def followers(counts: Counts, ends: list[np.ndarray]) -> list[list[list[int]]]:
@@ -66,7 +64,7 @@ def counted(texts_of: list[np.ndarray], end: np.ndarray) -> dict[tuple[int, int]
 
 
 class Workspace(RuleBasedStateMachine):
-    """A workspace that is edited, saved, switched, excluded from and restarted; some steps are left for later."""
+    """A workspace that clients edit, save, switch, exclude from and leave; some steps are left for later."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,10 +72,12 @@ class Workspace(RuleBasedStateMachine):
         self.folder = self.place / "project"
         self.folder.mkdir()
         (self.folder / ".gitignore").write_text("ignored/\n")
-        self.open: dict[str, str] = {}
+        self.open: list[dict[str, str]] = [{} for _ in CLIENTS]
+        self.unsaved: list[set[bytes]] = [set() for _ in CLIENTS]  # texts that a client has typed
         self.excluded: tuple[str, ...] = ()
         self.private: tuple[str, ...] = ()
         self.pending: list[Steps] = []
+        self.overlays: list[Overlay] = []
         self.index = self.begin(self.place / "cache")
 
     def scope(self, cache: Path) -> Scope:
@@ -85,9 +85,12 @@ class Workspace(RuleBasedStateMachine):
         return Scope.of(chosen, Rules(chosen, [self.folder.as_uri()]), [self.folder], TOKENIZER)
 
     def begin(self, cache: Path) -> WorkspaceIndex:
-        index = made(self.scope(cache))
+        index, self.overlays = made(self.scope(cache)), [Overlay() for _ in CLIENTS]
+        for overlay in self.overlays:
+            take(index.join(overlay))
         self.pending = [index.build()]
-        self.pending += [index.open(str(self.folder / name), "python", text) for name, text in self.open.items()]
+        for overlay, opened in zip(self.overlays, self.open, strict=True):
+            self.pending += [index.open(overlay, str(self.folder / name), "python", opened[name]) for name in opened]
         return index
 
     def later(self, steps: Steps) -> None:
@@ -106,23 +109,34 @@ class Workspace(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES), text=texts)
     def save(self, name: str, text: str) -> None:
         self.put(name, text)
-        if name in self.open:
-            self.open[name] = text
-            self.later(self.index.open(str(self.folder / name), "python", text))
+        for overlay, opened in zip(self.overlays, self.open, strict=True):
+            if name in opened:  # editors read the file again
+                opened[name] = text
+                self.later(self.index.open(overlay, str(self.folder / name), "python", text))
         self.later(self.index.refresh([str(self.folder / name)]))
 
-    @rule(name=st.sampled_from(NAMES), text=texts)
-    def edit(self, name: str, text: str) -> None:
+    @rule(client=clients, name=st.sampled_from(NAMES), text=texts)
+    def edit(self, client: int, name: str, text: str) -> None:
         """Open a document, or edit it without saving."""
-        self.open[name] = text
-        self.later(self.index.open(str(self.folder / name), "python", text))
+        text += f"client = {client}\n"
+        self.open[client][name] = text
+        self.unsaved[client].add(digest_of(text))
+        self.later(self.index.open(self.overlays[client], str(self.folder / name), "python", text))
 
-    @precondition(lambda self: self.open)
+    @precondition(lambda self: any(self.open))
     @rule(data=st.data())
     def close(self, data: st.DataObject) -> None:
-        name = data.draw(st.sampled_from(sorted(self.open)))
-        del self.open[name]
-        self.later(self.index.close_document(str(self.folder / name)))
+        client = data.draw(st.sampled_from([client for client in CLIENTS if self.open[client]]))
+        name = data.draw(st.sampled_from(sorted(self.open[client])))
+        del self.open[client][name]
+        self.later(self.index.close_document(self.overlays[client], str(self.folder / name)))
+
+    @rule(client=clients)
+    def leave_and_come_back(self, client: int) -> None:
+        self.later(self.index.leave(self.overlays[client]))
+        self.take_pending()  # what a client asked for is done before it is forgotten
+        self.open[client], self.overlays[client] = {}, Overlay()
+        take(self.index.join(self.overlays[client]))
 
     @rule(name=st.sampled_from(NAMES))
     def delete(self, name: str) -> None:
@@ -162,38 +176,31 @@ class Workspace(RuleBasedStateMachine):
 
     @rule()
     def settle(self) -> None:
+        """Each client of an index sees what an index of its own would show."""
+        self.take_pending()
+        for overlay, opened in zip(self.overlays, self.open, strict=True):
+            other, alone = made(self.scope(self.place / f"cache-{id(object())}")), Overlay()
+            take(other.join(alone))
+            take(other.build())
+            for name, text in opened.items():
+                take(other.open(alone, str(self.folder / name), "python", text))
+            self.assert_same(overlay, alone, opened)
+            other.close()
+
+    def take_pending(self) -> None:
         for steps in self.pending:
             take(steps)
         self.pending = []
-        other = made(self.scope(self.place / f"cache-{id(object())}"))
-        take(other.build())
-        for name, text in self.open.items():
-            take(other.open(str(self.folder / name), "python", text))
-        self.assert_same(self.index, other, self.open)
-        other.close()
 
-    @rule(name=st.sampled_from(NAMES), text=texts)
-    def another_window_opens(self, name: str, text: str) -> None:
-        """A second window of the workspace counts what it would alone, and changes nothing in the first."""
-        before = {family: counts.version for family, counts in self.index.counts.snapshot.items()}
-        window, alone = made(self.scope(self.place / "cache")), made(self.scope(self.place / f"cache-{id(object())}"))
-        for index in (window, alone):
-            take(index.build())
-            take(index.open(str(self.folder / name), "python", text))
-        self.assert_same(window, alone, {name: text})
-        window.close()
-        alone.close()
-        assert before == {family: counts.version for family, counts in self.index.counts.snapshot.items()}
-
-    def assert_same(self, index: WorkspaceIndex, other: WorkspaceIndex, opened: dict[str, str]) -> None:
-        """Check that two indexes hold and say the same, and that it is what the texts say."""
+    def assert_same(self, overlay: Overlay, other: Overlay, opened: dict[str, str]) -> None:
+        """Check that two clients see the same, and that it is what the texts say."""
 
         def text_of(path: str) -> str:
             name = Path(path).relative_to(self.folder).as_posix()
             return opened[name] if name in opened else Path(path).read_text("utf-8")
 
-        for family in {*index.counts.snapshot, *other.counts.snapshot}:
-            mine, fresh = index.counts.snapshot.get(family, EMPTY), other.counts.snapshot.get(family, EMPTY)
+        for family in {*overlay.counts, *other.counts}:
+            mine, fresh = overlay.counts.get(family, EMPTY), other.counts.get(family, EMPTY)
             assert dict(mine.paths) == dict(fresh.paths)
             assert mine.version == fresh.version
             ends = [TOKENIZER.encode("".join(LINES[at:] + LINES[:at]).rstrip()) for at in range(len(LINES))]
@@ -205,9 +212,14 @@ class Workspace(RuleBasedStateMachine):
 
     @invariant()
     def nothing_excluded_is_published(self) -> None:
-        paths = [path for counts in self.index.counts.snapshot.values() for path in counts.paths]
+        paths = [path for each in self.overlays for counts in each.counts.values() for path in counts.paths]
         rules = self.scope(self.place / "cache").rules
         assert not [path for path in paths if rules.verdict(Path(path).as_uri(), "").off or "ignored" in path]
+
+    @invariant()
+    def no_client_sees_what_another_types(self) -> None:
+        for overlay, unsaved in zip(self.overlays, reversed(self.unsaved), strict=True):
+            assert not {digest for counts in overlay.counts.values() for digest in counts.paths.values()} & unsaved
 
     def teardown(self) -> None:
         self.index.close()
@@ -232,94 +244,62 @@ def project(tmp_path: Path) -> Scope:
     return Scope.of(chosen, Rules(chosen, [folder.as_uri()]), [folder], TOKENIZER)
 
 
-@pytest.fixture
-def window(project: Scope) -> Iterator[Callable[[], WorkspaceIndex]]:
-    """Open windows of the project; all are closed at the end."""
-    opened = list[WorkspaceIndex]()
-
-    def open_one() -> WorkspaceIndex:
-        opened.append(made(project))
-        take(opened[-1].build())
-        return opened[-1]
-
-    yield open_one
-    for each in opened:
-        each.close()
+def joined(index: WorkspaceIndex) -> Overlay:
+    take(index.join(overlay := Overlay()))
+    return overlay
 
 
-def own_tokens(index: WorkspaceIndex, other: WorkspaceIndex) -> int:
-    """How many tokens the arrays of an index have that are not another one's, too."""
-    held, others = (each.counts.snapshot["python"]._state.segments for each in (index, other))
-    return sum(segment.tokens for segment in held if segment not in others)
+def test_clients_hold_the_same_arrays_whatever_each_has_open(project: Scope) -> None:
+    index, path = made(project), project.folders[0] / "m1.py"
+    first, second = joined(index), joined(index)
+    take(index.build())
+    whole = second.counts["python"]
+    take(index.open(first, str(path), "python", LARGE + "x = 1\n"))
+    assert second.counts["python"] is whole
+    shared, mine = set(whole._state.segments), first.counts["python"]
+    own = [segment.tokens for segment in mine._state.segments if segment not in shared]
+    assert 0 < sum(own) <= 2 * len(TOKENIZER.encode_file(LARGE + "x = 1\n"))
+    (project.folders[0] / "new.py").write_text("z = 1\n")
+    take(index.refresh([str(project.folders[0] / "new.py")]))
+    assert joined(index).counts["python"] is second.counts["python"] is not whole
+    index.close()
 
 
-def test_windows_hold_the_same_arrays_whatever_each_has_open(
-    window: Callable[[], WorkspaceIndex], project: Scope, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, path = window(), project.folders[0] / "m1.py"
-    take(first.open(str(path), "python", LARGE + "x = 1\n"))
-    with monkeypatch.context() as patch:
-        patch.setattr(IndexFile, "ids", lambda *_: pytest.fail("what the first window holds is not read again"))
-        second = window()
-    unsaved = len(TOKENIZER.encode_file(LARGE + "x = 1\n"))
-    assert own_tokens(second, first) == 0 and 0 < own_tokens(first, second) <= 2 * unsaved
-    path.write_text("y = 1\n")
-    for each in (second, first):
-        take(each.refresh([str(path)]))
-    assert own_tokens(second, first) <= 100 and own_tokens(first, second) <= 2 * unsaved
+def test_what_is_open_as_before_is_not_counted_again(project: Scope) -> None:
+    index, path = made(project), str(project.folders[0] / "m1.py")
+    first, second = joined(index), joined(index)
+    take(index.build())
+    take(index.open(first, path, "python", LARGE))
+    before = first.counts
+    take(index.open(second, path, "python", LARGE))
+    take(index.leave(second))
+    assert first.counts is before
+    index.close()
 
 
-def test_a_window_of_a_workspace_that_is_published_in_parts_holds_the_same_arrays(
-    window: Callable[[], WorkspaceIndex], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("efim_ls.workspace.index.FIRST_TOKENS", 1)
-    first, second = window(), window()
-    assert second.counts.snapshot["python"].tokens == first.counts.snapshot["python"].tokens > 0
-    assert own_tokens(first, second) == own_tokens(second, first) == 0
-
-
-def test_an_index_of_other_settings_holds_arrays_of_its_own(
-    window: Callable[[], WorkspaceIndex], project: Scope
-) -> None:
-    first = window()
-    other = made(replace(project, settings=replace(project.settings, disabled_files=("*/m1.py",))))
-    take(other.build())
-    assert own_tokens(first, other) == first.counts.snapshot["python"].tokens + 5  # the breaks
-    other.close()
-
-
-def test_a_merge_of_one_window_is_taken_up_by_the_other(
-    window: Callable[[], WorkspaceIndex], project: Scope, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, second, new = window(), window(), project.folders[0] / "new.py"
-    before = first.counts.snapshot["python"]._state.segments
-    new.write_text("z = 1\n")
-    with monkeypatch.context() as patch:
-        patch.setattr(Counts, "needs_merge", True)
-        take(second.refresh([str(new)]))
-    take(first.refresh([str(new)]))
-    mine, others = (each.counts.snapshot["python"]._state.segments for each in (first, second))
-    assert mine == others != before
+def test_open_documents_of_the_client_that_has_most_leave_room_for_files(project: Scope) -> None:
+    size = len(TOKENIZER.encode_file(LARGE.replace("total", "total0")))
+    index = made(project)
+    index._counts.free = 3 * size
+    first, second = joined(index), joined(index)
+    take(index.build())
+    assert len(second.counts["python"].paths) == 3
+    for overlay, name in ((first, "m3.py"), (second, "m0.py")):
+        take(index.open(overlay, str(project.folders[0] / name), "python", LARGE))
+    for overlay in (first, second):
+        assert overlay.counts["python"].tokens <= 3 * size
+    index.close()
 
 
 def test_a_publication_while_a_document_is_opened_loses_nothing(project: Scope) -> None:
     index, path = made(project), project.folders[0] / "m1.py"
+    overlay = joined(index)
     take(index.build())
-    opening = index.open(str(path), "python", "only = 'in the editor'\n")
+    opening = index.open(overlay, str(path), "python", "only = 'in the editor'\n")
     next(opening)
     (project.folders[0] / "new.py").write_text("z = 1\n")
     take(index.refresh([str(project.folders[0] / "new.py")]))
     take(opening)
-    digest = index.counts.snapshot["python"].paths[str(path)]
-    assert index.counts.snapshot["python"].tokens and digest == digest_of("only = 'in the editor'\n")
+    digest = overlay.counts["python"].paths[str(path)]
+    assert overlay.counts["python"].tokens and digest == digest_of("only = 'in the editor'\n")
     index.close()
-
-
-def test_what_no_window_holds_any_more_is_gone(project: Scope) -> None:
-    index = made(project)
-    take(index.build())
-    held = weakref.ref(index.counts.snapshot["python"])
-    index.close()
-    del index
-    gc.collect()
-    assert held() is None

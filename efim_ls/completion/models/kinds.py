@@ -1,0 +1,90 @@
+"""The kinds of models that the setting `model` can name: how each is checked, fetched and opened.
+
+What computes is imported where a model is fetched or opened: commands and an editor's first seconds do without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from efim_ls.settings import Settings
+from model_runtime.checkpoint.config import UnknownArchitecture, read_config
+from model_runtime.checkpoint.hub.names import cached_folder, checked_revision, hub_name, local_folder
+from model_runtime.checkpoint.weight_files import weight_files
+
+if TYPE_CHECKING:
+    from efim_ls.completion.models.open import OpenedModel
+
+Progress = Callable[[str, int], None]
+
+
+class ModelKind(Protocol):
+    """One way to have a model. Every method but `is_named` raises ModelError."""
+
+    def is_named(self, name: str, /) -> bool:
+        """Return whether a name in the setting `model` is one of this kind."""
+        ...
+
+    def check(self, settings: Settings, /) -> None:
+        """Check what is known without reading much: the name, and files that cannot be a model's."""
+        ...
+
+    def folder(self, settings: Settings, /) -> Path | None:
+        """Return the folder that has the model's tokenizer, None if it is not on this machine."""
+        ...
+
+    def fetch(self, settings: Settings, progress: Progress, beside: bool, /) -> None:
+        """Bring what is missing to this machine; `beside` another model, whose memory will be free then."""
+        ...
+
+    def open(self, settings: Settings, progress: Progress, /) -> OpenedModel:
+        """Return the model with the engine that completes its prompts."""
+        ...
+
+
+class ComputedHere:
+    """Models that this process computes, from a folder or a repository of the hub."""
+
+    def is_named(self, name: str) -> bool:
+        """Return true: what is neither is an error of such a name."""
+        return True
+
+    def check(self, settings: Settings) -> None:
+        """Check that the setting names a model, and no folder whose files cannot be one."""
+        folder = local_folder(settings.model)
+        if folder is None:  # a repository of the hub: what it holds is checked when it is fetched
+            checked_revision(hub_name(settings.model)[1])
+            return
+        with suppress(UnknownArchitecture):  # transformers may know it
+            read_config(folder)
+        weight_files(folder)
+
+    def folder(self, settings: Settings) -> Path | None:
+        """Return the named folder, or that of the hub's cache."""
+        return local_folder(settings.model) or cached_folder(*hub_name(settings.model))
+
+    def fetch(self, settings: Settings, progress: Progress, beside: bool) -> None:
+        """Download the model, unless it is here."""
+        from efim_ls.completion.models.open import fetch
+
+        fetch(settings, progress, beside)
+
+    def open(self, settings: Settings, progress: Progress) -> OpenedModel:
+        """Load the model, and open the store of its keys and values."""
+        from efim_ls.completion.models.open import load_model, with_store
+
+        model, budget = load_model(settings, progress)
+        progress("opening the KV store", 95)
+        return with_store(model, budget, settings)
+
+
+# The first that is named serves a model; the last one serves all others.
+KINDS: Sequence[ModelKind] = (ComputedHere(),)
+
+
+def kind_of(settings: Settings) -> ModelKind:
+    """Return the kind of the model that the settings name."""
+    return next(kind for kind in KINDS if kind.is_named(settings.model))

@@ -1,0 +1,34 @@
+"""What a request takes from the workspace's other files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+from efim_ls.access.rules import Rules
+from efim_ls.session.documents import OpenDocument, OpenDocuments
+from efim_ls.session.workspace import SessionWorkspace
+from efim_ls.settings import Settings
+from efim_ls.usage.counters import Counters
+from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET
+from tests.unit.workspace_index.test_workspace_index import TOKENIZER
+
+
+class CountingModel:
+    """What indexing needs of a completer whose prompts show no other files."""
+
+    tokenizer, excerpt_budget = TOKENIZER, NO_EXCERPT_BUDGET
+
+
+async def test_a_document_is_completed_with_the_counts_of_all_languages_that_share_its_words(tmp_path: Path) -> None:
+    (project := tmp_path.resolve() / "project").mkdir()
+    (project / "store.js").write_text("const zebra = new Quagga(path, 17)\n", "utf-8")
+    settings = Settings(cache_folder=str(tmp_path / "cache"))
+    workspace = SessionWorkspace(OpenDocuments(), lambda: False, lambda _: None)
+    workspace.folders = (project.as_uri(),)
+    workspace.adopt(settings, Rules(settings, workspace.folders), cast("Any", CountingModel()))
+    await workspace.settled()
+    for language, has_counts in (("TypeScript", True), ("javascriptreact", True), ("python", False)):
+        document = OpenDocument(Counters(), (project / "new").as_uri(), language, "")
+        assert (workspace.request_at(document, 0).counts is not None) is has_counts
+    assert workspace.close(60.0)
