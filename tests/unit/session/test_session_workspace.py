@@ -10,6 +10,7 @@ from efim_ls.session.documents import OpenDocument, OpenDocuments
 from efim_ls.session.workspace import SessionWorkspace
 from efim_ls.settings import Settings
 from efim_ls.usage.counters import Counters
+from efim_ls.workspace.shared import SharedIndexes
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET
 from tests.unit.workspace_index.test_workspace_index import TOKENIZER
 
@@ -24,7 +25,7 @@ async def test_a_document_is_completed_with_the_counts_of_all_languages_that_sha
     (project := tmp_path.resolve() / "project").mkdir()
     (project / "store.js").write_text("const zebra = new Quagga(path, 17)\n", "utf-8")
     settings = Settings(cache_folder=str(tmp_path / "cache"))
-    workspace = SessionWorkspace(OpenDocuments(), lambda: False, lambda _: None)
+    workspace = SessionWorkspace(OpenDocuments(), SharedIndexes(lambda: False), lambda _: None)
     workspace.folders = (project.as_uri(),)
     workspace.adopt(settings, Rules(settings, workspace.folders), cast("Any", CountingModel()))
     await workspace.settled()
