@@ -51,7 +51,8 @@ def show(place: FilePlace, as_json: bool, model: str, shows_excerpts: bool = Fal
     if shows_excerpts:
         completer.prefetch(request, rested=True)(NEVER)
     answer = completer.complete(request, NEVER)
-    nothing = refusal(answer.reason, confidence=answer.confidence, least=answer.least) if answer.reason else None
+    figures = {"confidence": answer.confidence, "least": answer.least, "cause": answer.cause}
+    nothing = refusal(answer.reason, **figures) if answer.reason else None
     explained = completer.explain(request, answer) | as_dict(nothing)
     if as_json:
         print(json.dumps(explained))

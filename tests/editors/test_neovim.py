@@ -15,7 +15,7 @@ from .fetching.neovim import NATIVE, OLDER
 from .fetching.part import Part
 
 KEYS = 'accept = "<Tab>", accept_word = "<C-Right>", accept_line = "<C-Down>", trigger = "<C-g>", next = "<C-n>"'
-SETTINGS = 'disabled_languages = { "lua" }, menu = "always"'
+SETTINGS = 'disabled_languages = { "lua" }, menu = "always", suggestions = 0.2'
 AUTOMATIC = 2  # LSP's kind of a request that no key made
 FOREIGN = 'print("größe 🙂 日本", area_of_circle(radius))'
 WIDE = "def compute_the_total_amount(first_argument, second_argument):"
@@ -284,6 +284,18 @@ def test_switched_off_and_on(editor: Neovim) -> None:
     assert editor.ghosts == []
     editor.api.command("Efim toggle")
     assert editor.ghost().startswith("cle(radius):")
+
+
+def test_on_request_only_a_key_asks_the_model(editor: Neovim) -> None:
+    editor.api.command("Efim on-request")
+    editor.type("o", "def area_of_ci")
+    editor.until("an answer", lambda: editor.request("efim/stats")["last_reason"] == "on request")
+    assert editor.ghosts == []
+    editor.type("<C-g>")
+    assert editor.ghost().startswith("rcle(radius):")
+    editor.efim("suggest(0.2)")
+    editor.type("<Esc>", "o", "def area_of_ci")
+    assert editor.ghost().startswith("rcle(radius):")
 
 
 def test_what_becomes_of_suggestions_is_told(editor: Neovim) -> None:

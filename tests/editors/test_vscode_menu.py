@@ -88,6 +88,46 @@ def test_the_menu_snoozes_suggestions_and_ends_that(opened: Opening) -> None:
 
 
 @newest_only
+def test_the_menu_sets_how_many_suggestions_there_are(opened: Opening) -> None:
+    window = opened()
+    window.see_status("ready")
+    assert "Balanced suggestions" in current_level(window)
+    window.open_menu()
+    window.choose("Suggestions on request")
+    see_level(window, "Suggestions on request")
+    window.type(HEAD + BEGUN)
+    window.hover_status("only a key asks the model")
+    window.leave_status()
+    window.see_status("ready")
+    assert not window.ghost and not window.is_coloured
+    window.press("Alt+Backslash")
+    see_ghost_begin(window, REST)
+    window.press("Escape")
+    window.open_menu()
+    window.choose("Balanced suggestions")
+    see_level(window, "Balanced suggestions")
+    window.type("g")
+    see_ghost_begin(window, REST.removeprefix("g"))
+
+
+def current_level(window: Window) -> str:
+    """Open the menu of the status bar item, and close it; return the row of how many suggestions there are."""
+    marked = window.open_menu().filter(has_text="current")
+    marked.first.wait_for()
+    [row] = marked.all_inner_texts()
+    window.press("Escape")
+    window.page.locator(".quick-input-widget").wait_for(state="hidden")
+    window.page.locator(".monaco-editor .view-lines").click()
+    window.press("Control+End")
+    return row
+
+
+def see_level(window: Window, label: str) -> None:
+    """Wait until the menu marks this choice: VS Code writes settings to a file first."""
+    eventually(lambda: label in current_level(window), lambda: f"the choice is not {label!r}")
+
+
+@newest_only
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
 def test_the_walkthrough_ticks_the_server_that_starts_before_or_after_it(opened: Opening, before: bool) -> None:
     window = opened()

@@ -1,6 +1,7 @@
 // What the commands do.
 import { CancellationError, commands, window, type Disposable, type LogOutputChannel } from "vscode";
 import { openSource, type ExplainView } from "./explainView";
+import { setLevel } from "./levels";
 import { showMenu } from "./menu";
 import { chooseModel } from "./models";
 import type { Pages } from "./pages";
@@ -45,6 +46,7 @@ export function registerCommands(parts: Parts): Disposable[] {
         endSnooze: () => snooze.stop(),
         explain: () => explainView.show(),
         openSource: (path, line) => openSource(path, line),
+        setSuggestions: (level) => setLevel(level),
         leaveOut: (path) => leaveOut(path),
         switchRepository: (on) => switchRepository(on),
         showStatistics: () => showStatistics(parts),

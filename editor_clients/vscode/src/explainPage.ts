@@ -136,7 +136,7 @@ function speakers(suggestion: Suggestion, named: (path: string) => string): stri
         `<ul aria-label="Legend">`,
         ...spoken.map((who) => `<li><span class="${who}">${who}</span>: ${SPEAKERS[who]}</li>`),
         ...(hides
-            ? [`<li><span class="hidden">hidden</span>: too unlikely to be shown yet (<code>efim-ls.minConfidence</code>)</li>`]
+            ? [`<li><span class="hidden">hidden</span>: too unlikely to be shown yet (<code>efim-ls.suggestions</code>)</li>`]
             : []),
         `</ul>`,
         `<table><thead><tr><th scope="col">word</th><th scope="col">sure</th><th scope="col">model</th>`,

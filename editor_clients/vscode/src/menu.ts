@@ -1,5 +1,6 @@
 // The menu of the status bar item: the commands that make sense now.
 import { commands, extensions, QuickPickItemKind, window, type QuickPickItem } from "vscode";
+import { currentLevel, LEVELS } from "./levels";
 import { remedies } from "./remedies";
 import type { Condition } from "./service";
 import { SECTION, signed, withOurNames } from "./settings";
@@ -20,6 +21,7 @@ export async function showMenu(condition: Condition, running: boolean): Promise<
         mending(condition),
         on,
         [...(running ? ofSuggestions() : []), settings()],
+        running ? levels() : [],
         [...(running && condition.kind !== "snoozed" ? [SNOOZE] : []), ...off],
         [LOG, ...(running ? ofServer() : [])],
     ];
@@ -80,6 +82,17 @@ function ofSuggestions(): Choice[] {
         { label: "$(graph) Show statistics", command: "efim-ls.showStatistics" },
         { label: "$(library) Choose a model...", command: "efim-ls.chooseModel" },
     ];
+}
+
+/** Return what sets how many suggestions there are, the current choice marked; a number is none of them. */
+function levels(): Choice[] {
+    const current = currentLevel();
+    return Object.entries(LEVELS).map(([level, label]) => {
+        const choice = { command: "efim-ls.setSuggestions", argument: level };
+        return level === current
+            ? { ...choice, label: `$(check) ${label}`, description: "current" }
+            : { ...choice, label: `$(blank) ${label}` };
+    });
 }
 
 function settings(): Choice {

@@ -1,9 +1,11 @@
-// The settings of the section `efim-ls`; all but `python` are the server's, which calls `minConfidence` min_confidence.
+// The settings of the section `efim-ls`; all but `python` are the server's, which calls `maxLines` max_lines.
 import { extensions, workspace, type WorkspaceConfiguration } from "vscode";
 
 export const SECTION = "efim-ls";
 export const PYTHON = "python";
 export const MODEL = "model";
+/** What `suggestions` was called in the release before: the server understands it, and tells the new name. */
+export const MIN_CONFIDENCE = "minConfidence";
 
 export function configuration(): WorkspaceConfiguration {
     return workspace.getConfiguration(SECTION);
@@ -15,7 +17,7 @@ export class ServerSettings {
 
     current(): Record<string, unknown> {
         const ours = configuration();
-        for (const name of declared().filter((each) => isSet(ours, each))) {
+        for (const name of known().filter((each) => isSet(ours, each))) {
             this.told.add(name);
         }
         return Object.fromEntries([...this.told].map((name) => [serverName(name), ours.get(name)]));
@@ -24,7 +26,7 @@ export class ServerSettings {
 
 /** Return a message of the server with the settings that it names as they are called here. */
 export function withOurNames(message: string): string {
-    const ours = new Map(declared().map((name) => [serverName(name), name]));
+    const ours = new Map(known().map((name) => [serverName(name), name]));
     return message.replace(/\b[a-z]+(_[a-z]+)+\b/g, (name) => ours.get(name) ?? name);
 }
 
@@ -37,15 +39,18 @@ function serverName(name: string): string {
     return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
-function declared(): string[] {
-    const groups: readonly { readonly properties: object }[] =
-        extensions.getExtension("efim-ls.efim-ls")?.packageJSON.contributes.configuration;
-    const names = groups.flatMap(({ properties }) => Object.keys(properties));
-    return names.map((name) => name.slice(SECTION.length + 1)).filter((name) => name !== PYTHON);
-}
-
-function isSet(ours: WorkspaceConfiguration, name: string): boolean {
+/** Return whether the user or a workspace has set a value, which may be the default. */
+export function isSet(ours: WorkspaceConfiguration, name: string): boolean {
     const found = ours.inspect(name);
     const values = [found?.globalValue, found?.workspaceValue, found?.workspaceFolderValue];
     return values.some((value) => value !== undefined);
+}
+
+/** Return the names of the settings that the server knows. */
+function known(): string[] {
+    const groups: readonly { readonly properties: object }[] =
+        extensions.getExtension("efim-ls.efim-ls")?.packageJSON.contributes.configuration;
+    const names = groups.flatMap(({ properties }) => Object.keys(properties));
+    const ours = names.map((name) => name.slice(SECTION.length + 1)).filter((name) => name !== PYTHON);
+    return [...ours, MIN_CONFIDENCE];
 }

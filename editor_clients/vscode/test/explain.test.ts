@@ -58,7 +58,7 @@ describe("explanations", () => {
 
     it("show what is hidden, word by word", async () => {
         const least = (value?: number) =>
-            workspace.getConfiguration("efim-ls").update("minConfidence", value, ConfigurationTarget.Global);
+            workspace.getConfiguration("efim-ls").update("suggestions", value, ConfigurationTarget.Global);
         await least(0.84);
         await open(BEGUN.slice(0, -1));
         await commands.executeCommand("type", { text: BEGUN.slice(-1) });

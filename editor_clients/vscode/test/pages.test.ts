@@ -9,7 +9,7 @@ import { ALL, BEGUN, eventually, open, page, take } from "./editing";
 describe("pages", () => {
     it("show a message of the server as it is, with the names of settings that VS Code has", () => {
         assert.equal(escaped("a_b *c* <d> & `e`"), "a\\_b \\*c\\* &lt;d&gt; &amp; \\`e\\`");
-        assert.equal(withOurNames("'min_confidence' hides a_name"), "'minConfidence' hides a_name");
+        assert.equal(withOurNames("'max_lines' hides a_name"), "'maxLines' hides a_name");
     });
 
     it("explain the level that was learnt for a language", () => {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { commands, ConfigurationTarget, Uri, workspace } from "vscode";
+import { currentLevel } from "../src/levels";
 import { patternFor } from "../src/switches";
 import { ALL, BEGUN, REST, eventually, explanation, open, take } from "./editing";
 
@@ -9,7 +10,7 @@ async function explained(outcome: RegExp): Promise<void> {
 
 describe("switches", () => {
     afterEach(async () => {
-        for (const name of ["enabled", "disabledLanguages", "disabledFiles", "repository"]) {
+        for (const name of ["enabled", "suggestions", "disabledLanguages", "disabledFiles", "repository"]) {
             for (const target of [ConfigurationTarget.Global, ConfigurationTarget.Workspace]) {
                 await workspace.getConfiguration("efim-ls").update(name, undefined, target);
             }
@@ -57,6 +58,18 @@ describe("switches", () => {
         await commands.executeCommand("efim-ls.disable");
         await commands.executeCommand("efim-ls.enableForWorkspace");
         assert.deepEqual([enabled()?.workspaceValue, enabled()?.globalValue], [true, false]);
+        await explained(/>The model is asked|>This is what was suggested/);
+    });
+
+    it("ask only by key, and while the user types again", async () => {
+        const set = () => workspace.getConfiguration("efim-ls").inspect("suggestions")?.globalValue;
+        await open(BEGUN);
+        assert.equal(currentLevel(), "balanced");
+        await commands.executeCommand("efim-ls.setSuggestions", "on request");
+        assert.deepEqual([set(), currentLevel()], ["on request", "on request"]);
+        await explained(/>No suggestion: the model is asked only by key/);
+        await commands.executeCommand("efim-ls.setSuggestions", "balanced");
+        assert.deepEqual([set(), currentLevel()], ["balanced", "balanced"]);
         await explained(/>The model is asked|>This is what was suggested/);
     });
 

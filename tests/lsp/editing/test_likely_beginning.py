@@ -18,7 +18,7 @@ HIDDEN = " += 1"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def editor():
-    async with started(REAL) as editor:
+    async with started(REAL, settings={"suggestions": 0.2}) as editor:
         yield editor
     assert HIDDEN not in editor.stderr
 

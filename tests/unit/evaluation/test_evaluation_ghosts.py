@@ -139,7 +139,7 @@ def test_other_levels_have_other_ghosts() -> None:
     out = table({"one": {"server": arm}, "two": {"server": arm}})
     assert out.count("| server, one ") == out.count("| server, two ") == 2 and "| 50%: server, two " in out
     assert "| start of line: server, one " in out and "| comment: " not in out
-    assert "min_confidence" not in table({"one": ghost_arms([typed({0: "t"})])})
+    assert "`suggestions`" not in table({"one": ghost_arms([typed({0: "t"})])})
 
 
 def test_letters_that_refute_ghosts_are_counted_within_their_word() -> None:

@@ -53,6 +53,18 @@ local commands = {
   toggle = function()
     efim().toggle()
   end,
+  more = function()
+    efim().suggest("more")
+  end,
+  balanced = function()
+    efim().suggest("balanced")
+  end,
+  sure = function()
+    efim().suggest("sure")
+  end,
+  ["on-request"] = function()
+    efim().suggest("on request")
+  end,
   restart = function()
     require("efim_ls.restart").restart()
   end,

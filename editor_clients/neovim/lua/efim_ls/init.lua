@@ -109,6 +109,13 @@ function M.toggle()
   switch(not server.enabled)
 end
 
+--- Choose how sure the model must be of what is shown, until Neovim ends: the setting `suggestions`.
+---@param level "more" | "balanced" | "sure" | "on request" | number
+function M.suggest(level)
+  server.choose({ suggestions = level })
+  suggestions.forget(here())
+end
+
 --- Return a short text for a status line: "efim ready 1.2 ms".
 ---@return string
 function M.status()

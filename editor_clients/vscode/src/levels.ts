@@ -1,0 +1,27 @@
+// How many suggestions are shown while the user types: the words of the setting `suggestions`.
+import { ConfigurationTarget } from "vscode";
+import { configuration, isSet, MIN_CONFIDENCE } from "./settings";
+
+const SUGGESTIONS = "suggestions";
+
+/** The words, as a menu names them. */
+export const LEVELS = {
+    more: "More suggestions",
+    balanced: "Balanced suggestions",
+    sure: "Only sure suggestions",
+    "on request": "Suggestions on request",
+} as const;
+
+/** Return the word or the number in force; the setting's earlier name counts where the setting is not set. */
+export function currentLevel(): unknown {
+    const ours = configuration();
+    const isEarlier = isSet(ours, MIN_CONFIDENCE) && !isSet(ours, SUGGESTIONS);
+    return ours.get(isEarlier ? MIN_CONFIDENCE : SUGGESTIONS);
+}
+
+/** Set the word, for the user; where a workspace has one of its own, which hides the user's, for the workspace. */
+export async function setLevel(level: string): Promise<void> {
+    const ours = configuration();
+    const inWorkspace = ours.inspect(SUGGESTIONS)?.workspaceValue !== undefined;
+    await ours.update(SUGGESTIONS, level, inWorkspace ? ConfigurationTarget.Workspace : ConfigurationTarget.Global);
+}
