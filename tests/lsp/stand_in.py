@@ -15,8 +15,7 @@ import threading
 from collections.abc import Callable
 from typing import NoReturn
 
-from efim_ls.completion.filters.place import place_at
-from efim_ls.completion.suggestions.levels import least_at
+from efim_ls.completion.suggestions.levels import least_of
 from efim_ls.lsp.server import serve
 from efim_ls.request import Ahead, Answer, Costs, Milliseconds, Request
 from efim_ls.session.loader import Progress, nothing_to_fetch
@@ -50,7 +49,7 @@ class StandIn:
             return Answer(str(request.explicit), COSTS)
         text, sure = said(request), re.search(r"# sure (\S+)", request.text)
         confidence = float(sure[1]) if sure else None
-        least = least_at(request.least, place_at(request.text, request.cursor, request.language))
+        least = least_of(request.least)
         if confidence is not None and confidence < least:
             return Answer("", COSTS, "low confidence", confidence=confidence, least=least)
         others = re.findall(r"# or (.*)", request.text) if request.explicit else ()

@@ -14,11 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.models.open import fit_budget
 from efim_ls.completion.planning.planner import ANCHOR_STEP
 from efim_ls.completion.planning.window import Budget
-from efim_ls.completion.suggestions.levels import least_at
+from efim_ls.completion.suggestions.levels import least_of
 from efim_ls.request import Answer, Preset, Request
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
@@ -273,10 +272,10 @@ def test_what_a_word_asks_for_is_told_with_each_answer(made: Make, level: Preset
     typed = text + suggested[0]
     rest = completer.complete(Request("file:///a.py", typed, len(typed), least=level), NEVER)
     assert rest.text + rest.hidden == suggested[1:] and rest.costs.known, "of what is known as well"
-    for before, told in ((text, answer), (typed, rest)):
-        least = least_at(level, place_at(before, len(before)))
-        assert told.confidence is not None and told.least == least
-        assert bool(told.text) == (told.reason is None) == (told.confidence >= least)
+    for told in (answer, rest):
+        assert told.confidence is not None and told.least == least_of(level)
+        assert bool(told.text) == (told.reason is None)
+        assert told.confidence >= told.least or not told.text
 
 
 # Budgets
