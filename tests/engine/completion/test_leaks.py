@@ -52,7 +52,7 @@ async def storm(session: Session) -> list[str]:
         if not n % 3:
             asked[n // 2].cancel()
     answers = await asyncio.gather(*asked, return_exceptions=True)
-    await session.background.settled()
+    await session.settled()
     return ["cancelled" if isinstance(answer, BaseException) else answer.text for answer in answers]
 
 
@@ -82,7 +82,7 @@ async def test_a_model_that_is_replaced_leaves_nothing(session: Session) -> None
     loading = asyncio.create_task(session.load(lambda *_: None))
     await loading
     assert living(Completer, DenseArena) == [Completer]
-    await session.background.settled()
+    await session.settled()
 
 
 async def test_a_thousand_superseded_requests_leave_nothing_that_grows(session: Session) -> None:
@@ -104,6 +104,6 @@ async def test_a_thousand_superseded_requests_leave_nothing_that_grows(session: 
     assert not thread._tickets and not thread._ready and not thread._idle
     for document in session.documents:
         session.close_document(document.uri)
-    await session.background.settled()
+    await session.settled()
     assert not any(document.unsaved for document in completer._documents.values())
     assert not any(document.suggestions._suggestions for document in completer._documents.values())
