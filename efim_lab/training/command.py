@@ -83,6 +83,15 @@ def build_parser() -> Parser:
     data = "a tuning.jsonl written by `corpus`, or a folder of packages"
     step.add_argument("--data", type=Path, required=True, metavar="PATH", help=data)
     step.set_defaults(step=_cache)
+    summary = "fit how sure a suggestion is to what the model and the file say; prints what each level would show"
+    line = "python -m efim_lab train sureness --data packages --out sureness_weights.py"
+    step = add_command(steps, "sureness", summary, line)
+    packages = "a folder with a folder for each package that the embedded model has not read"
+    step.add_argument("--data", type=Path, required=True, metavar="FOLDER", help=packages)
+    lines = "the number of lines to type (default: %(default)s)"
+    step.add_argument("--lines", type=int, default=800, metavar="N", help=lines)
+    step.add_argument("--out", type=Path, required=True, metavar="FILE", help="the Python file to write")
+    step.set_defaults(step=_sureness)
     summary = "measure what isolated excerpts cost a model that was trained with them"
     step = add_command(
         steps, "masks", summary, "python -m efim_lab train masks --model run/export --data py/heldout.jsonl"
@@ -258,6 +267,15 @@ def _cache(arguments: argparse.Namespace) -> int:
     from efim_lab.training import mixture
 
     print(mixture.fit_in_place(arguments.model, read_held_out(arguments.data)))
+    return 0
+
+
+def _sureness(arguments: argparse.Namespace) -> int:
+    from efim_lab.evaluation.held_out_data import read_held_out
+    from efim_lab.training.sureness.report import fit_sureness
+    from model_runtime.checkpoint.config import EMBEDDED
+
+    print(fit_sureness(EMBEDDED, read_held_out(arguments.data), arguments.lines, arguments.out, _report))
     return 0
 
 

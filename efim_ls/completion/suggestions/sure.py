@@ -48,20 +48,20 @@ def sure_part(
         facts is None
         or not ends
         or not sure >= least
-        or _is_made_up(likelihood, start, facts.size, spot, words, place)
+        or is_made_up(likelihood, start, facts.size, spot, words, place)
     ):
         return hidden
     first = next((index for index, end in enumerate(ends) if end.at - start >= facts.size), 0)
-    end = _last_sure(likelihood.text, start, ends, first) if divisible else ends[-1]
+    end = last_sure(likelihood.text, start, ends, first) if divisible else ends[-1]
     if not divisible and not sure * end.probability >= least * ends[first].probability:
         return hidden
     shown = text[: end.at - start]
-    if _adds_nothing(shown, spot):
+    if adds_nothing(shown, spot):
         return hidden
     return ShownPart(shown, text[len(shown) :], sure, hidden.words, least)
 
 
-def _is_made_up(likelihood: TextProbability, start: int, size: int, spot: Spot, words: Words, place: Place) -> bool:
+def is_made_up(likelihood: TextProbability, start: int, size: int, spot: Spot, words: Words, place: Place) -> bool:
     """Return whether a guess makes the word at the cursor one that stands nowhere, as far as is known."""
     first, rest = likelihood.text[start : start + size], likelihood.text[start + size :]
     if not (first[0].isalnum() or first[0] == "_") or likelihood.shares(start, start + size).counts >= COUNTED:
@@ -80,7 +80,7 @@ def _surest_word(
     return best
 
 
-def _last_sure(text: str, start: int, ends: list[WordEnd], first: int) -> WordEnd:
+def last_sure(text: str, start: int, ends: list[WordEnd], first: int) -> WordEnd:
     """Return the last place to show from the end of the first word on: in its line, or at the end of a later one."""
     lines = [list(line) for _, line in groupby(ends, lambda end: text.count("\n", start, end.at))]
     shown = ends[first]
@@ -100,7 +100,7 @@ def _last_sure(text: str, start: int, ends: list[WordEnd], first: int) -> WordEn
     return shown
 
 
-def _adds_nothing(shown: str, spot: Spot) -> bool:
+def adds_nothing(shown: str, spot: Spot) -> bool:
     """Return whether a text is not worth a look: one character, signs alone, a number's, or a keyword by itself."""
     if len(shown) < SHORTEST or not _ALNUM.search(shown) or spot.kind == "number":
         return True

@@ -87,15 +87,15 @@ def word_facts(word: Word, words: Words, spot: Spot, model: float, rival: float)
 
 def guess_sureness(facts: Facts) -> float:
     """Return the probability that the first word of a guess is right."""
-    return _logistic(GUESS, _guess_inputs(facts))
+    return _logistic(GUESS, guess_inputs(facts))
 
 
 def word_sureness(facts: WordFacts) -> float:
     """Return the probability that a word of the file is meant."""
-    return _logistic(WORD, _word_inputs(facts))
+    return _logistic(WORD, word_inputs(facts))
 
 
-def _guess_inputs(facts: Facts) -> list[float]:
+def guess_inputs(facts: Facts) -> list[float]:
     """Return the facts as the numbers that GUESS weighs, in its order."""
     return [
         1.0,
@@ -116,7 +116,7 @@ def _guess_inputs(facts: Facts) -> list[float]:
     ]
 
 
-def _word_inputs(facts: WordFacts) -> list[float]:
+def word_inputs(facts: WordFacts) -> list[float]:
     """Return the facts as the numbers that WORD weighs, in its order."""
     return [
         1.0,

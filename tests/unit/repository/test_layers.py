@@ -101,7 +101,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "kv_store": (),
     "efim_lab.training": (
         "efim_lab.evaluation",
-        "efim_ls.completion.filters",
+        "efim_ls.completion",
+        "efim_ls.workspace.modules",
         "efim_ls.commands.arguments",
         *RUNTIME,
     ),  # fmt: skip
