@@ -159,7 +159,8 @@ class Answer:
     probability of `text` or, if that is empty because it is too unlikely, of its first word. `hidden` follows `text`
     in the suggestion and is too unlikely to be shown; `words` are the pieces of both, each with its probability once
     those before it are right. `least` is the probability that was needed at this place, None where none was. `cause`
-    says why an engine gave no answer.
+    says why an engine gave no answer. `at_rest`: it is for somebody who has stopped typing, and not sure enough
+    to be shown to others.
     """
 
     text: str
@@ -171,6 +172,7 @@ class Answer:
     words: tuple[tuple[str, float], ...] = ()
     least: float | None = None
     cause: str = ""
+    at_rest: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ FASTEST_GAP = 0.03  # seconds: about the repeat rate of a held key; answers need
 LONGEST_DELAY = 0.3  # seconds: the most that other tools wait; after a longer wait a machine feels unresponsive
 SHORT_ANSWER_STEPS = 8  # decode steps of a short answer: about the rest of a line
 RECENT_SAMPLES = 20  # samples of each kind: few, so that a change of the machine's load is noticed within some words
+PAUSE = 0.4  # seconds without a key after which somebody has stopped to look: a gap while typing is half as long
 TURN = 0.02  # seconds after which an answer lets those of other clients go before, and is continued behind them
 FEWEST_SAMPLES = 5  # samples of each kind below which there is no delay
 
@@ -97,6 +98,8 @@ class Requests:
             return Answer("", reason=off.reason)
         try:
             answer = await self._answer(request, language)
+            if answer.at_rest:
+                await self._pause(request)
         except Cancelled:
             answer = Answer("", reason="superseded")
         except asyncio.CancelledError:
@@ -107,6 +110,13 @@ class Requests:
             answer = Answer("", reason="error")
         self._count_answer(request, language, answer)
         return answer
+
+    async def _pause(self, request: Request) -> None:
+        """Wait until nobody has typed for a while; raises Cancelled if the document is another by then."""
+        await asyncio.sleep(PAUSE)
+        document = self._documents.get(request.uri)
+        if document is None or document.text != request.text:
+            raise Cancelled
 
     async def explain(self, request: Request) -> dict[str, object]:
         """Return the prompt and costs of a request, what was suggested last here, and why there is or was nothing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os.path import commonprefix
 
 from efim_lab.documents import CodeDocument, package_of
@@ -159,6 +159,8 @@ def asking(
             modules=modules.view if modules else None,
         )
         answer = completer.complete(request, NEVER)
+        if answer.at_rest:  # the typist does not stop
+            answer = replace(answer, text="", hidden=answer.text + answer.hidden, reason="low confidence")
         made = completer.made_from(request.uri) if answer.reason not in NOT_MADE else None
         return RecordedAnswer(**vars(answer), tokens=tuple(made.likelihood.tokens(made.start)) if made else ())
 

@@ -21,7 +21,7 @@ from efim_ls.completion.planning.window import Budget, surroundings
 from efim_ls.completion.suggestions.explanation import AnswerOrigin, explained
 from efim_ls.completion.suggestions.recent import Asked, Remainder
 from efim_ls.completion.suggestions.shown import shown_part
-from efim_ls.completion.suggestions.sure import sure_part
+from efim_ls.completion.suggestions.sure import paused_part, sure_part
 from efim_ls.request import Answer, Reason, Request
 from efim_ls.text.lines import enclosing_line
 from model_runtime.cancel import Cancel, Cancelled
@@ -265,10 +265,13 @@ class ModelAnswerer:
     def _shown(self, planned: Planned, likelihood: TextProbability, start: int, place: Place) -> Answer:
         """Return what is sure enough at a place: of a suggestion from its character `start` on, or another word."""
         level, divisible = planned.request.least, planned.is_divisible
-        if isinstance(level, str):
-            part = sure_part(likelihood, start, place, level, divisible)
-        else:
+        at_rest = False
+        if not isinstance(level, str):
             part = shown_part(likelihood, start, level, divisible)
+        else:
+            part = sure_part(likelihood, start, place, level, divisible)
+            if not part.shown and level != "sure" and (unsure := paused_part(likelihood, start, place, divisible)):
+                part, at_rest = unsure, True
         if part.of_file:
             planned.document.suggestions.add(planned.asked, part.shown)
         return Answer(
@@ -279,6 +282,7 @@ class ModelAnswerer:
             hidden=part.hidden,
             words=part.words,
             least=part.least,
+            at_rest=at_rest,
         )
 
     def _tokens(self, prompt: Prompt, left: str) -> Ids:

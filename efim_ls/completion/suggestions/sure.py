@@ -13,7 +13,7 @@ from keyword import iskeyword
 from efim_ls.completion.filters.place import Place
 from efim_ls.completion.suggestions.levels import LEVELS
 from efim_ls.completion.suggestions.place_kind import Spot, spot_of
-from efim_ls.completion.suggestions.shown import ShownPart, ends_statement, word_pieces
+from efim_ls.completion.suggestions.shown import ShownPart, ends_statement, shown_part, word_pieces
 from efim_ls.completion.suggestions.sureness import guess_facts, guess_sureness, word_facts, word_sureness
 from efim_ls.completion.suggestions.words import Words, stands_nowhere, words_at
 from efim_ls.request import Preset
@@ -23,6 +23,7 @@ SHORTEST = 2  # characters: accepting one takes as many keys as typing it
 MOST_WORDS = 3  # of the file, the most frequent ones, that are weighed against the model's guess
 GOES_ON = 0.8  # least probability of a word behind the first, and
 NEXT_LINE = 0.67  # of a line behind the first, once what stands before it is right
+PAUSED = 0.2  # least probability of all that is shown to somebody who has stopped typing
 COUNTED = 0.02  # share of a word's probability by which the workspace's files have it
 _ALNUM = re.compile(r"[^\W_]")
 
@@ -59,6 +60,18 @@ def sure_part(
     if adds_nothing(shown, spot):
         return hidden
     return ShownPart(shown, text[len(shown) :], sure, hidden.words, least)
+
+
+def paused_part(likelihood: TextProbability, start: int, place: Place, divisible: bool = True) -> ShownPart | None:
+    """Return what to show of a suggestion to somebody who has stopped typing and looks, None if that is nothing.
+
+    Who types on would have to read what the next key may refute.
+    """
+    part, spot = shown_part(likelihood, start, PAUSED, divisible), spot_of(place)
+    if not part.shown or adds_nothing(part.shown, spot):
+        return None
+    size = guess_facts(likelihood, start, spot, words := words_at(spot, place)).size
+    return None if is_made_up(likelihood, start, size, spot, words, place) else part
 
 
 def is_made_up(likelihood: TextProbability, start: int, size: int, spot: Spot, words: Words, place: Place) -> bool:
