@@ -25,6 +25,7 @@ GOES_ON = 0.8  # least probability of a word behind the first, and
 NEXT_LINE = 0.67  # of a line behind the first, once what stands before it is right
 PAUSED = 0.2  # least probability of all that is shown to somebody who has stopped typing
 COUNTED = 0.02  # share of a word's probability by which the workspace's files have it
+_CLOSING = re.compile(r"[\s)\]},;:]+")
 _ALNUM = re.compile(r"[^\W_]")
 
 
@@ -68,7 +69,7 @@ def paused_part(likelihood: TextProbability, start: int, place: Place, divisible
     Who types on would have to read what the next key may refute.
     """
     part, spot = shown_part(likelihood, start, PAUSED, divisible), spot_of(place)
-    if not part.shown or adds_nothing(part.shown, spot):
+    if not part.shown or _is_little(part.shown, spot):
         return None
     size = guess_facts(likelihood, start, spot, words := words_at(spot, place)).size
     return None if is_made_up(likelihood, start, size, spot, words, place) else part
@@ -115,6 +116,11 @@ def last_sure(text: str, start: int, ends: list[WordEnd], first: int) -> WordEnd
 
 def adds_nothing(shown: str, spot: Spot) -> bool:
     """Return whether a text is not worth a look: one character, signs alone, a number's, or a keyword by itself."""
-    if len(shown) < SHORTEST or not _ALNUM.search(shown) or spot.kind == "number":
+    return not _ALNUM.search(shown) or _is_little(shown, spot)
+
+
+def _is_little(shown: str, spot: Spot) -> bool:
+    """Return whether a text is one character, closing brackets, a number's, or a keyword by itself."""
+    if len(shown) < SHORTEST or _CLOSING.fullmatch(shown) or spot.kind == "number":
         return True
     return spot.kind == "start of line" and not spot.stub and iskeyword(shown.strip())
