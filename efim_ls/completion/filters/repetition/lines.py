@@ -15,6 +15,7 @@ _ALONE = r"""
 """
 # Such words alone, decorators, directives in prose, and what opens a bracket.
 _SAYS_NOTHING = re.compile(rf"[\W\d_]*(?:(?:{_ALONE})\b[\W\d_]*)* | \s*(?:@|\.\.[ ]).* | .*[(\[{{]", re.VERBOSE)
+_DEFINES = re.compile(r"\s*(?:async\s+)?(?:def|class)\b")  # `redefinition` judges these: some are overloaded
 _WORD_AT_END = re.compile(r"\w*$")
 
 
@@ -27,7 +28,7 @@ def near_copies(text: str, place: Place) -> str:
     whole = [line.rstrip() for line in lines_with(text, place)]
     said = place.lines_above[-REACH:]
     for number, line in enumerate(whole):
-        block = _block_above(line, said) if line in said else []
+        block = _block_above(line, said) if line in said and not _DEFINES.match(line) else []
         if line in block and (says_something(line) or (line == block[0] and has_letters(line))):
             start = len("\n".join(lines[:number])) + (number > 0)
             shared = 0 if any(map(str.strip, lines[:number])) else _shared_beginning(line, block)

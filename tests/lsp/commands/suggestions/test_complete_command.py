@@ -13,7 +13,8 @@ import pytest
 from tests.editors.drivers.shapes import BEGINNING, NEXT_PART, OPEN_ENDED, SHAPES
 from tests.lsp.wire import ENV, HANG
 
-SURE = "def area(width, height):\n    return width * height\n\n\ndef edge(width, height):\n    return wid"
+AREA = "def {}(width, height):\n    return width * height\n\n\n"
+SURE = AREA.format("area") + AREA.format("size") + AREA.format("face") + "def edge(width, height):\n    return wid"
 REPEATED = "# Title\n\nSome words here.\n"  # the model would only say the third line again
 
 
@@ -29,7 +30,7 @@ def page(tmp_path: Path) -> Path:
 
 
 def test_a_sure_suggestion_comes_without_a_word(page: Path) -> None:
-    done = run(f"{page}:6:15")
+    done = run(f"{page}:14:15")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("th * height")
 
@@ -37,7 +38,7 @@ def test_a_sure_suggestion_comes_without_a_word(page: Path) -> None:
 def test_a_place_beyond_the_text_is_clamped_and_said(page: Path) -> None:
     done = run(f"{page}:99:1")
     assert done.returncode == 0 and done.stdout.startswith("th * height")
-    assert done.stderr == f"efim-ls: {page} has no text at 99:1: completing at 6:15 instead\n"
+    assert done.stderr == f"efim-ls: {page} has no text at 99:1: completing at 14:15 instead\n"
 
 
 def test_an_empty_answer_is_explained_in_a_sentence(tmp_path: Path) -> None:
