@@ -76,7 +76,7 @@ def installed(request: pytest.FixtureRequest, vsix: Path, tmp_path_factory: pyte
 @pytest.fixture(scope="module")
 def shared(opened_in_module: Opening) -> Window:
     """A window that the tests of a module share, with the model loaded."""
-    window = opened_in_module()
+    window = opened_in_module(suggestions=0.2)  # as far as a number says, whole lines too
     window.see_status("ready")
     return window
 

@@ -349,7 +349,7 @@ def test_commands_tell(editor: Neovim) -> None:
     assert "efim-ls: ready" in told and "- model: the embedded model\n" in told
     assert re.search(r"- a typical key: \d+\.\d ms\n", told), told
     editor.api.command("Efim nonsense")
-    assert "Use one of clear-cache, disable, enable, explain, leave-out, log" in editor.notices
+    assert "Use one of balanced, clear-cache, disable, enable, explain, leave-out, log" in editor.notices
     assert editor.api.funcs.getcompletion("Efim re", "cmdline") == ["repository", "restart"]
 
 
