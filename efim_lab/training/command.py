@@ -83,15 +83,7 @@ def build_parser() -> Parser:
     data = "a tuning.jsonl written by `corpus`, or a folder of packages"
     step.add_argument("--data", type=Path, required=True, metavar="PATH", help=data)
     step.set_defaults(step=_cache)
-    summary = "fit how sure a suggestion is to what the model and the file say; prints what each level would show"
-    line = "python -m efim_lab train sureness --data packages --out sureness_weights.py"
-    step = add_command(steps, "sureness", summary, line)
-    packages = "a folder with a folder for each package that the embedded model has not read"
-    step.add_argument("--data", type=Path, required=True, metavar="FOLDER", help=packages)
-    lines = "the number of lines to type (default: %(default)s)"
-    step.add_argument("--lines", type=int, default=800, metavar="N", help=lines)
-    step.add_argument("--out", type=Path, required=True, metavar="FILE", help="the Python file to write")
-    step.set_defaults(step=_sureness)
+    _add_sureness(steps)
     summary = "measure what isolated excerpts cost a model that was trained with them"
     step = add_command(
         steps, "masks", summary, "python -m efim_lab train masks --model run/export --data py/heldout.jsonl"
@@ -102,6 +94,18 @@ def build_parser() -> Parser:
     step.add_argument("--places", type=int, default=600, metavar="N", help=count)
     step.set_defaults(step=_masks)
     return parser
+
+
+def _add_sureness(steps: "Subparsers") -> None:
+    summary = "fit how sure a suggestion is to what the model and the file say; prints what each level would show"
+    line = "python -m efim_lab train sureness --data packages --out sureness_weights.py"
+    step = add_command(steps, "sureness", summary, line)
+    packages = "a folder with a folder for each package that the embedded model has not read"
+    step.add_argument("--data", type=Path, required=True, metavar="FOLDER", help=packages)
+    lines = "the number of lines to type (default: %(default)s)"
+    step.add_argument("--lines", type=int, default=800, metavar="N", help=lines)
+    step.add_argument("--out", type=Path, required=True, metavar="FILE", help="the Python file to write")
+    step.set_defaults(step=_sureness)
 
 
 def _add_gathering(steps: "Subparsers") -> None:
