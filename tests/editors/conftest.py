@@ -30,6 +30,7 @@ OPEN: list[Window] = []  # whose pictures a failed test leaves
 # For what does not depend on the version of VS Code: each new window takes some ten seconds.
 newest_only = pytest.mark.parametrize("installed", [servers.NEWEST], ids=lambda part: part.version, indirect=True)
 Opening = Callable[..., Window]
+WHOLE_LINES = 0.2  # a number for *suggestions*: ghost text is the line as far as that, where a preset shows what is sure
 
 
 def need(part: Part) -> Path:
@@ -76,7 +77,7 @@ def installed(request: pytest.FixtureRequest, vsix: Path, tmp_path_factory: pyte
 @pytest.fixture(scope="module")
 def shared(opened_in_module: Opening) -> Window:
     """A window that the tests of a module share, with the model loaded."""
-    window = opened_in_module(suggestions=0.2)  # as far as a number says, whole lines too
+    window = opened_in_module(suggestions=WHOLE_LINES)
     window.see_status("ready")
     return window
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator
 
-from .conftest import Opening, newest_only, opening
+from .conftest import WHOLE_LINES, Opening, newest_only, opening
 from .drivers.shapes import BEGUN, HEAD, REST
 from .drivers.shelf import served, stub
 from .drivers.vscode import PYTHON
@@ -57,7 +57,8 @@ def press(dialog: Locator, button: str) -> None:
 
 def test_it_installs_the_wheel_that_came_with_the_extension(opened: Opening, tmp_path: Path):
     """Without torch, which is not asked for where the compiled decoder runs."""
-    window = opened(python="", env=OFFLINE | dependencies(tmp_path / "packages", *TORCH))
+    packages = dependencies(tmp_path / "packages", *TORCH)
+    window = opened(python="", env=OFFLINE | packages, suggestions=WHOLE_LINES)
     dialog = asked_to_install(window)
     assert (
         "The server comes with this extension. All packages that it needs are there already." in dialog.inner_text()

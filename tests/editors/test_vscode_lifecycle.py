@@ -7,7 +7,7 @@ import shutil
 import signal
 from pathlib import Path
 
-from .conftest import Opening, newest_only
+from .conftest import WHOLE_LINES, Opening, newest_only
 from .drivers.neovim import server_command
 from .drivers.shapes import BEGUN, HEAD, REST
 from .drivers.vscode import PYTHON
@@ -30,7 +30,7 @@ def see_nothing_answered(window: Window) -> None:
 
 
 def test_a_language_is_switched_off_and_on(opened: Opening):
-    window = opened()
+    window = opened(suggestions=WHOLE_LINES)
     window.see_status("ready")
     window.command("efim-ls: Disable for This Language")
     window.see_status("off", "python")
@@ -46,7 +46,7 @@ def test_a_language_is_switched_off_and_on(opened: Opening):
 def test_a_killed_server_is_started_again(opened: Opening, tmp_path: Path):
     """The server is found on the PATH."""
     path = f"{server_command(tmp_path)}{os.pathsep}{BARE}"
-    window = opened(python="", env={"PATH": path, "PYTHONPATH": ""})
+    window = opened(python="", env={"PATH": path, "PYTHONPATH": ""}, suggestions=WHOLE_LINES)
     window.see_status("ready")
     [killed] = window.code.language_servers()
     os.kill(killed, signal.SIGKILL)

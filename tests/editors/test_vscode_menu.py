@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator
 
-from .conftest import Opening, newest_only
+from .conftest import WHOLE_LINES, Opening, newest_only
 from .drivers.shapes import BEGUN, HEAD, REST
 from .drivers.waiting import eventually
 from .drivers.window import Window
@@ -20,7 +20,7 @@ def see_ghost_begin(window: Window, text: str) -> None:
 
 
 def test_a_wrong_model_is_told_and_mended_by_choosing_another(opened: Opening, tmp_path: Path) -> None:
-    window = opened(model="/no/such/model")
+    window = opened(model="/no/such/model", suggestions=WHOLE_LINES)
     message = window.see_message("using the embedded model, because '/no/such/model' is not a folder here")
     assert message.get_by_role("button", name="Choose a Model...").is_visible()
     window.see_status("ready", "using the embedded model")
@@ -141,7 +141,7 @@ def test_the_walkthrough_ticks_the_server_that_starts_before_or_after_it(opened:
 
 
 def test_the_list_of_words_has_the_suggestion_where_it_is_asked_for(opened: Opening) -> None:
-    window = opened(menu="always")
+    window = opened(menu="always", suggestions=WHOLE_LINES)
     window.see_status("ready")
     window.type(HEAD + BEGUN)
     window.see_ghost(REST)
