@@ -122,7 +122,9 @@ def test_a_beginning_is_as_likely_as_it_was_in_the_whole(
 
 
 def test_another_text_comes_with_the_tokens_that_begin_it() -> None:
-    made = likelihood([(token(b"ab"), weights(ab=0.5, a=0.2, b=0.1)), (token(b"("), weights(**{"(": 0.6, "):": 0.3}))])
+    made = likelihood(
+        [(token(b"ab"), weights(ab=0.5, a=0.2, b=0.1)), (token(b"("), weights(**{"(": 0.6, "):": 0.3}))]
+    )
     assert made.begins(0, "ab") == pytest.approx(0.5 + 0.2), "of what follows the shorter token nothing is known"
     assert made.begins(0, "a") == pytest.approx(0.5 + 0.2)
     assert made.begins(0, "ab(") == pytest.approx(0.5 * 0.6 + 0.2)

@@ -1,4 +1,4 @@
-"""The words that begin as the user has begun, and whether a word stands anywhere, compared with a slow way to tell."""
+"""The words that begin as the user has begun, and whether a word stands anywhere, beside a slow way to tell."""
 
 from __future__ import annotations
 
@@ -86,8 +86,10 @@ def test_nothing_is_expected_in_prose() -> None:
         assert words_at(spot_of(place), place).expected == wanted
 
 
-def is_nowhere(marked: str, made: str, rest: str = "", others: tuple[str, ...] = (), language: str = "python") -> bool:
-    """Return whether the word that `made` makes at the cursor stands nowhere; `rest` follows it in the suggestion."""
+def is_nowhere(
+    marked: str, made: str, rest: str = "", others: tuple[str, ...] = (), language: str = "python"
+) -> bool:
+    """Return whether the word that `made` makes at the cursor stands nowhere; `rest` follows it."""
     place = place_at(marked.replace(AT, ""), marked.index(AT), language, others)
     spot = spot_of(place)
     return stands_nowhere(spot.stub + made, rest, spot, words_at(spot, place), place)
@@ -97,7 +99,8 @@ def is_nowhere(marked: str, made: str, rest: str = "", others: tuple[str, ...] =
     ("marked", "others", "expected"),
     [
         ("x = wid‸", (), True), ("width = 1\nx = wid‸", (), False), ("x = wid‸\nwidth = 1", (), False),
-        ("x = f(width, wid‸", (), False), ("widths = 1\nx = wid‸", (), True), ("x = wid‸", ("", "y = width\n"), False),
+        ("x = f(width, wid‸", (), False), ("widths = 1\nx = wid‸", (), True),
+        ("x = wid‸", ("", "y = width\n"), False),
         ("x = wid‸", ("widths = my_width",), True), ("# width\nx = wid‸", (), False), ("x = 'wid‸", (), False),
         ("# wid‸", (), False), ('"""\nwid‸', (), False), ("x = y.wid‸", (), True), ("f(wid‸", (), True),
     ],
@@ -141,7 +144,9 @@ def test_a_word_stands_nowhere_if_a_slow_look_does_not_find_it(
 ) -> None:
     above, before, below, other = parts
     assume(word not in ALWAYS_KNOWN)
-    place = Place(before, "", above, below, "python", (other,), in_modules=lambda each: each == word and is_in_modules)
+    place = Place(
+        before, "", above, below, "python", (other,), in_modules=lambda each: each == word and is_in_modules
+    )
     found = stands_nowhere(word, " + 1", Spot(kind, word[:1]), Words(expected=expected), place)
     if kind in PROSE or kind in ("new name", "number"):
         assert not found
