@@ -82,7 +82,7 @@ def sure_beginning(guess: Guess, least: float, divisible: bool = True) -> str:
     end = _last_sure(text, start, ends, first) if divisible else ends[-1]
     if not divisible and not sure * end.probability >= least * ends[first].probability:
         return ""
-    shown = text[start : end.at]
+    shown = text[start : end.at if divisible else len(text)]  # with the blanks before the code that follows
     return "" if _adds_nothing(shown, spot) else shown
 
 
