@@ -206,7 +206,7 @@ class TextProbability:
         start = self._spelled_before(index, offset) if index < len(self._steps) else b""
         if not start:
             return index, 1.0
-        fits = self._mass(index, lambda spelled: spelled.startswith(start) or start.startswith(spelled))
+        fits = self._mass(index, lambda spelled: _fit(spelled, start))
         return index, 1.0 / fits if fits else 0.0
 
     def _stop(self, index: int, offset: int) -> float:

@@ -15,7 +15,7 @@ KINDS: tuple[PlaceKind, ...] = get_args(PlaceKind)
 PROSE: frozenset[PlaceKind] = frozenset({"string", "docstring", "comment"})
 _TRIPLES = '"""', "'''"
 _STUB = re.compile(r"\w*\Z")
-_NUMBER = re.compile(r"(?<![\w.])\d[\w.]*\Z")
+_NUMBER = re.compile(r"(?<![\w.])\.?\d[\w.]*\Z")
 _IMPORT = re.compile(r"\s*(?:from|import)\s")
 _DEFINES = re.compile(r"\b(?:def|class)\s+\Z")
 _ASSIGNS = re.compile(r"[^=!<>]=\s*\Z")

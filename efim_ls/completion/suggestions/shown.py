@@ -52,7 +52,8 @@ def shown_part(likelihood: TextProbability, start: int, least: float, divisible:
     end = _last_shown(text, start, ends, least) if divisible else ends[-1]
     if not end.probability >= least:
         return ShownPart("", text[start:], end.probability, words, least)
-    return ShownPart(text[start : end.at], text[end.at :], end.probability, words, least)
+    at = end.at if divisible else len(text)  # with the blanks before the code that follows
+    return ShownPart(text[start:at], text[at:], end.probability, words, least)
 
 
 def _last_shown(text: str, start: int, ends: list[WordEnd], least: float) -> WordEnd:

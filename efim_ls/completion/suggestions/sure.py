@@ -7,8 +7,10 @@ be likely once that is right: in its line whole words, after it whole lines.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import groupby
 from keyword import iskeyword
+from typing import NamedTuple
 
 from efim_ls.completion.filters.place import Place
 from efim_ls.completion.suggestions.levels import LEVELS
@@ -29,6 +31,20 @@ _CLOSING = re.compile(r"[\s)\]},;:]+")
 _ALNUM = re.compile(r"[^\W_]")
 
 
+class Guess(NamedTuple):
+    """A suggestion's `text` from its character `start` on, where its words end, and how sure its first word is.
+
+    That word has `size` characters, with the signs before it.
+    """
+
+    text: str
+    start: int
+    spot: Spot
+    ends: Sequence[WordEnd]
+    size: int
+    sureness: float
+
+
 def sure_part(
     likelihood: TextProbability, start: int, place: Place, preset: Preset, divisible: bool = True
 ) -> ShownPart:
@@ -42,25 +58,32 @@ def sure_part(
     sure = guess_sureness(facts) if facts else 0.0
     if divisible and not (facts and facts.agrees):
         sureness, word = _surest_word(likelihood, start, spot, words, sure)
-        if sureness > max(sure, least) and len(word) >= SHORTEST:
+        if is_preferred(word, sureness, sure, least):
             return ShownPart(word, "", sureness, ((word, sureness),), least, of_file=True)
     ends = likelihood.word_ends(start)
-    hidden = ShownPart("", text, sure, word_pieces(likelihood.text, start, ends), least)
-    if (
-        facts is None
-        or not ends
-        or not sure >= least
-        or is_made_up(likelihood, start, facts.size, spot, words, place)
-    ):
-        return hidden
-    first = next((index for index, end in enumerate(ends) if end.at - start >= facts.size), 0)
-    end = last_sure(likelihood.text, start, ends, first) if divisible else ends[-1]
+    shown, pieces = "", word_pieces(likelihood.text, start, ends)
+    if facts:
+        shown = sure_beginning(Guess(likelihood.text, start, spot, ends, facts.size, sure), least, divisible)
+        shown = "" if shown and is_made_up(likelihood, start, facts.size, spot, words, place) else shown
+    return ShownPart(shown, text[len(shown) :], sure, pieces, least)
+
+
+def is_preferred(word: str, sureness: float, rival: float, least: float) -> bool:
+    """Return whether what is left of a word of the file is shown in place of a guess, so sure as its `rival`."""
+    return sureness > max(rival, least) and len(word) >= SHORTEST
+
+
+def sure_beginning(guess: Guess, least: float, divisible: bool = True) -> str:
+    """Return what is sure enough of a guess; whether it makes a word that stands nowhere is not looked at."""
+    text, start, spot, ends, size, sure = guess
+    if not ends or not sure >= least:  # NaN is below any limit
+        return ""
+    first = next((index for index, end in enumerate(ends) if end.at - start >= size), 0)
+    end = _last_sure(text, start, ends, first) if divisible else ends[-1]
     if not divisible and not sure * end.probability >= least * ends[first].probability:
-        return hidden
-    shown = text[: end.at - start]
-    if adds_nothing(shown, spot):
-        return hidden
-    return ShownPart(shown, text[len(shown) :], sure, hidden.words, least)
+        return ""
+    shown = text[start : end.at if divisible else len(text)]  # with the blanks before the code that follows
+    return "" if _adds_nothing(shown, spot) else shown
 
 
 def paused_part(likelihood: TextProbability, start: int, place: Place, divisible: bool = True) -> ShownPart | None:
@@ -94,7 +117,7 @@ def _surest_word(
     return best
 
 
-def last_sure(text: str, start: int, ends: list[WordEnd], first: int) -> WordEnd:
+def _last_sure(text: str, start: int, ends: Sequence[WordEnd], first: int) -> WordEnd:
     """Return the last place to show from the end of the first word on: in its line, or at the end of a later one."""
     lines = [list(line) for _, line in groupby(ends, lambda end: text.count("\n", start, end.at))]
     shown = ends[first]
@@ -114,7 +137,7 @@ def last_sure(text: str, start: int, ends: list[WordEnd], first: int) -> WordEnd
     return shown
 
 
-def adds_nothing(shown: str, spot: Spot) -> bool:
+def _adds_nothing(shown: str, spot: Spot) -> bool:
     """Return whether a text is not worth a look: one character, signs alone, a number's, or a keyword by itself."""
     return not _ALNUM.search(shown) or _is_little(shown, spot)
 

@@ -59,7 +59,7 @@ def words_at(spot: Spot, place: Place) -> Words:
     """Return the words at a place: of the file, without the cursor's line, and those that code expects."""
     expected = place.names_after("") if spot.kind not in PROSE else None
     stub = spot.stub
-    if len(stub) < (1 if expected else LEAST_LETTERS) or stub[0].isdigit():
+    if spot.kind == "number" or len(stub) < (1 if expected else LEAST_LETTERS) or stub[0].isdigit():
         return Words(expected=expected)
     above, below = _words_in(place.above[-REACH:], stub), _words_in(place.below[:REACH], stub)
     times = Counter(above)
