@@ -39,12 +39,21 @@ class Names:
 class Expected(NamedTuple):
     """What the word at a place must be one of: `stub` of it is typed.
 
-    For a `keyword`, only if the word is followed by `=`: any expression may stand there.
+    For a `keyword`, only if the word is followed by `=`: any expression may stand there. The names are those of an
+    `owner`, a dotted name, empty if they are modules themselves. `places` says in plain words where the first part of
+    a dotted name lies.
     """
 
     kind: Literal["module", "name", "attribute", "keyword"]
     stub: str
     names: Names
+    owner: str = ""
+    places: Mapping[str, str] = {}
+
+    def source(self, name: str) -> str:
+        """Return in plain words where one of the names is from."""
+        place = self.places.get((self.owner or name).partition(".")[0])
+        return f"from {' in '.join(filter(None, (self.owner, place)))}"
 
 
 class KnownModules(Protocol):
