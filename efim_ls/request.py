@@ -169,7 +169,7 @@ class Answer:
     in the suggestion and is too unlikely to be shown; `words` are the pieces of both, each with its probability once
     those before it are right. `least` is the probability that was needed at this place, None where none was. `cause`
     says why an engine gave no answer. `at_rest`: it is for somebody who has stopped typing, and not sure enough
-    to be shown to others.
+    to be shown to others. `source` says in plain words where `text` is from if the model has not guessed it.
     """
 
     text: str
@@ -182,6 +182,7 @@ class Answer:
     least: float | None = None
     cause: str = ""
     at_rest: bool = False
+    source: str = ""
 
 
 @dataclass(frozen=True)
