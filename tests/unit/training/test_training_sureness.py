@@ -78,9 +78,10 @@ def judged(key: RecordedKey) -> Judged:
     chances=st.lists(st.floats(0.05, 0.99), min_size=1, max_size=4),
     instead=st.sampled_from(["th", "dth", "est", "~"]),
     typed=st.integers(0, 3),
+    refuted=st.booleans(),
 )
 def test_what_a_level_shows_of_recorded_keys_is_what_the_server_shows(
-    cursor: int, text: str, chances: list[float], instead: str, typed: int
+    cursor: int, text: str, chances: list[float], instead: str, typed: int, refuted: bool
 ) -> None:
     request = Request("", TEXT.text_at(cursor), cursor, language="python")
     stub = spot_of(place_of(request)).stub
@@ -88,8 +89,8 @@ def test_what_a_level_shows_of_recorded_keys_is_what_the_server_shows(
     likelihood = suggestion(
         stub[len(stub) - typed :] + text, *chances, stub=stub[: len(stub) - typed], instead=instead
     )
-    key = recorded(TEXT, request, AnswerOrigin(likelihood, typed, None))
+    key = recorded(TEXT, request, AnswerOrigin(likelihood, typed, None, refuted))
     presets: list[Preset] = ["more", "balanced", "sure"]
     for preset in presets:
-        part = sure_part(likelihood, typed, place_of(request), preset)
+        part = sure_part(likelihood, typed, place_of(request), preset, refuted=refuted)
         assert shown_at(judged(key), LEVELS[preset]) == part.shown
