@@ -240,6 +240,15 @@ class TextProbability:
         return max(mass / total, step.share)
 
 
+def word_pieces(text: str, start: int, ends: Sequence[WordEnd]) -> tuple[tuple[str, float], ...]:
+    """Return the pieces of a text from a character on, each with its probability once those before it are right."""
+    found, place, reached = list[tuple[str, float]](), start, 1.0
+    for end in ends:
+        found.append((text[place : end.at], end.probability / reached if reached else 0.0))
+        place, reached = end.at, end.probability
+    return tuple(found)
+
+
 def decoded(spelled: bytes) -> str:
     r"""Return the text that bytes spell, without an unfinished character at its end; lines end in \n."""
     return spelled.decode("utf-8", "ignore").replace("\r\n", "\n").replace("\r", "\n")

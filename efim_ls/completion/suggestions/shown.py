@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from efim_ls.completion.filters.balance import BalancedCode
-from model_runtime.engine.output import TextProbability, WordEnd
+from model_runtime.engine.output import TextProbability, WordEnd, word_pieces
 from model_runtime.engine.stops import OPENERS, is_closers
 
 # A further line must be as likely as this power of the least probability: of 0.2, 0.67.
@@ -89,12 +89,3 @@ def ends_statement(text: str) -> bool:
     """Return whether several lines may end here: no string, call or literal is open, and no block is empty."""
     left = BalancedCode(text, angles=False).cut(len(text), "")
     return not left.open and not left.quote and not text.endswith(UNFINISHED)
-
-
-def word_pieces(text: str, start: int, ends: list[WordEnd]) -> tuple[tuple[str, float], ...]:
-    """Return the pieces of a text from a character on, each with its probability once those before it are right."""
-    found, place, reached = list[tuple[str, float]](), start, 1.0
-    for end in ends:
-        found.append((text[place : end.at], end.probability / reached if reached else 0.0))
-        place, reached = end.at, end.probability
-    return tuple(found)

@@ -15,11 +15,11 @@ from typing import NamedTuple
 from efim_ls.completion.filters.place import Place
 from efim_ls.completion.suggestions.levels import LEVELS
 from efim_ls.completion.suggestions.place_kind import Spot, spot_of
-from efim_ls.completion.suggestions.shown import ShownPart, ends_statement, shown_part, word_pieces
+from efim_ls.completion.suggestions.shown import ShownPart, ends_statement, shown_part
 from efim_ls.completion.suggestions.sureness import guess_facts, guess_sureness, word_facts, word_sureness
 from efim_ls.completion.suggestions.words import Words, stands_nowhere, words_at
 from efim_ls.request import Preset
-from model_runtime.engine.output import TextProbability, WordEnd
+from model_runtime.engine.output import TextProbability, WordEnd, word_pieces
 
 SHORTEST = 2  # characters: accepting one takes as many keys as typing it
 MOST_WORDS = 3  # of the file, the most frequent ones, that are weighed against the model's guess
