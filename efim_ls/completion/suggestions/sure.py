@@ -1,7 +1,7 @@
 """What is shown unasked by a preset: a beginning of a suggestion, a word of the file that is surer, or nothing.
 
-Pure. The first word has to be sure enough for the kind of place, and to be a name that exists; what follows it has to
-be likely once that is right: in its line whole words, after it whole lines.
+Pure. The first word has to be sure enough, as the kind of place and the file say, and to be a name that exists.
+Of its line, further whole words are shown as long as all of it is that sure, and further lines that are likely.
 """
 
 from __future__ import annotations
