@@ -6,6 +6,7 @@ likely enough, and of the lines after it only whole ones, each of which must be 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -49,16 +50,20 @@ def shown_part(likelihood: TextProbability, start: int, least: float, divisible:
         return ShownPart("", text[start:], ends[0].probability if ends else 0.0, words, least)
     if not least:
         return ShownPart(text[start:], "", ends[-1].probability, words, least)
-    end = _last_shown(text, start, ends, least) if divisible else ends[-1]
+    end = last_shown(text, start, ends, least, least**FURTHER_LINES) if divisible else ends[-1]
     if not end.probability >= least:
         return ShownPart("", text[start:], end.probability, words, least)
     at = end.at if divisible else len(text)  # with the blanks before the code that follows
     return ShownPart(text[start:at], text[at:], end.probability, words, least)
 
 
-def _last_shown(text: str, start: int, ends: list[WordEnd], least: float) -> WordEnd:
-    """Return the last place to show: in the first line, or at the end of a later one."""
-    first, *further = (list(line) for _, line in groupby(ends, lambda end: text.count("\n", start, end.at)))
+def last_shown(text: str, start: int, ends: Sequence[WordEnd], least: float, further: float) -> WordEnd:
+    """Return the last place to show, of which the first is likely enough.
+
+    In the first line, all before it has the probability `least` or more, and accepting it is expected to save most
+    keys. Each later line, whose end it may be, needs the probability `further` once those before it are right.
+    """
+    first, *later = (list(line) for _, line in groupby(ends, lambda end: text.count("\n", start, end.at)))
     likely = [end for end in first if end.probability >= least]
     shown = max(likely, key=lambda end: expected_saving(end, start))
     for end in likely[likely.index(shown) + 1 :]:
@@ -68,8 +73,8 @@ def _last_shown(text: str, start: int, ends: list[WordEnd], least: float) -> Wor
     if shown != first[-1]:
         return shown
     before = shown
-    for line in further:
-        if not line[-1].probability >= before.probability * least**FURTHER_LINES:
+    for line in later:
+        if not line[-1].probability >= before.probability * further:
             break
         before = line[-1]
         if ends_statement(text[: before.at]):

@@ -54,8 +54,8 @@ def spot(marked: str, language: str = "python") -> Spot:
     ],
 )  # fmt: skip
 def test_a_cursor_in_python_is_at(marked: str, kind: PlaceKind, stub: str) -> None:
-    assert spot(marked) == (kind, stub)
-    assert spot(marked, "") == (kind, stub), "a document without a language is taken for Python"
+    assert spot(marked) == Spot(kind, stub)
+    assert spot(marked, "") == Spot(kind, stub), "a document without a language is taken for Python"
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_cursor_in_python_is_at(marked: str, kind: PlaceKind, stub: str) -> No
     ],
 )  # fmt: skip
 def test_a_cursor_in_another_language_is_at(marked: str, language: str, kind: PlaceKind, stub: str) -> None:
-    assert spot(marked, language) == (kind, stub)
+    assert spot(marked, language) == Spot(kind, stub)
 
 
 class Piece(NamedTuple):

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from efim_ls.completion.filters.place import Place, place_at
 from efim_ls.completion.suggestions.place_kind import KINDS, PROSE, PlaceKind, Spot, spot_of
-from efim_ls.completion.suggestions.words import ALWAYS_KNOWN, Word, Words, stands_nowhere, words_at
+from efim_ls.completion.suggestions.words import (
+    ALWAYS_KNOWN,
+    Word,
+    Words,
+    is_usual,
+    stands_in_file,
+    stands_nowhere,
+    words_at,
+)
 from efim_ls.request import Expected, NameKind, Names
 
 AT = "‸"
@@ -171,3 +179,30 @@ def test_a_word_stands_nowhere_if_a_slow_look_does_not_find_it(
         assert found == (word not in known.kinds and not known.is_open and not word.startswith("_"))
     else:
         assert found == (not is_in_modules and all(word not in words_of(part) for part in parts))
+
+
+@given(word=st.text("aé_1", min_size=1, max_size=3), above=texts, below=texts)
+def test_a_word_stands_in_the_file_if_a_slow_look_finds_it(word: str, above: str, below: str) -> None:
+    place = Place("", "", f"{above}\n", f"\n{below}")
+    assert stands_in_file(word, place) == (word in words_of(f"{above}\n{below}"))
+
+
+@pytest.mark.parametrize(
+    ("above", "marked", "guess", "usual"),
+    [
+        ("self.name = name\nprint(self.name)\n", "return self.‸", "name", True),
+        ("self.name = name\nprint(self.name)\n", "return self.na‸", "me", True),
+        ("self.name = name\nprint(self.size)\n", "return self.‸", "name", False),
+        ("self.name = name\nprint(self.size)\n", "return self.n‸", "ame", True),
+        ("other.name = name\n", "return self.‸", "name", False),
+        ("", "return self.‸", "name", False),
+        ("for key in keys:\n", "for key ‸", "in", True),
+        ("x = 1\n", "‸", "x", False),
+    ],
+)
+def test_a_guess_is_usual_if_nothing_else_follows_what_stands_before_it(
+    above: str, marked: str, guess: str, usual: bool
+) -> None:
+    cursor = marked.index(AT)
+    place = place_at(above + marked.replace(AT, ""), len(above) + cursor, "python")
+    assert is_usual(guess, spot_of(place), place) == usual

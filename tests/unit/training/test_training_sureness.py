@@ -60,8 +60,11 @@ def test_one_package_is_too_few() -> None:
         fit_both([])
 
 
-TEXT = whole_text(CodeDocument("shop/a.py", "width = widest = 1\nwide(width)\nx = self.width + 12\n# width\n"))
-SUGGESTED = ("th", "th)", "get(shape)", " = ", "return", "self.width\n    x = 1", "dth + widest", "", "12")
+TEXT = whole_text(
+    CodeDocument("shop/a.py", "width = 1\nprint(width, width)\nwidth += 1\nx = width + self.width[12]\n")
+)
+LAST_LINE = [cursor for cursor in TEXT.cursors if cursor > TEXT.document.text.index("x =")]
+SUGGESTED = ("th", "th) + 1", "get(shape)", " = ", "return", "self.width\n    x = 1", "", "12", " + wid", ")")
 
 
 def judged(key: RecordedKey) -> Judged:
@@ -73,14 +76,15 @@ def judged(key: RecordedKey) -> Judged:
 
 
 @given(
-    cursor=st.sampled_from(TEXT.cursors),
+    cursor=st.sampled_from(LAST_LINE),
     text=st.sampled_from(SUGGESTED),
-    chances=st.lists(st.floats(0.05, 0.99), min_size=1, max_size=4),
-    instead=st.sampled_from(["th", "dth", "est", "~"]),
-    typed=st.integers(0, 3),
+    chances=st.lists(st.sampled_from([0.05, 0.5, 0.7, 0.9, 0.99]), min_size=1, max_size=3),
+    instead=st.sampled_from(["th", "dth", "~"]),
+    typed=st.integers(0, 2),
+    refuted=st.booleans(),
 )
 def test_what_a_level_shows_of_recorded_keys_is_what_the_server_shows(
-    cursor: int, text: str, chances: list[float], instead: str, typed: int
+    cursor: int, text: str, chances: list[float], instead: str, typed: int, refuted: bool
 ) -> None:
     request = Request("", TEXT.text_at(cursor), cursor, language="python")
     stub = spot_of(place_of(request)).stub
@@ -88,8 +92,8 @@ def test_what_a_level_shows_of_recorded_keys_is_what_the_server_shows(
     likelihood = suggestion(
         stub[len(stub) - typed :] + text, *chances, stub=stub[: len(stub) - typed], instead=instead
     )
-    key = recorded(TEXT, request, AnswerOrigin(likelihood, typed, None))
+    key = recorded(TEXT, request, AnswerOrigin(likelihood, typed, None, refuted))
     presets: list[Preset] = ["more", "balanced", "sure"]
     for preset in presets:
-        part = sure_part(likelihood, typed, place_of(request), preset)
+        part = sure_part(likelihood, typed, place_of(request), preset, refuted=refuted)
         assert shown_at(judged(key), LEVELS[preset]) == part.shown
