@@ -14,7 +14,7 @@ from efim_ls.completion.answerers.answerer import Preparation
 from efim_ls.completion.costs import CostMeter
 from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.filters.chain import clean, distinct
-from efim_ls.completion.filters.place import Place, place_of
+from efim_ls.completion.filters.place import place_of
 from efim_ls.completion.models.open import OpenedModel
 from efim_ls.completion.planning.planner import Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget, surroundings
@@ -212,8 +212,7 @@ class ModelAnswerer:
         if likelihood is None:
             return _answer(left.word, meter) if left.word else Answer(left.text, meter.total())
         document.answer_origin = AnswerOrigin(likelihood, left.typed, request.counts, planned.asked.refuted)
-        place = place_of(request)
-        return self._shown(planned, likelihood, left.typed, place)
+        return self._shown(planned, likelihood, left.typed)
 
     def _failed(self, cause: str, meter: CostMeter) -> Answer:
         """Return an answer without a suggestion, and log its cause unless the last answer had the same."""
@@ -254,7 +253,7 @@ class ModelAnswerer:
             document.suggestions.add(planned.asked, each, cut)
         meter.lap("postprocess")
         document.answer_origin = AnswerOrigin(likelihood, 0, request.counts, planned.asked.refuted)
-        answer = self._shown(planned, likelihood, 0, place)
+        answer = self._shown(planned, likelihood, 0)
         if answer.text and not text:
             return answer
         if not texts:
@@ -263,9 +262,9 @@ class ModelAnswerer:
             return Answer(texts[0], meter.total(), None, tuple(texts[1:]))
         return replace(answer, alternatives=tuple(texts[1:])) if answer.text else answer
 
-    def _shown(self, planned: Planned, likelihood: TextProbability, start: int, place: Place) -> Answer:
-        """Return what is sure enough at a place: of a suggestion from its character `start` on, or another word."""
-        level, divisible = planned.request.least, planned.is_divisible
+    def _shown(self, planned: Planned, likelihood: TextProbability, start: int) -> Answer:
+        """Return what is sure enough: of a suggestion from its character `start` on, or another word."""
+        level, place, divisible = planned.request.least, place_of(planned.request), planned.is_divisible
         at_rest = False
         if not isinstance(level, str):
             part = shown_part(likelihood, start, level, divisible)

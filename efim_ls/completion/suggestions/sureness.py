@@ -74,8 +74,7 @@ class WordFacts(NamedTuple):
 def guess_facts(likelihood: TextProbability, start: int, spot: Spot, words: Words, place: Place) -> Facts:
     """Return the facts of what is left of a suggestion from its character `start` on, which is not empty."""
     text = likelihood.text[start:]
-    first = FIRST_WORD.match(text)
-    size = first.end() if first else 0
+    size = first_word(text)
     ends = likelihood.word_ends(start)
     probability = next((end.probability for end in ends if end.at - start >= size), 0.0)
     made = spot.stub + text[:size] if _WORD_CHARACTER.match(text) else ""
@@ -93,6 +92,12 @@ def guess_facts(likelihood: TextProbability, start: int, spot: Spot, words: Word
         refuted=spot.refuted,
         expected=words.expected is not None,
     )
+
+
+def first_word(text: str) -> int:
+    """Return where the first word of a guess ends, with the signs before it."""
+    found = FIRST_WORD.match(text)
+    return found.end() if found else 0
 
 
 def word_facts(word: Word, words: Words, spot: Spot, model: float, rival: float) -> WordFacts:
