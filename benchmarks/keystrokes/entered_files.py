@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 PRODUCT = ("efim_ls", "model_runtime", "kv_store")
 ASK = "efim/enteredFiles"  # a request that the measured server answers beside its own
 # Nothing is computed ahead: that goes on after an answer, and would be counted now and then. Nothing is kept on disk.
-SETTINGS = {"prefetch_seconds_per_minute": 0, "suggestions": 0, "persist": False, "shared": False}
+SETTINGS = {"prefetch_seconds_per_minute": 0, "persist": False, "shared": False}
 NAME = "visit.py"
 STORE = "def load(path):\n    zebra = Quagga(path, stripes=17)\n    zebra.brush(path)\n    return zebra\n"
 TEXT = "import os\n\n\ndef visit(path):\n    zebra = Quagga(path, stripes=17)\n"

@@ -206,7 +206,7 @@ class TextProbability:
         start = self._spelled_before(index, offset) if index < len(self._steps) else b""
         if not start:
             return index, 1.0
-        fits = self._mass(index, lambda spelled: spelled.startswith(start) or start.startswith(spelled))
+        fits = self._mass(index, lambda spelled: _fit(spelled, start))
         return index, 1.0 / fits if fits else 0.0
 
     def _stop(self, index: int, offset: int) -> float:
@@ -238,6 +238,15 @@ class TextProbability:
         total = step.choice.chance / step.share if step.share else 1.0
         mass = sum(chance for token, chance in self._sampler.likely(step.choice, step.stub) if counts(spelled[token]))
         return max(mass / total, step.share)
+
+
+def word_pieces(text: str, start: int, ends: Sequence[WordEnd]) -> tuple[tuple[str, float], ...]:
+    """Return the pieces of a text from a character on, each with its probability once those before it are right."""
+    found, place, reached = list[tuple[str, float]](), start, 1.0
+    for end in ends:
+        found.append((text[place : end.at], end.probability / reached if reached else 0.0))
+        place, reached = end.at, end.probability
+    return tuple(found)
 
 
 def decoded(spelled: bytes) -> str:

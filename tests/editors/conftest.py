@@ -30,7 +30,7 @@ OPEN: list[Window] = []  # whose pictures a failed test leaves
 # For what does not depend on the version of VS Code: each new window takes some ten seconds.
 newest_only = pytest.mark.parametrize("installed", [servers.NEWEST], ids=lambda part: part.version, indirect=True)
 Opening = Callable[..., Window]
-WHOLE_LINES = 0.2  # a number for *suggestions*: ghost text is the line as far as that, where a preset shows what is sure
+WHOLE_LINES = 0.2  # a number for `suggestions`: ghost text is as much of the line as is that likely
 
 
 def need(part: Part) -> Path:

@@ -110,6 +110,16 @@ def test_the_menu_sets_how_many_suggestions_there_are(opened: Opening) -> None:
     see_ghost_begin(window, REST.removeprefix("g"))
 
 
+@newest_only
+def test_a_number_under_the_settings_earlier_name_is_told_and_is_none_of_the_menus_words(opened: Opening) -> None:
+    window = opened(min_confidence=1)
+    window.see_message("the setting 'minConfidence' is called 'suggestions' now")
+    window.see_status("ready")
+    rows = window.open_menu()
+    assert rows.filter(has_text="Balanced suggestions").count() == 1
+    assert rows.filter(has_text="current").count() == 0
+
+
 def current_level(window: Window) -> str:
     """Open the menu of the status bar item, and close it; return the row of how many suggestions there are."""
     marked = window.open_menu().filter(has_text="current")

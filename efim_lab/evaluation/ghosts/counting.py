@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from efim_lab.evaluation.places.cursors import begun_word
 from efim_lab.evaluation.typist.keys import TypedKey
-from efim_lab.evaluation.typist.typed_places import begun_word
 
 GhostKind = Literal["right", "begins", "wrong"]
 

@@ -12,7 +12,7 @@ from efim_lab.evaluation.ghosts.counting import Ghost, ghosts, kind_shown
 from efim_lab.evaluation.typist.figures import estimate
 from efim_lab.evaluation.typist.keys import TypedKey
 from efim_lab.evaluation.typist.levels import LEVELS, at_level
-from efim_lab.evaluation.typist.typed_places import PLACES
+from efim_ls.completion.suggestions.place_kind import KINDS
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _arm(lines: Sequence[Sequence[TypedKey]]) -> GhostArm:
     levels = LEVELS if any(key.words for line in lines for key in line) else ()
     return GhostArm(
         all=figures(counted),
-        places={place: figures([_at(line, place) for line in counted]) for place in PLACES},
+        places={place: figures([_at(line, place) for line in counted]) for place in KINDS},
         levels={
             least: figures([_counted([at_level(key, least) for key in line]) for line in lines]) for least in levels
         },

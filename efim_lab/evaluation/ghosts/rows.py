@@ -25,8 +25,8 @@ from pathlib import Path
 
 from efim_lab.errors import WorkError
 from efim_lab.evaluation.ghosts.counting import ghosts, refuted_in_word
+from efim_lab.evaluation.places.cursors import begun_word
 from efim_lab.evaluation.typist.keys import TypedKey
-from efim_lab.evaluation.typist.typed_places import begun_word
 
 
 def write_rows(path: Path, models: Mapping[str, Sequence[Sequence[TypedKey]]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -12,6 +13,7 @@ from efim_lab.documents import CodeDocument
 BEFORE, AFTER = 1400, 500  # characters shown before the cursor and after its line
 LONGEST_LINE = 400  # characters; longer lines are data that no one types
 LONGEST_INCREMENT = 200  # characters, as EFIM's fragments in training (arXiv 2505.21889)
+_BEGUN = re.compile(r"\w*\Z")
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,11 @@ def line_at(text: str, row: int) -> tuple[str, int]:
 def is_word(character: str) -> bool:
     """Return whether a character can be part of a name; false for an empty string."""
     return character.isalnum() or character == "_"
+
+
+def begun_word(typed: str) -> str:
+    """Return the letters of the word at the end of what is typed."""
+    return _BEGUN.findall(typed)[0]
 
 
 def draw_increment(rng: random.Random) -> int:

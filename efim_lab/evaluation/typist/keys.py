@@ -13,9 +13,10 @@ from efim_lab.evaluation.places.cursors import context_at, is_word
 from efim_lab.evaluation.typist.cursor_kinds import CursorKind, kind_of
 from efim_lab.evaluation.typist.known_words import makes_unknown_word
 from efim_lab.evaluation.typist.lines import TypedLine
-from efim_lab.evaluation.typist.typed_places import Place, place_of
 from efim_lab.package_counts import PackageCounts
 from efim_ls.completion.completer import Completer
+from efim_ls.completion.filters.place import place_at
+from efim_ls.completion.suggestions.place_kind import PlaceKind, spot_of
 from efim_ls.languages import language_of
 from efim_ls.request import Answer, Preset, Reason, Request
 from efim_ls.workspace.modules.table import ModuleTable
@@ -56,7 +57,7 @@ class TypedKey:
     line: int
     column: int
     kind: CursorKind
-    place: Place
+    place: PlaceKind
     typed: str
     after: str
     shown: str
@@ -109,15 +110,16 @@ def type_line(
 def key_at(arm: str, line: TypedLine, cursor: int, answer: Answer, elsewhere: Collection[str] = ()) -> TypedKey:
     """Return the key that is pressed at a cursor after an answer."""
     suggested, after, typed = answer.text + answer.hidden, line.after(cursor), line.typed_at(cursor)
+    language = language_of(line.document.path)
     return TypedKey(
         arm=arm,
         file=line.document.path,
         package=package_of(line.document),
-        language=language_of(line.document.path),
+        language=language,
         line=line.document.text.count("\n", 0, cursor) + 1,
         column=len(typed),
         kind=kind_of(line, cursor),
-        place=place_of(line, cursor),
+        place=spot_of(place_at(line.text_at(cursor), cursor, language)).kind,
         typed=typed,
         after=after[: max(SHORTEST_AFTER, len(suggested) + 1)],
         shown=answer.text,

@@ -12,8 +12,8 @@ from keyword import kwlist, softkwlist
 from pathlib import Path
 
 from efim_lab.documents import CodeDocument, package_of
+from efim_lab.evaluation.places.cursors import begun_word
 from efim_lab.evaluation.typist.lines import TypedLine
-from efim_lab.evaluation.typist.typed_places import begun_word
 
 WORD = re.compile(r"[^\W\d]\w*")
 _CONTINUATION = re.compile(r"\w+")

@@ -18,7 +18,7 @@ from efim_lab.training.observation import Floats
 from efim_lab.training.sureness.recording import ARMS, RecordedKey, RecordedLine
 from efim_lab.training.sureness.regression import area, cross_validated, fit
 from efim_ls.completion.suggestions.place_kind import KINDS
-from efim_ls.completion.suggestions.sure import SHORTEST, adds_nothing, last_sure
+from efim_ls.completion.suggestions.sure import Guess, is_preferred, sure_beginning
 from efim_ls.completion.suggestions.sureness import guess_inputs, word_inputs
 from efim_ls.request import Answer
 
@@ -100,16 +100,13 @@ def fit_both(lines: Sequence[RecordedLine]) -> Fitted:
 
 
 def shown_at(judged: Judged, least: float) -> str:
-    """Return what the server shows at a level: as `sure_part` does where nothing stands behind the cursor."""
+    """Return what the server shows at a level where nothing stands behind the cursor."""
     key, (sureness, word) = judged.key, judged.word
-    if sureness > max(judged.guess, least) and len(word) >= SHORTEST:
+    if is_preferred(word, sureness, judged.guess, least):
         return word
-    if key.facts is None or not key.ends or not judged.guess >= least or key.made_up:
+    if key.facts is None or key.made_up:
         return ""
-    size, ends = key.facts.size, list(key.ends)
-    first = next((index for index, end in enumerate(ends) if end.at - key.start >= size), 0)
-    shown = key.text[key.start : last_sure(key.text, key.start, ends, first).at]
-    return "" if adds_nothing(shown, key.spot) else shown
+    return sure_beginning(Guess(key.text, key.start, key.spot, key.ends, key.facts.size, judged.guess), least)
 
 
 def curve(lines: Sequence[Sequence[Judged]]) -> dict[float, CurvePoint]:

@@ -91,11 +91,11 @@ def record(
 def recorded(line: TypedLine, request: Request, origin: AnswerOrigin | None) -> RecordedKey:
     """Return what is known at a request's cursor in a line, once an answer was made from an origin."""
     place, cursor = place_of(request), request.cursor
-    spot = spot_of(place)
+    spot = spot_of(place, origin is not None and origin.refuted)
     if origin is None:
         return RecordedKey(line, cursor, spot)
     likelihood, start, words, size = origin.likelihood, origin.start, words_at(spot, place), len(spot.stub)
-    facts = guess_facts(likelihood, start, spot, words) if likelihood.text[start:] else None
+    facts = guess_facts(likelihood, start, spot, words, place) if likelihood.text[start:] else None
     return RecordedKey(
         line=line,
         cursor=cursor,

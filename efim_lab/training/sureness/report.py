@@ -19,12 +19,12 @@ from efim_ls.completion.suggestions.place_kind import KINDS
 # What the inputs of `efim_ls/completion/suggestions/sureness.py` are, in their order.
 GUESS_INPUTS = (
     "bias", "logit of the model's probability", "agrees", "agrees, and there is no other", "one other word",
-    "other words", "no such word", "followed", "letters 0", "letters 1", "letters", "size", "expected",
-    "expected, and agrees", *KINDS,
+    "other words", "no such word", "stands in the file", "usual", "counted", "followed", "refuted", "letters 0", 
+    "letters 1", "letters", "size", "expected", "expected, and agrees", *KINDS,
 )  # fmt: skip
 WORD_INPUTS = (
     "bias", "logit of the model's probability", "logit of the rival's sureness", "only one", "log longer", "share",
-    "log times", "nearest", "is word", "letters", "letters 2", "size", "expected", *KINDS,
+    "log times", "nearest", "is word", "letters", "letters 2", "size", "refuted", "expected", *KINDS,
 )  # fmt: skip
 _HEAD = (
     '"""Weights of the facts that make a guess sure, in the order of `sureness.py`, fitted by the laboratory."""\n'

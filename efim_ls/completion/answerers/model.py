@@ -210,9 +210,10 @@ class ModelAnswerer:
         approximate = self._engine.approximate(self.frame_id(request.uri, planned.plan), prompt)
         meter.add(reused=prompt.tokens, approximate=approximate, new_tokens=tokens, known=tokens)
         likelihood = left.suggestion.likelihood
-        document.answer_origin = AnswerOrigin(likelihood, left.typed, request.counts) if likelihood else None
+        document.answer_origin = None
         if likelihood is None:
             return Answer(left.text, meter.total())
+        document.answer_origin = AnswerOrigin(likelihood, left.typed, request.counts, planned.asked.refuted)
         place = place_of(request)
         return self._shown(planned, likelihood, left.typed, place)
 
@@ -257,7 +258,7 @@ class ModelAnswerer:
             cut = likelihood if each == text and not request.explicit else None
             document.suggestions.add(planned.asked, each, cut)
         meter.lap("postprocess")
-        document.answer_origin = AnswerOrigin(likelihood, 0, request.counts)
+        document.answer_origin = AnswerOrigin(likelihood, 0, request.counts, planned.asked.refuted)
         answer = self._shown(planned, likelihood, 0, place)
         if answer.text and not text:
             return answer
@@ -274,7 +275,7 @@ class ModelAnswerer:
         if not isinstance(level, str):
             part = shown_part(likelihood, start, level, divisible)
         else:
-            part = sure_part(likelihood, start, place, level, divisible)
+            part = sure_part(likelihood, start, place, level, divisible, planned.asked.refuted)
             if not part.shown and level != "sure" and (unsure := paused_part(likelihood, start, place, divisible)):
                 part, at_rest = unsure, True
         if part.of_file:

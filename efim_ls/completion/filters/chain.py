@@ -10,10 +10,8 @@ from efim_ls.completion.filters.indentation import indentation
 from efim_ls.completion.filters.place import Filter, Place, lines_with
 from efim_ls.completion.filters.redefinition import DEFINING_WORDS, redefinition
 from efim_ls.completion.filters.repetition.copies import COPIED_LINES, copies, lines_below
-from efim_ls.completion.filters.repetition.lines import near_copies
-from efim_ls.completion.filters.repetition.loops import repetition
-from efim_ls.completion.filters.repetition.said_again import lines_again, sentences_again
-from efim_ls.completion.filters.repetition.signs import signs
+from efim_ls.completion.filters.repetition.loops import repetition, signs
+from efim_ls.completion.filters.repetition.said_again import lines_again, near_copies, sentences_again
 from efim_ls.completion.filters.rest_of_line import before_code, rest_of_line
 from efim_ls.completion.filters.syntax.errors import syntax
 from efim_ls.completion.filters.syntax.names import unknown_names

@@ -37,12 +37,14 @@ PartCost = Literal["kept", "ahead", "disk", "recomputed"]
 class AnswerOrigin(NamedTuple):
     """What an answer was made from: a text with its chances, from its character `start` on.
 
-    `counts` is the view of the repository that the text was chosen with.
+    `counts` is the view of the repository that the text was chosen with. `refuted`: another guess at the word at the
+    cursor was wrong.
     """
 
     likelihood: TextProbability
     start: int
     counts: CountsView | None
+    refuted: bool
 
 
 class ExplainedPart(NamedTuple):

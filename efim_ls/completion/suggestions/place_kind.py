@@ -15,7 +15,7 @@ KINDS: tuple[PlaceKind, ...] = get_args(PlaceKind)
 PROSE: frozenset[PlaceKind] = frozenset({"string", "docstring", "comment"})
 _TRIPLES = '"""', "'''"
 _STUB = re.compile(r"\w*\Z")
-_NUMBER = re.compile(r"(?<![\w.])\d[\w.]*\Z")
+_NUMBER = re.compile(r"(?<![\w.])\.?\d[\w.]*\Z")
 _IMPORT = re.compile(r"\s*(?:from|import)\s")
 _DEFINES = re.compile(r"\b(?:def|class)\s+\Z")
 _ASSIGNS = re.compile(r"[^=!<>]=\s*\Z")
@@ -27,18 +27,22 @@ _ELSEWHERE = re.compile(r"""(//|/\*|\#(?=[\s!]))|(`)|"(?:\\.|[^"\\])*("?)|'(?:\\
 
 
 class Spot(NamedTuple):
-    """The kind of place where a cursor is, and the beginning of the word at it, empty if no word has begun."""
+    """The kind of place where a cursor is, and the beginning of the word at it, empty if no word has begun.
+
+    `refuted`: a guess at that word was another one than is being typed.
+    """
 
     kind: PlaceKind
     stub: str
+    refuted: bool = False
 
 
-def spot_of(place: Place) -> Spot:
+def spot_of(place: Place, refuted: bool = False) -> Spot:
     """Return where a cursor is; text in quotes or a comment comes before anything that stands in it."""
     found = _STUB.search(place.before)
     stub = found[0] if found else ""
     lead = place.before[: len(place.before) - len(stub)]
-    return Spot(_quoted(place) or _code_kind(place.before, lead, stub), stub)
+    return Spot(_quoted(place) or _code_kind(place.before, lead, stub), stub, refuted)
 
 
 def _code_kind(before: str, lead: str, stub: str) -> PlaceKind:

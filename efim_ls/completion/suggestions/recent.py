@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from efim_ls.request import Request
+from efim_ls.text.lines import line_start
 from efim_ls.text.suggestion import Suggestion
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.engine.output import TextProbability
 from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 
 MOST_SUGGESTIONS = 16  # per document
+_STUB = re.compile(r"\w+\Z")
 NEARBY = 500  # characters on each side that, with both lengths, identify a place
 
 
@@ -50,12 +53,21 @@ class PastSuggestion(Suggestion):
 
     def typed(self, text: str, cursor: int) -> int | None:
         """Return how many of its characters stand before the cursor, None if others do or the text has changed."""
-        same = (
+        return super().typed(text, cursor) if self._is_at(text, cursor) else None
+
+    def refuted(self, text: str, begun: int, cursor: int) -> bool:
+        """Return whether characters that it did not say have been typed since the word at the cursor was `begun`."""
+        if self.start >= cursor or not self._is_at(text, cursor) or super().typed(text, cursor) is not None:
+            return False
+        before = super().typed(text, max(begun, self.start))
+        return before is not None and before < len(self.text)
+
+    def _is_at(self, text: str, cursor: int) -> bool:
+        return (
             len(text) - cursor == self.remaining
             and text.startswith(self.after, cursor)
             and text.startswith(self.before, self.start - len(self.before))
         )
-        return super().typed(text, cursor) if same else None
 
 
 @dataclass(frozen=True)
@@ -75,12 +87,14 @@ class Remainder:
 class Asked:
     """A request, what it sees, and what is left at its cursor of earlier suggestions, whatever those saw.
 
-    `remainders` are the latest suggestion's first. Made once a request.
+    `remainders` are the latest suggestion's first. `refuted`: the model has guessed another word than is being typed.
+    Made once a request.
     """
 
     request: Request
     seen: Seen
     remainders: tuple[Remainder, ...]
+    refuted: bool = False
 
     @property
     def left(self) -> Remainder | None:
@@ -112,7 +126,8 @@ class RecentSuggestions:
 
     def ask(self, request: Request) -> Asked:
         """Return a request with what is left of the suggestions at its cursor."""
-        return Asked(request, Seen.by(request), tuple(self._left(request.text, request.cursor)))
+        text, cursor = request.text, request.cursor
+        return Asked(request, Seen.by(request), tuple(self._left(text, cursor)), self._is_refuted(text, cursor))
 
     def add(self, asked: Asked, suggested: str, likelihood: TextProbability | None = None) -> None:
         """Remember a suggestion, with the likelihood of its text if only a likely beginning is shown."""
@@ -135,6 +150,13 @@ class RecentSuggestions:
             typed = made.typed(text, cursor)
             if typed is not None and typed < len(made.text):
                 yield Remainder(made, typed)
+
+    def _is_refuted(self, text: str, cursor: int) -> bool:
+        """Return whether one of the model's suggestions for the word at the cursor was another word."""
+        stub = _STUB.search(text, max(line_start(text, cursor), cursor - NEARBY), cursor)
+        begun = stub.start() if stub else cursor
+        guesses = (made for made in self._suggestions if made.likelihood is not None)
+        return any(made.refuted(text, begun, cursor) for made in guesses)
 
 
 def _version(counts: CountsView | None) -> int | None:

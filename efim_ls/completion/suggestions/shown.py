@@ -6,11 +6,12 @@ likely enough, and of the lines after it only whole ones, each of which must be 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from efim_ls.completion.filters.balance import BalancedCode
-from model_runtime.engine.output import TextProbability, WordEnd
+from model_runtime.engine.output import TextProbability, WordEnd, word_pieces
 from model_runtime.engine.stops import OPENERS, is_closers
 
 # A further line must be as likely as this power of the least probability: of 0.2, 0.67.
@@ -49,15 +50,20 @@ def shown_part(likelihood: TextProbability, start: int, least: float, divisible:
         return ShownPart("", text[start:], ends[0].probability if ends else 0.0, words, least)
     if not least:
         return ShownPart(text[start:], "", ends[-1].probability, words, least)
-    end = _last_shown(text, start, ends, least) if divisible else ends[-1]
+    end = last_shown(text, start, ends, least, least**FURTHER_LINES) if divisible else ends[-1]
     if not end.probability >= least:
         return ShownPart("", text[start:], end.probability, words, least)
-    return ShownPart(text[start : end.at], text[end.at :], end.probability, words, least)
+    at = end.at if divisible else len(text)  # with the blanks before the code that follows
+    return ShownPart(text[start:at], text[at:], end.probability, words, least)
 
 
-def _last_shown(text: str, start: int, ends: list[WordEnd], least: float) -> WordEnd:
-    """Return the last place to show: in the first line, or at the end of a later one."""
-    first, *further = (list(line) for _, line in groupby(ends, lambda end: text.count("\n", start, end.at)))
+def last_shown(text: str, start: int, ends: Sequence[WordEnd], least: float, further: float) -> WordEnd:
+    """Return the last place to show, of which the first is likely enough.
+
+    In the first line, all before it has the probability `least` or more, and accepting it is expected to save most
+    keys. Each later line, whose end it may be, needs the probability `further` once those before it are right.
+    """
+    first, *later = (list(line) for _, line in groupby(ends, lambda end: text.count("\n", start, end.at)))
     likely = [end for end in first if end.probability >= least]
     shown = max(likely, key=lambda end: expected_saving(end, start))
     for end in likely[likely.index(shown) + 1 :]:
@@ -67,8 +73,8 @@ def _last_shown(text: str, start: int, ends: list[WordEnd], least: float) -> Wor
     if shown != first[-1]:
         return shown
     before = shown
-    for line in further:
-        if not line[-1].probability >= before.probability * least**FURTHER_LINES:
+    for line in later:
+        if not line[-1].probability >= before.probability * further:
             break
         before = line[-1]
         if ends_statement(text[: before.at]):
@@ -88,12 +94,3 @@ def ends_statement(text: str) -> bool:
     """Return whether several lines may end here: no string, call or literal is open, and no block is empty."""
     left = BalancedCode(text, angles=False).cut(len(text), "")
     return not left.open and not left.quote and not text.endswith(UNFINISHED)
-
-
-def word_pieces(text: str, start: int, ends: list[WordEnd]) -> tuple[tuple[str, float], ...]:
-    """Return the pieces of a text from a character on, each with its probability once those before it are right."""
-    found, place, reached = list[tuple[str, float]](), start, 1.0
-    for end in ends:
-        found.append((text[place : end.at], end.probability / reached if reached else 0.0))
-        place, reached = end.at, end.probability
-    return tuple(found)

@@ -1,66 +1,95 @@
 """What is shown unasked by a preset: a beginning of a suggestion, a word of the file that is surer, or nothing.
 
-Pure. The first word has to be sure enough for the kind of place, and to be a name that exists; what follows it has to
-be likely once that is right: in its line whole words, after it whole lines.
+Pure. The first word has to be sure enough, as the kind of place and the file say, and to be a name that exists.
+Of its line, further whole words are shown as long as all of it is that sure, and further lines that are likely.
 """
 
 from __future__ import annotations
 
 import re
-from itertools import groupby
+from collections.abc import Sequence
 from keyword import iskeyword
+from typing import NamedTuple
 
 from efim_ls.completion.filters.place import Place
 from efim_ls.completion.suggestions.levels import LEVELS
 from efim_ls.completion.suggestions.place_kind import Spot, spot_of
-from efim_ls.completion.suggestions.shown import ShownPart, ends_statement, shown_part, word_pieces
+from efim_ls.completion.suggestions.shown import ShownPart, last_shown, shown_part
 from efim_ls.completion.suggestions.sureness import guess_facts, guess_sureness, word_facts, word_sureness
 from efim_ls.completion.suggestions.words import Words, stands_nowhere, words_at
 from efim_ls.request import Preset
-from model_runtime.engine.output import TextProbability, WordEnd
+from model_runtime.engine.output import TextProbability, WordEnd, word_pieces
 
 SHORTEST = 2  # characters: accepting one takes as many keys as typing it
 MOST_WORDS = 3  # of the file, the most frequent ones, that are weighed against the model's guess
-GOES_ON = 0.8  # least probability of a word behind the first, and
-NEXT_LINE = 0.67  # of a line behind the first, once what stands before it is right
+NEXT_LINE = 0.67  # least probability of a line behind the first, once what stands before it is right
 PAUSED = 0.2  # least probability of all that is shown to somebody who has stopped typing
 COUNTED = 0.02  # share of a word's probability by which the workspace's files have it
 _CLOSING = re.compile(r"[\s)\]},;:]+")
 _ALNUM = re.compile(r"[^\W_]")
 
 
+class Guess(NamedTuple):
+    """A suggestion's `text` from its character `start` on, where its words end, and how sure its first word is.
+
+    That word has `size` characters, with the signs before it.
+    """
+
+    text: str
+    start: int
+    spot: Spot
+    ends: Sequence[WordEnd]
+    size: int
+    sureness: float
+
+
 def sure_part(
-    likelihood: TextProbability, start: int, place: Place, preset: Preset, divisible: bool = True
+    likelihood: TextProbability,
+    start: int,
+    place: Place,
+    preset: Preset,
+    divisible: bool = True,
+    refuted: bool = False,
 ) -> ShownPart:
     """Return what to show at a place: of a suggestion from its character `start` on, or a word of the file.
 
+    `refuted`: another guess at the word at the cursor was wrong.
     If the suggestion is not `divisible`, because code follows that it must reach, all of it is shown or nothing.
     """
-    spot, text = spot_of(place), likelihood.text[start:]
+    spot, text = spot_of(place, refuted), likelihood.text[start:]
     words, least = words_at(spot, place), LEVELS[preset]
-    facts = guess_facts(likelihood, start, spot, words) if text else None
+    facts = guess_facts(likelihood, start, spot, words, place) if text else None
     sure = guess_sureness(facts) if facts else 0.0
     if divisible and not (facts and facts.agrees):
         sureness, word = _surest_word(likelihood, start, spot, words, sure)
-        if sureness > max(sure, least) and len(word) >= SHORTEST:
+        if is_preferred(word, sureness, sure, least):
             return ShownPart(word, "", sureness, ((word, sureness),), least, of_file=True)
     ends = likelihood.word_ends(start)
-    hidden = ShownPart("", text, sure, word_pieces(likelihood.text, start, ends), least)
-    if (
-        facts is None
-        or not ends
-        or not sure >= least
-        or is_made_up(likelihood, start, facts.size, spot, words, place)
-    ):
-        return hidden
-    first = next((index for index, end in enumerate(ends) if end.at - start >= facts.size), 0)
-    end = last_sure(likelihood.text, start, ends, first) if divisible else ends[-1]
-    if not divisible and not sure * end.probability >= least * ends[first].probability:
-        return hidden
-    shown = text[: end.at - start]
-    if adds_nothing(shown, spot):
-        return hidden
-    return ShownPart(shown, text[len(shown) :], sure, hidden.words, least)
+    shown, pieces = "", word_pieces(likelihood.text, start, ends)
+    if facts:
+        shown = sure_beginning(Guess(likelihood.text, start, spot, ends, facts.size, sure), least, divisible)
+        shown = "" if shown and is_made_up(likelihood, start, facts.size, spot, words, place) else shown
+    return ShownPart(shown, text[len(shown) :], sure, pieces, least)
+
+
+def is_preferred(word: str, sureness: float, rival: float, least: float) -> bool:
+    """Return whether what is left of a word of the file is shown in place of a guess, so sure as its `rival`."""
+    return sureness > max(rival, least) and len(word) >= SHORTEST
+
+
+def sure_beginning(guess: Guess, least: float, divisible: bool = True) -> str:
+    """Return what is sure enough of a guess; whether it makes a word that stands nowhere is not looked at."""
+    text, start, spot, ends, size, sure = guess
+    if not ends or not sure >= least:  # NaN is below any limit
+        return ""
+    first = next((index for index, end in enumerate(ends) if end.at - start >= size), 0)
+    joint = [WordEnd(end.at, sure * end.probability / (ends[first].probability or 1.0)) for end in ends[first:]]
+    if not divisible and not joint[-1].probability >= least:
+        return ""
+    # What cannot be divided is shown with the blanks before the code that follows.
+    end = last_shown(text, start, joint, least, NEXT_LINE).at if divisible else len(text)
+    shown = text[start:end]
+    return "" if _adds_nothing(shown, spot) else shown
 
 
 def paused_part(likelihood: TextProbability, start: int, place: Place, divisible: bool = True) -> ShownPart | None:
@@ -71,7 +100,7 @@ def paused_part(likelihood: TextProbability, start: int, place: Place, divisible
     part, spot = shown_part(likelihood, start, PAUSED, divisible), spot_of(place)
     if not part.shown or _is_little(part.shown, spot):
         return None
-    size = guess_facts(likelihood, start, spot, words := words_at(spot, place)).size
+    size = guess_facts(likelihood, start, spot, words := words_at(spot, place), place).size
     return None if is_made_up(likelihood, start, size, spot, words, place) else part
 
 
@@ -94,27 +123,7 @@ def _surest_word(
     return best
 
 
-def last_sure(text: str, start: int, ends: list[WordEnd], first: int) -> WordEnd:
-    """Return the last place to show from the end of the first word on: in its line, or at the end of a later one."""
-    lines = [list(line) for _, line in groupby(ends, lambda end: text.count("\n", start, end.at))]
-    shown = ends[first]
-    for end in ends[first + 1 :]:
-        if "\n" in text[start : end.at]:
-            break
-        if end.probability < GOES_ON * shown.probability:
-            return shown
-        shown = end
-    before = shown
-    for line in lines[1:]:
-        if not line[-1].probability >= NEXT_LINE * before.probability:
-            break
-        before = line[-1]
-        if ends_statement(text[: before.at]):
-            shown = before
-    return shown
-
-
-def adds_nothing(shown: str, spot: Spot) -> bool:
+def _adds_nothing(shown: str, spot: Spot) -> bool:
     """Return whether a text is not worth a look: one character, signs alone, a number's, or a keyword by itself."""
     return not _ALNUM.search(shown) or _is_little(shown, spot)
 

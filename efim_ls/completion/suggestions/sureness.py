@@ -11,9 +11,10 @@ import math
 import re
 from typing import NamedTuple
 
+from efim_ls.completion.filters.place import Place
 from efim_ls.completion.suggestions.place_kind import KINDS, PlaceKind, Spot
 from efim_ls.completion.suggestions.sureness_weights import GUESS, WORD
-from efim_ls.completion.suggestions.words import LEAST_LETTERS, Word, Words
+from efim_ls.completion.suggestions.words import LEAST_LETTERS, Word, Words, is_usual, stands_in_file
 from model_runtime.engine.output import TextProbability
 
 FIRST_WORD = re.compile(r"\W*\w+|\W+")
@@ -25,10 +26,12 @@ _WORD_CHARACTER = re.compile(r"\w")
 class Facts(NamedTuple):
     """What the sureness of a guess depends on.
 
-    `probability` is the model's for its first word, of which `size` characters come from the cursor on. Of the words
-    of the file that begin as the one at the cursor, `letters` long, there are `longer`; `agrees` if the guess makes
-    one of these. `followed`: the user has typed a part of the guess. `expected`: it is known which names may stand
-    there.
+    `probability` is the model's for its first word, of which `size` characters come from the cursor on; `counted` is
+    the share of it that comes from the workspace's files. Of the words of the file that begin as the one at the
+    cursor, `letters` long, there are `longer`; `agrees` if the guess makes one of these, and `stands` if it makes
+    any word of the file. `usual`: in the file nothing else follows what stands before it. `followed`: the user has
+    typed a part of the guess. `refuted`: another guess at this word was wrong. `expected`: it is known which names
+    may stand there.
     """
 
     kind: PlaceKind
@@ -37,7 +40,11 @@ class Facts(NamedTuple):
     size: int
     longer: int
     agrees: bool
+    stands: bool
+    usual: bool
+    counted: float
     followed: bool
+    refuted: bool
     expected: bool
 
 
@@ -46,7 +53,8 @@ class WordFacts(NamedTuple):
 
     `model` is the model's probability of it, and `rival` the sureness of the model's own guess. `share` is the word's
     of all `longer` ones' occurrences, `times` theirs. `nearest`: no other stands nearer above the cursor. `is_word`:
-    what is typed is a word of the file itself. `size` characters are left to type.
+    what is typed is a word of the file itself. `size` characters are left to type. `refuted`: a guess of the model at
+    this word was wrong.
     """
 
     kind: PlaceKind
@@ -59,10 +67,11 @@ class WordFacts(NamedTuple):
     nearest: bool
     is_word: bool
     size: int
+    refuted: bool
     expected: bool
 
 
-def guess_facts(likelihood: TextProbability, start: int, spot: Spot, words: Words) -> Facts:
+def guess_facts(likelihood: TextProbability, start: int, spot: Spot, words: Words, place: Place) -> Facts:
     """Return the facts of what is left of a suggestion from its character `start` on, which is not empty."""
     text = likelihood.text[start:]
     first = FIRST_WORD.match(text)
@@ -70,9 +79,19 @@ def guess_facts(likelihood: TextProbability, start: int, spot: Spot, words: Word
     ends = likelihood.word_ends(start)
     probability = next((end.probability for end in ends if end.at - start >= size), 0.0)
     made = spot.stub + text[:size] if _WORD_CHARACTER.match(text) else ""
-    agrees = any(word.text == made for word in words.longer)
     return Facts(
-        spot.kind, len(spot.stub), probability, size, len(words.longer), agrees, start > 0, words.expected is not None
+        kind=spot.kind,
+        letters=len(spot.stub),
+        probability=probability,
+        size=size,
+        longer=len(words.longer),
+        agrees=any(word.text == made for word in words.longer),
+        stands=bool(made) and stands_in_file(made, place),
+        usual=is_usual(text[:size], spot, place),
+        counted=likelihood.shares(start, start + size).counts,
+        followed=start > 0,
+        refuted=spot.refuted,
+        expected=words.expected is not None,
     )
 
 
@@ -81,7 +100,18 @@ def word_facts(word: Word, words: Words, spot: Spot, model: float, rival: float)
     size, letters = len(word.text) - len(spot.stub), len(spot.stub)
     share, longer = max(1, word.times) / words.times, len(words.longer)
     return WordFacts(
-        spot.kind, letters, model, rival, longer, share, words.times, word.nearest, words.is_word, size, word.expected
+        kind=spot.kind,
+        letters=letters,
+        model=model,
+        rival=rival,
+        longer=longer,
+        share=share,
+        times=words.times,
+        nearest=word.nearest,
+        is_word=words.is_word,
+        size=size,
+        refuted=spot.refuted,
+        expected=word.expected,
     )
 
 
@@ -105,7 +135,11 @@ def guess_inputs(facts: Facts) -> list[float]:
         float(facts.longer == 1 and not facts.agrees),
         float(facts.longer > 1 and not facts.agrees),
         float(facts.longer == 0 and facts.letters >= LEAST_LETTERS),
+        float(facts.stands),
+        float(facts.usual),
+        facts.counted,
         float(facts.followed),
+        float(facts.refuted),
         float(facts.letters == 0),
         float(facts.letters == 1),
         float(min(facts.letters, _MOST_LETTERS)),
@@ -131,6 +165,7 @@ def word_inputs(facts: WordFacts) -> list[float]:
         float(min(facts.letters, _MOST_LETTERS)),
         float(facts.letters == LEAST_LETTERS),
         float(min(facts.size, _LONGEST)),
+        float(facts.refuted),
         float(facts.expected),
         *(float(facts.kind == kind) for kind in KINDS),
     ]

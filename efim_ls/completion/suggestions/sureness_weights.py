@@ -1,55 +1,60 @@
 """Weights of the facts that make a guess sure, in the order of `sureness.py`, fitted by the laboratory."""
 
 GUESS = (
-    0.472,  # bias
-    0.842,  # logit of the model's probability
-    0.542,  # agrees
-    1.853,  # agrees, and there is no other
-    -0.406,  # one other word
-    -0.829,  # other words
-    0.109,  # no such word
-    0.069,  # followed
-    -0.191,  # letters 0
-    0.034,  # letters 1
-    0.016,  # letters
-    -0.046,  # size
-    -0.427,  # expected
-    0.236,  # expected, and agrees
-    0.067,  # start of line
-    0.056,  # import
-    -0.102,  # new name
-    -0.061,  # attribute
-    0.274,  # argument
-    0.094,  # value
-    -0.180,  # number
-    -0.119,  # string
-    -0.166,  # docstring
-    0.070,  # comment
-    0.067,  # elsewhere
+    0.392,  # bias
+    0.790,  # logit of the model's probability
+    0.452,  # agrees
+    2.140,  # agrees, and there is no other
+    -0.454,  # one other word
+    -0.417,  # other words
+    0.241,  # no such word
+    0.243,  # stands in the file
+    0.551,  # usual
+    1.148,  # counted
+    0.082,  # followed
+    0.020,  # refuted
+    -0.244,  # letters 0
+    0.078,  # letters 1
+    -0.004,  # letters
+    -0.085,  # size
+    -0.257,  # expected
+    0.077,  # expected, and agrees
+    -0.023,  # start of line
+    -0.022,  # import
+    0.202,  # new name
+    0.248,  # attribute
+    0.068,  # argument
+    -0.202,  # value
+    0.048,  # number
+    -0.143,  # string
+    -0.183,  # docstring
+    -0.053,  # comment
+    0.059,  # elsewhere
 )
 WORD = (
-    -2.697,  # bias
-    0.164,  # logit of the model's probability
-    -0.015,  # logit of the rival's sureness
-    0.347,  # only one
-    -0.514,  # log longer
-    1.963,  # share
-    0.112,  # log times
-    0.101,  # nearest
-    -1.564,  # is word
-    0.169,  # letters
-    0.243,  # letters 2
-    0.070,  # size
-    0.612,  # expected
-    0.287,  # start of line
-    0.040,  # import
-    -0.526,  # new name
-    0.202,  # attribute
-    0.274,  # argument
-    0.862,  # value
+    -2.625,  # bias
+    0.147,  # logit of the model's probability
+    -0.053,  # logit of the rival's sureness
+    0.239,  # only one
+    -1.205,  # log longer
+    1.463,  # share
+    0.362,  # log times
+    -0.091,  # nearest
+    -1.246,  # is word
+    0.100,  # letters
+    0.164,  # letters 2
+    0.058,  # size
+    0.983,  # refuted
+    1.016,  # expected
+    0.263,  # start of line
+    -0.082,  # import
+    0.003,  # new name
+    -0.089,  # attribute
+    0.387,  # argument
+    0.747,  # value
     0.000,  # number
-    -0.253,  # string
-    -0.458,  # docstring
-    -1.024,  # comment
-    0.595,  # elsewhere
+    -0.325,  # string
+    -0.632,  # docstring
+    -0.902,  # comment
+    0.629,  # elsewhere
 )

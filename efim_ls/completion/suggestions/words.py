@@ -17,6 +17,7 @@ from efim_ls.request import Expected
 
 LEAST_LETTERS = 2  # of the word at the cursor: too many words of a file begin with one
 REACH = 60_000  # characters above the cursor's line, and below it, that are looked at
+LONGEST_BEFORE = 80  # characters before the cursor's word that are compared with what stands elsewhere
 _TYPES = (bool, bytearray, bytes, complex, dict, float, frozenset, int, list, property, set, slice, str, tuple, type)
 ALWAYS_KNOWN = frozenset(
     {*dir(builtins), *kwlist, *softkwlist, "self", "cls", *(name for each in _TYPES for name in dir(each))}
@@ -24,6 +25,8 @@ ALWAYS_KNOWN = frozenset(
 # Where code defines names, any may stand: parameters, targets, what is imported under another name.
 _DEFINES = re.compile(r"\b(?:def|class|lambda|for|as|global|nonlocal)\b[^:]*\Z")
 _DEFINED = re.compile(r"\s*(?::|=(?!=)|,[\w\s,]*=(?!=))")
+# What stands before a word: the word or the signs before it, with the blanks between.
+_BEFORE = re.compile(r"(?:\w+\s*)?[^\w\s]{1,3}\s*\Z|\w+\s+\Z")
 _REST = re.compile(r"\w*")
 _WORD = re.compile(r"\w")
 
@@ -59,9 +62,9 @@ def words_at(spot: Spot, place: Place) -> Words:
     """Return the words at a place: of the file, without the cursor's line, and those that code expects."""
     expected = place.names_after("") if spot.kind not in PROSE else None
     stub = spot.stub
-    if len(stub) < (1 if expected else LEAST_LETTERS) or stub[0].isdigit():
+    if spot.kind == "number" or len(stub) < (1 if expected else LEAST_LETTERS) or stub[0].isdigit():
         return Words(expected=expected)
-    above, below = _words_in(place.above[-REACH:], stub), _words_in(place.below[:REACH], stub)
+    above, below = (_words_in(text, stub) for text in _near(place))
     times = Counter(above)
     times.update(below)
     is_word = times.pop(stub, 0) > 0
@@ -73,6 +76,24 @@ def words_at(spot: Spot, place: Place) -> Words:
     found += [Word(name, 0, False, True) for name in names if name not in times]
     found.sort(key=lambda word: (-word.expected, -word.times, not word.nearest, word.text))
     return Words(tuple(found), is_word, expected)
+
+
+def stands_in_file(word: str, place: Place) -> bool:
+    """Return whether a word stands in the lines within reach around the cursor's."""
+    return any(holds_word(text, word) for text in _near(place))
+
+
+def is_usual(guess: str, spot: Spot, place: Place) -> bool:
+    """Return whether what stands before the cursor's word is always followed by a guess, from its stub on.
+
+    In the lines within reach around the cursor's, that is, and at least once.
+    """
+    lead = place.before[: len(place.before) - len(spot.stub)]
+    found = _BEFORE.search(lead, max(0, len(lead) - LONGEST_BEFORE))
+    if found is None:
+        return False
+    begun = found[0] + spot.stub
+    return 0 < _count(begun, place) == _count(begun + guess, place)
 
 
 def stands_nowhere(word: str, rest: str, spot: Spot, words: Words, place: Place) -> bool:
@@ -89,6 +110,14 @@ def stands_nowhere(word: str, rest: str, spot: Spot, words: Words, place: Place)
     if place.in_modules(word):
         return False
     return not any(holds_word(text, word) for text in (place.above, place.before, place.below, *place.others))
+
+
+def _near(place: Place) -> tuple[str, str]:
+    return place.above[-REACH:], place.below[:REACH]
+
+
+def _count(part: str, place: Place) -> int:
+    return sum(text.count(part) for text in _near(place))
 
 
 def _words_in(text: str, stub: str) -> list[str]:

@@ -98,3 +98,16 @@ def test_with_fewer_arenas_than_frames_the_answers_are_the_same(folder: Path, ma
     (few, _), (many, _) = maker(folder, arenas=2)(), made()
     for place in [*PLACES, *PLACES, PLACES[0]]:
         assert ask(few, LONG, place, A).text == ask(many, LONG, place, A).text
+
+
+def test_of_many_unsaved_documents_the_one_that_is_asked_about_is_not_dropped(
+    made: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("efim_ls.completion.completer.MOST_DOCUMENTS", 2)
+    completer, _ = made()
+    uris = [f"file:///unsaved{n}.py" for n in range(4)]
+    for uri in uris:
+        ask(completer, LONG, PLACES[0], uri)
+        assert completer.made_from(uri) is not None, "it is known what was made, so an explanation can tell"
+        assert ask(completer, LONG, PLACES[0], uri).costs.frame == "kept"
+    assert all(ask(completer, LONG, PLACES[0], uri).costs.frame == "kept" for uri in uris), "nor one that is unsaved"

@@ -1,5 +1,9 @@
-"""A minute or so of real training on a megabyte of files, killed and resumed; the server loads what comes of it."""
+"""A minute or so of real training on a megabyte of files, killed and resumed; the server loads what comes of it.
 
+And a fit of sureness to some typed lines.
+"""
+
+import ast
 import json
 import shutil
 import signal
@@ -13,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from efim_ls.completion.suggestions import sureness_weights
 from tests.command_line import run
 
 PACKAGES = ("email", "http", "json", "logging", "multiprocessing", "unittest", "urllib", "xml", "concurrent", "html")
@@ -71,3 +76,29 @@ def test_a_training_is_killed_resumed_and_served(gathered: Path, tmp_path: Path)
     answer = json.loads(completed.stdout)
     # It may well think that the line ends here: that it was asked, and said so, is what is checked.
     assert answer["costs"]["new_tokens"] > 0 and answer["reason"] in (None, "empty", "duplicate", "no fit")
+
+
+def test_sureness_is_fitted_to_typed_lines(tmp_path: Path):
+    for package in ("html", "json"):
+        shutil.copytree(Path(sysconfig.get_path("stdlib")) / package, tmp_path / "packages" / package)
+    out = tmp_path / "weights.py"
+    fitted = laboratory(
+        *("train", "sureness", "--data", str(tmp_path / "packages"), "--lines", "4", "--out", str(out))
+    )
+    assert fitted.returncode == 0, fitted.stderr
+    guess, word = (
+        ast.literal_eval(each.value) for each in ast.parse(out.read_text()).body if isinstance(each, ast.Assign)
+    )
+    assert (len(guess), len(word)) == (len(sureness_weights.GUESS), len(sureness_weights.WORD))
+    assert all(isinstance(weight, float) for weight in guess + word) and any(guess) and any(word)
+    found = json.loads(fitted.stdout.splitlines()[-1])
+    assert 0 <= found["areas"]["guess"] <= 1 and found["levels"].keys() == {"one file", "repository"}
+
+
+def test_sureness_needs_a_package_to_fit_to_and_another_to_judge_by(tmp_path: Path):
+    (tmp_path / "only").mkdir()
+    (tmp_path / "only" / "one.py").write_text("width = 1\nprint(width)\n")
+    out = tmp_path / "weights.py"
+    refused = laboratory("train", "sureness", "--data", str(tmp_path), "--lines", "1", "--out", str(out))
+    assert refused.returncode == 1 and "name a folder with two or more" in refused.stderr
+    assert not out.exists()

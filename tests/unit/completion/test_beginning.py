@@ -99,6 +99,7 @@ def test_several_lines_end_with_a_statement() -> None:
 def test_before_code_all_is_shown_or_nothing() -> None:
     assert shown("first, second, ", 0.2, divisible=False, second=0.1) == ("", "first, second, ")
     assert shown("first, second,", 0.2, divisible=False, second=0.9) == ("first, second,", "")
+    assert shown("first, second, ", 0.2, divisible=False, second=0.9) == ("first, second, ", "")
 
 
 def test_its_words_make_up_the_suggestion_with_their_own_probabilities() -> None:

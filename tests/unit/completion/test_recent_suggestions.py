@@ -10,6 +10,7 @@ from efim_ls.completion.suggestions.recent import MOST_SUGGESTIONS, NEARBY, Aske
 from efim_ls.request import Request
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.prompt.excerpts import Excerpts
+from tests.unit.likelihoods import suggestion
 
 BEFORE, AFTER = "def f():\n    ", "\n\nprint(f())\n"
 
@@ -158,3 +159,31 @@ def test_one_that_went_while_others_of_its_answer_were_added_is_added_again() ->
     made.add(asked, "new")
     made.add(asked, "first")
     assert left(made, BEFORE + "fi") == "rst"
+
+
+@pytest.mark.parametrize(
+    ("guessed", "typed", "refuted"),
+    [
+        ("return 1", "", False),
+        ("return 1", "ret", False),
+        ("return 1", "ra", True),
+        ("return 1", "raise", True),
+        ("return 1", "raise x", False),
+        ("return 1", "return 1x", True),
+        ("return 1", "return 1.x", False),
+        ("return 1", "return 1", False),
+        ("return 1", "return 2", True),
+    ],
+)
+def test_a_guess_is_refuted_where_its_word_goes_on_as_another(guessed: str, typed: str, refuted: bool) -> None:
+    made = RecentSuggestions()
+    for size in range(len(typed) + 1):
+        asked = at(made, BEFORE + typed[:size])
+        if size in (0, len("return ")):
+            made.add(asked, guessed[size:], suggestion(guessed[size:]))
+    assert at(made, BEFORE + typed).refuted == refuted
+    assert not at(made, BEFORE + typed, AFTER + "x").refuted, "the file has changed"
+
+
+def test_only_the_models_guesses_are_refuted() -> None:
+    assert not at(shown("return 1"), BEFORE + "raise").refuted

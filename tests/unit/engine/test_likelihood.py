@@ -118,6 +118,62 @@ def test_a_beginning_is_as_likely_as_it_was_in_the_whole(
     assert after == before
 
 
+# Another text
+
+
+def test_another_text_comes_with_the_tokens_that_begin_it() -> None:
+    made = likelihood(
+        [(token(b"ab"), weights(ab=0.5, a=0.2, b=0.1)), (token(b"("), weights(**{"(": 0.6, "):": 0.3}))]
+    )
+    assert made.begins(0, "ab") == pytest.approx(0.5 + 0.2), "of what follows the shorter token nothing is known"
+    assert made.begins(0, "a") == pytest.approx(0.5 + 0.2)
+    assert made.begins(0, "ab(") == pytest.approx(0.5 * 0.6 + 0.2)
+    assert made.begins(0, "ab):") == pytest.approx(0.5 * (0.3 + made.begins(2, ")")) - 0.5 * 0.3 + 0.2)
+    assert made.begins(0, "b") == pytest.approx(0.1)
+    assert made.begins(2, "):") == made.begins(2, ")")
+    assert made.begins(1, "b") == pytest.approx(1.0), "once its beginning is typed"
+    assert made.begins(1, "(") == pytest.approx(0.2 / 0.7)
+
+
+def slow_begins(tokens: Sequence[tuple[int, Sequence[float]]], stub: bytes, before: bytes, text: bytes) -> float:
+    """Add up the chances of all ways to go on that begin with a text, from a place before which all is typed."""
+    spelled, given, found, reached = b"", stub + before if before else b"", 0.0, 1.0
+    for chosen, chances in [*tokens, (END, [1.0] * len(SPELLED))]:
+        left, goes_on = stub[len(spelled) :], spelled + SPELLED[chosen]
+        if before and goes_on == given[: len(goes_on)]:
+            spelled = goes_on
+            continue
+        ways = {spelled + SPELLED[each]: chance for each, chance in enumerate(chances) if agree(SPELLED[each], left)}
+        if left or len(spelled) < len(given):  # more stands there: what ends here is none of them
+            del ways[spelled]
+        ways = {way: chance for way, chance in ways.items() if agree(way, given) or len(spelled) >= len(given)}
+        wanted = stub + before + text
+        shares = {way: reached * chance / sum(ways.values()) for way, chance in ways.items()}
+        found += sum(share for way, share in shares.items() if way not in (goes_on, spelled) and agree(way, wanted))
+        spelled, reached = goes_on, shares[goes_on]
+        if chosen == END or not agree(spelled, wanted):
+            return found
+        if spelled.startswith(wanted):
+            return found + reached
+    return found
+
+
+def agree(one: bytes, other: bytes) -> bool:
+    return one.startswith(other) or other.startswith(one)
+
+
+@given(said, st.integers(0, 3), st.text("ab(): ", min_size=1, max_size=4), st.data())
+def test_another_text_is_as_likely_as_a_slow_count_says(
+    tokens: list[tuple[int, list[float]]], size: int, text: str, data: st.DataObject
+) -> None:
+    spelled = b"".join(SPELLED[each] for each, _ in tokens)
+    stub = spelled[:size]
+    made = likelihood(tokens, stub)
+    start = data.draw(st.integers(0, len(made.text)))
+    before = spelled[len(stub) :][: byte_offsets(spelled[len(stub) :])[start]]
+    assert made.begins(start, text) == pytest.approx(slow_begins(tokens, stub, before, text.encode()), rel=1e-4)
+
+
 @pytest.mark.parametrize(
     ("whole", "text"),
     [("a\n  ab", "a\n\tab"), ("\n  a", "a"), ("a\nb\nb\nb\n(", "a\nb\n("), ("a ab (", "a ab"), ("  a  b", "a b")],

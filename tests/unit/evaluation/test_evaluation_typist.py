@@ -17,7 +17,6 @@ from efim_lab.evaluation.typist.levels import LEVELS, at_level, figures_by_level
 from efim_lab.evaluation.typist.lines import LONGEST_TYPED, TypedLine, choose_lines, nearest_open, whole_text
 from efim_lab.evaluation.typist.measurement import report
 from efim_lab.evaluation.typist.report import table
-from efim_lab.evaluation.typist.typed_places import place_of
 from efim_lab.evaluation.typist.typists import TYPISTS, by_hand, visits, whole, words
 from efim_lab.evaluation.typist.whole_files import (
     RestOfLine,
@@ -122,37 +121,14 @@ def test_where_the_cursor_is(text: str, path: str, kinds: str) -> None:
     ]
 
 
-PLACES_TYPED = '''import os.path
-class Shop(Base):
-    """ab"""
-    size = 12 + x.y1
-    def total(self):
-        return f("a", 1.5)  # b
-'''
-
-
-@pytest.mark.parametrize(
-    ("row", "at", "place"),
-    [
-        (0, "", "start of line"), (0, "impor", "first word of a line"), (0, "import ", "import"),
-        (0, "import os.pa", "import"), (1, "class ", "new name"), (1, "class Sh", "new name"),
-        (1, "class Shop(", "other"), (1, "class Shop(Ba", "word begun"), (2, '"""a', "docstring"),
-        (3, "si", "first word of a line"),
-        (3, "size = ", "other"), (3, "size = 1", "number"), (3, "size = 12 + x.", "after a dot"),
-        (3, "size = 12 + x.y", "word begun"), (4, "def tot", "new name"), (4, "def total(se", "word begun"),
-        (5, 'return f("a', "string"), (5, 'return f("a", 1.', "number"), (5, 'return f("a", 1.5)  # ', "comment"),
-    ],
-)  # fmt: skip
-def test_a_place_is_told_from_what_is_typed(row: int, at: str, place: str) -> None:
-    line = line_of(PLACES_TYPED, row)
-    assert PLACES_TYPED.startswith(at, line.start)
-    assert place_of(line, line.start + len(at)) == place
-
-
-def test_a_comment_is_one_up_to_its_end_and_a_string_is_not() -> None:
-    text = whole_text(CodeDocument("a.py", "# ab\n'cd'\nx = 'ef'\n"))
-    assert [place_of(text, at) for at in (4, 7, 9, 17)] == ["comment", "docstring", "other", "string"]
-    assert place_of(line_of("a = 'b' // c", path="a.ts"), 5) == "string"
+def test_a_place_is_named_as_the_server_judges_it_from_what_is_typed_and_what_stands_around() -> None:
+    text = 'class Shop(Base):\n    """Sells."""\n    size = 12 + x.y\n'
+    keys = {row: type_line("server", line_of(text, row), (), lambda *_: Answer("")) for row in range(3)}
+    assert [keys[0][at].place for at in (0, 2, 6, 8, 11)] == ["start of line"] * 2 + ["new name"] * 2 + ["argument"]
+    assert [keys[1][at].place for at in (0, 3, 9)] == ["start of line", "docstring", "docstring"]
+    assert [keys[2][at].place for at in (7, 8, 14)] == ["value", "number", "attribute"]
+    [*_, last] = type_line("server", line_of("a = 'b' // c", path="a.ts"), (), lambda *_: Answer(""))
+    assert last.place == "comment"
 
 
 def test_a_text_is_typed_without_the_indentation_that_comes_with_a_new_line() -> None:

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from efim_ls.completion.filters.chain import clean
 from efim_ls.completion.filters.place import Place, lines_with
-from efim_ls.completion.filters.repetition.lines import near_copies, says_something
-from efim_ls.completion.filters.repetition.said_again import lines_again, sentences_again
-from efim_ls.completion.filters.repetition.signs import MOST_ALIKE, signs
+from efim_ls.completion.filters.repetition.loops import MOST_ALIKE, signs
+from efim_ls.completion.filters.repetition.said_again import lines_again, near_copies, says_something, sentences_again
 
 MOST_LINES = 12
 words = st.sampled_from(["read", "the", "rows", "of", "a", "table", "again.", "x,"])

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from efim_ls.request import Ahead, Answer, Costs, Milliseconds, Request
-from efim_ls.session.requests import Debounce
+from efim_ls.session.requests import PAUSE, Debounce
 from efim_ls.session.session import Session
+from efim_ls.text.document import Change
 from model_runtime.cancel import Cancel
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 
@@ -27,7 +28,7 @@ class Fake:
     def __init__(self) -> None:
         self.began, self.gate, self.stopped = threading.Event(), threading.Event(), threading.Event()
         self.asked: list[Request] = []
-        self.costs = COSTS
+        self.costs, self.at_rest = COSTS, False
         self.gate.set()
 
     def complete(self, request: Request, cancel: Cancel) -> Answer:
@@ -40,7 +41,7 @@ class Fake:
         if cancel():
             self.stopped.set()
             return Answer("", Costs(recomputed=1), "superseded")
-        return Answer(f"after {request.text}", self.costs)
+        return Answer(f"after {request.text}", self.costs, at_rest=self.at_rest)
 
     @property
     def excerpt_budget(self) -> ExcerptBudget:
@@ -86,6 +87,30 @@ class Fixed(Debounce):
 
     def delay(self) -> float:
         return self._seconds.pop(0) if len(self._seconds) > 1 else self._seconds[0]
+
+
+class Clock:
+    """The event loop's time, which goes on only when it is told to."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def go_on(self, seconds: float) -> None:
+        """Let time pass, and all that waited for it be done."""
+        self.now += seconds
+        for _ in range(10):  # turns of the loop: timers, then who waits for them, and who waits for those
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    loop = asyncio.get_running_loop()
+    clock = Clock(loop.time())
+    monkeypatch.setattr(loop, "time", clock)
+    return clock
 
 
 @pytest.fixture
@@ -344,3 +369,64 @@ async def test_a_slow_machine_waits_by_itself(session, model) -> None:
     assert session.requests.debounce.delay() > 0
     model.gate.set()
     assert await texts(first, last) == ["", "after last"]
+
+
+# Answers for somebody who has stopped typing
+
+
+async def asked_at_rest(session: Session, clock: Clock, text: str = "x") -> asyncio.Task[Answer]:
+    """Ask at the end of a document, until the model has answered."""
+    if document := session.documents.get("a"):
+        session.edit(document, [Change(text)])
+    else:
+        document = session.open("a", "python", text)
+    [waiting] = await ask(session, session.request_at(document, len(text), explicit=False))
+    await session.engine.settled()
+    await clock.go_on(0)
+    return waiting
+
+
+@pytest.fixture
+def unsure(model: Fake) -> None:
+    model.at_rest = True
+
+
+@pytest.mark.usefixtures("unsure")
+async def test_what_is_unsure_is_shown_once_nobody_has_typed_for_a_while(session, clock) -> None:
+    waiting = await asked_at_rest(session, clock)
+    await clock.go_on(0.9 * PAUSE)
+    assert not waiting.done()
+    await clock.go_on(0.2 * PAUSE)
+    assert waiting.done() and (await waiting).text == "after x"
+    assert session.counters.answered == {"suggestion": 1}
+
+
+@pytest.mark.usefixtures("unsure")
+async def test_what_is_unsure_is_not_shown_while_keys_go_on(session, clock) -> None:
+    shown = list[asyncio.Task[Answer]]()
+    for typed in ("x", "xy", "xyz"):
+        shown.append(await asked_at_rest(session, clock, typed))
+        await clock.go_on(0.9 * PAUSE)
+    assert [each.done() for each in shown] == [True, True, False]
+    await clock.go_on(0.2 * PAUSE)
+    assert await texts(*shown) == ["", "", "after xyz"]
+    assert session.counters.answered == {"superseded": 2, "suggestion": 1}
+
+
+async def test_what_is_sure_waits_for_no_pause(session, clock) -> None:
+    assert (await (await asked_at_rest(session, clock))).text == "after x"
+
+
+@pytest.mark.usefixtures("unsure")
+async def test_what_is_unsure_is_not_shown_in_a_document_that_was_closed(session, clock) -> None:
+    waiting = await asked_at_rest(session, clock)
+    session.close_document("a")
+    await clock.go_on(1.1 * PAUSE)
+    assert (await waiting).text == ""
+    assert session.counters.answered == {"superseded": 1}
+
+
+@pytest.mark.usefixtures("unsure")
+async def test_who_waits_for_a_pause_can_be_cancelled(session, clock) -> None:
+    await cancel(await asked_at_rest(session, clock))
+    assert session.counters.answered == {"cancelled": 1}

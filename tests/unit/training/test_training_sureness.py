@@ -1,15 +1,28 @@
-"""Logistic regressions: known weights are found again, and each package is judged by weights of the others."""
+"""Logistic regressions, each package judged by weights of the others, and what a level shows of recorded keys."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from efim_lab.documents import CodeDocument
 from efim_lab.errors import WorkError
+from efim_lab.evaluation.typist.lines import whole_text
 from efim_lab.training.sureness import regression
-from efim_lab.training.sureness.fitting import Fitted, fit_both
+from efim_lab.training.sureness.fitting import Fitted, Judged, fit_both, shown_at
+from efim_lab.training.sureness.recording import RecordedKey, recorded
 from efim_lab.training.sureness.report import GUESS_INPUTS, WORD_INPUTS, module_of
+from efim_ls.completion.filters.place import place_of
 from efim_ls.completion.suggestions import sureness_weights
+from efim_ls.completion.suggestions.explanation import AnswerOrigin
+from efim_ls.completion.suggestions.levels import LEVELS
+from efim_ls.completion.suggestions.place_kind import spot_of
+from efim_ls.completion.suggestions.sure import sure_part
+from efim_ls.completion.suggestions.sureness import guess_sureness, word_sureness
+from efim_ls.request import Preset, Request
+from tests.unit.likelihoods import suggestion
 
 KNOWN = np.array([-0.5, 1.5, -2.0])
 
@@ -45,3 +58,42 @@ def test_the_module_written_is_the_one_shipped() -> None:
 def test_one_package_is_too_few() -> None:
     with pytest.raises(WorkError, match="two or more"):
         fit_both([])
+
+
+TEXT = whole_text(
+    CodeDocument("shop/a.py", "width = 1\nprint(width, width)\nwidth += 1\nx = width + self.width[12]\n")
+)
+LAST_LINE = [cursor for cursor in TEXT.cursors if cursor > TEXT.document.text.index("x =")]
+SUGGESTED = ("th", "th) + 1", "get(shape)", " = ", "return", "self.width\n    x = 1", "", "12", " + wid", ")")
+
+
+def judged(key: RecordedKey) -> Judged:
+    """Judge by the weights that are shipped, as a fit does by those of other packages."""
+    sure = guess_sureness(key.facts) if key.facts else 0.0
+    rivals = key.words if not (key.facts and key.facts.agrees) else ()
+    words = ((word_sureness(facts._replace(rival=sure)), rest) for rest, facts in rivals)
+    return Judged(key, sure, max(words, default=(0.0, "")))
+
+
+@given(
+    cursor=st.sampled_from(LAST_LINE),
+    text=st.sampled_from(SUGGESTED),
+    chances=st.lists(st.sampled_from([0.05, 0.5, 0.7, 0.9, 0.99]), min_size=1, max_size=3),
+    instead=st.sampled_from(["th", "dth", "~"]),
+    typed=st.integers(0, 2),
+    refuted=st.booleans(),
+)
+def test_what_a_level_shows_of_recorded_keys_is_what_the_server_shows(
+    cursor: int, text: str, chances: list[float], instead: str, typed: int, refuted: bool
+) -> None:
+    request = Request("", TEXT.text_at(cursor), cursor, language="python")
+    stub = spot_of(place_of(request)).stub
+    typed = min(typed, len(stub))  # letters of the word at the cursor that the suggestion has said
+    likelihood = suggestion(
+        stub[len(stub) - typed :] + text, *chances, stub=stub[: len(stub) - typed], instead=instead
+    )
+    key = recorded(TEXT, request, AnswerOrigin(likelihood, typed, None, refuted))
+    presets: list[Preset] = ["more", "balanced", "sure"]
+    for preset in presets:
+        part = sure_part(likelihood, typed, place_of(request), preset, refuted=refuted)
+        assert shown_at(judged(key), LEVELS[preset]) == part.shown

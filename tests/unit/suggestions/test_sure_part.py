@@ -1,0 +1,211 @@
+"""What a preset shows while somebody types, and what waits until he stops: of real tokens with given chances."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from efim_ls.completion.filters.place import Place, place_at
+from efim_ls.completion.suggestions.levels import LEVELS
+from efim_ls.completion.suggestions.place_kind import spot_of
+from efim_ls.completion.suggestions.shown import ShownPart
+from efim_ls.completion.suggestions.sure import PAUSED, paused_part, sure_part
+from efim_ls.request import Expected, Names, Preset
+from model_runtime.engine.output import TextProbability
+from tests.unit.likelihoods import suggestion
+
+AT = "‸"
+FILE = "width = 1\nprint(width, width)\nwidth += 1\n"
+PRESETS: tuple[Preset, ...] = ("more", "balanced", "sure")
+ALNUM = re.compile(r"[^\W_]")
+
+
+def place(marked: str, others: tuple[str, ...] = ()) -> Place:
+    return place_at(marked.replace(AT, ""), marked.index(AT), "python", others)
+
+
+Ask = Callable[[TextProbability, int, Place], ShownPart | None]
+
+
+def balanced(likelihood: TextProbability, start: int, at: Place) -> ShownPart:
+    return sure_part(likelihood, start, at, "balanced")
+
+
+def shown(marked: str, text: str, *chances: float, ask: Ask = balanced, counted: float = 0.0) -> str:
+    """Return what is shown at the cursor of a suggestion whose tokens have these chances."""
+    at = place(marked)
+    part = ask(suggestion(text, *chances, stub=spot_of(at).stub, counted=counted), 0, at)
+    return part.shown if part else ""
+
+
+def test_a_sure_suggestion_is_shown_as_far_as_it_is_sure() -> None:
+    assert shown("x = f(‸", "self, width)", 0.95) == "self, width)"
+    assert shown("x = f(‸", "self, width)", 0.95, 0.3) == "self"
+    assert shown("x = f(‸", "self, width)", 0.3) == ""
+    assert shown("def f(self):‸", "\n    return self\n    # No", 0.99) == "\n    return self\n    # No"
+
+
+def test_a_word_of_the_file_is_shown_that_is_surer_than_the_models_guess() -> None:
+    at = place(f"{FILE}x = wid‸")
+    unsure = suggestion("get(shape)", 0.1, stub="wid", instead="th")
+    part = sure_part(unsure, 0, at, "balanced")
+    assert (part.shown, part.hidden, part.of_file) == ("th", "", True)
+    assert part.probability >= LEVELS["balanced"] and part.words == (("th", part.probability),)
+    assert not sure_part(unsure, 0, at, "balanced", divisible=False).shown, "code that follows would not be reached"
+    assert not sure_part(unsure, 0, place("x = wid‸"), "balanced").shown, "it stands nowhere"
+    nearly_typed = suggestion("x", 0.1, stub="widt", instead="h")
+    assert not sure_part(nearly_typed, 0, place(f"{FILE}x = widt‸"), "more").shown, "one character is left"
+    agreed = sure_part(suggestion("th + 1", 0.9, stub="wid"), 0, at, "balanced")
+    assert (agreed.shown, agreed.of_file) == ("th + 1", False)
+
+
+def test_before_code_the_blanks_that_lead_into_it_are_shown() -> None:
+    made, at = suggestion("self, ", 0.95), place("x = f(‸width)")
+    for preset in PRESETS:
+        assert sure_part(made, 0, at, preset, divisible=False).shown == "self, "
+        assert sure_part(made, 0, at, preset).shown == "self,"
+    assert not sure_part(suggestion("self, ", 0.95, 0.3), 0, at, "more", divisible=False).shown
+
+
+def test_a_word_that_stands_nowhere_is_hidden_unless_the_workspace_has_it() -> None:
+    assert shown(f"{FILE}x = wid‸", "get(shape)", 0.95) == ""
+    assert shown(f"{FILE}x = wid‸", "get(shape)", 0.95, counted=0.5) == "get(shape)"
+    assert shown("widget = 1\nx = wid‸", "get(shape)", 0.95) == "get(shape)"
+    assert shown(f"{FILE}x = 'wid‸", "get'", 0.95) != "", "prose may have any word"
+    assert shown(f"{FILE}def wid‸", "get(shape):", 0.95) != "", "what is defined is new"
+
+
+def test_a_name_that_a_module_lacks_is_hidden_at_rest_as_well() -> None:
+    expected = Expected("attribute", "wid", Names({"width": "value", "widest": "value"}, False))
+    at = Place("x = made_up.wid", "", "widget = 1\n", "", "python", names_after=lambda _: expected)
+    for text, wanted in (("get(shape)", ""), ("est(shape)", "est(shape)")):
+        made = suggestion(text, 0.95, stub="wid")
+        assert sure_part(made, 0, at, "more").shown == wanted
+        assert ((paused_part(made, 0, at) or ShownPart("", "", 0.0, ())).shown) == wanted
+
+
+@pytest.mark.parametrize(
+    ("marked", "text"),
+    [
+        ("‸", "return"), ("def f():\n    ‸", "pass"), ("x = 1‸", "2 + width"), ("x = [1‸", "]"),
+        ("x = f(width‸", ")"),
+        ("x = f(width‸", "):\n"), ("x = ‸", "y"), ("x = 1.‸", "5"), ("f(a)‸", " "), ("x = f({width‸", "})]"),
+    ],
+)  # fmt: skip
+def test_what_is_no_help_is_never_shown(marked: str, text: str) -> None:
+    assert shown(marked, text, 0.99) == "" == shown(marked, text, 0.99, ask=paused_part)
+
+
+def test_signs_alone_are_shown_only_at_rest() -> None:
+    assert shown("x‸", " = (-", 0.99) == ""
+    assert shown("x‸", " = (-", 0.99, ask=paused_part) == " = (-"
+
+
+def test_what_is_less_sure_is_shown_at_rest() -> None:
+    assert shown("x = f(‸", "self, width)", 0.5, 0.95) == ""
+    assert shown("x = f(‸", "self, width)", 0.5, 0.95, ask=paused_part) == "self, width)"
+    assert shown("x = f(‸", "self, width)", PAUSED - 0.05, ask=paused_part) == ""
+    assert paused_part(suggestion("", 1.0), 0, place("x‸")) is None
+
+
+class Drawn(NamedTuple):
+    """A place, and a suggestion there of which the first `start` characters are typed."""
+
+    likelihood: TextProbability
+    start: int
+    place: Place
+
+    @property
+    def left(self) -> str:
+        return self.likelihood.text[self.start :]
+
+
+pieces = st.sampled_from(
+    [
+        "width",
+        "wid",
+        "self",
+        "a",
+        "return",
+        "import",
+        "12",
+        ".",
+        ", ",
+        "(",
+        ")",
+        " = ",
+        ": ",
+        "'",
+        "[",
+        "])",
+        "\n",
+        "\n    ",
+    ]
+)
+codes = st.lists(pieces, max_size=8).map("".join)
+chances = st.lists(st.floats(0.02, 0.999), min_size=1, max_size=6)
+
+
+@st.composite
+def drawn(draw: st.DrawFn) -> Drawn:
+    above = draw(st.sampled_from(["", FILE, "wide = 1\nwide_of(wide)\nself.widest = wide\n"]))
+    line = draw(st.sampled_from(["", "    ", "x = ", "f(", "self.", "x = 1", "# ", "'", "def ", "import "]))
+    stub, text = draw(st.sampled_from(["", "w", "wi", "wid", "se"])), draw(codes)
+    likelihood = suggestion(text, *draw(chances), stub=stub, instead=draw(st.sampled_from(["dth", "est", "~", "lf"])))
+    start = draw(st.integers(0, len(likelihood.text)))
+    before = above + line + stub + likelihood.text[:start]
+    others = draw(st.sampled_from([(), ("widget = 1\n",)]))
+    return Drawn(likelihood, start, place_at(f"{before}\n{draw(codes)}", len(before), "python", others))
+
+
+def parts(made: Drawn, divisible: bool = True) -> list[ShownPart]:
+    """Return what each preset shows, and what is shown at rest."""
+    found = [sure_part(*made, preset, divisible) for preset in PRESETS]
+    at_rest = paused_part(*made, divisible)
+    return [*found, at_rest] if at_rest else found
+
+
+@given(drawn(), st.booleans())
+def test_what_is_shown_is_a_beginning_of_the_suggestion_or_a_word_of_the_file(made: Drawn, divisible: bool) -> None:
+    stub = spot_of(made.place).stub
+    for part in parts(made, divisible):
+        if part.of_file:
+            assert stub + part.shown in re.findall(r"\w+", made.place.above + made.place.below)
+            assert (part.hidden, divisible) == ("", True)
+        else:
+            assert part.shown + part.hidden == made.left
+            assert (
+                "".join(text for text, _ in part.words) == made.left[: len("".join(text for text, _ in part.words))]
+            )
+        assert not divisible or not part.shown[-1:].isspace()
+
+
+@given(drawn(), st.booleans())
+def test_nothing_is_shown_that_is_no_help(made: Drawn, divisible: bool) -> None:
+    spot = spot_of(made.place)
+    *presets, at_rest = [*parts(made, divisible), None][: len(PRESETS) + 1]
+    for part in filter(None, (*presets, at_rest)):
+        assert len(part.shown) != 1
+        assert not part.shown or spot.kind != "number"
+        assert not part.shown or not re.fullmatch(r"[\s)\]},;:]+", part.shown)
+    for part in presets:
+        assert not part.shown or ALNUM.search(part.shown) or part.of_file
+        assert not part.shown or part.probability >= part.least
+    assert not at_rest or at_rest.probability >= PAUSED
+
+
+@given(drawn(), st.booleans())
+def test_a_more_permissive_preset_shows_wherever_a_stricter_one_does(made: Drawn, divisible: bool) -> None:
+    permissive, *stricter = (bool(sure_part(*made, preset, divisible).shown) for preset in PRESETS)
+    assert [permissive, *stricter] == sorted([permissive, *stricter], reverse=True)
+
+
+@given(drawn())
+def test_before_code_all_is_shown_or_nothing(made: Drawn) -> None:
+    for part in parts(made, divisible=False):
+        assert part.shown in ("", made.left)
