@@ -39,12 +39,21 @@ class Names:
 class Expected(NamedTuple):
     """What the word at a place must be one of: `stub` of it is typed.
 
-    For a `keyword`, only if the word is followed by `=`: any expression may stand there.
+    For a `keyword`, only if the word is followed by `=`: any expression may stand there. The names are those of an
+    `owner`, a dotted name, empty if they are modules themselves. `places` says in plain words where the first part of
+    a dotted name lies.
     """
 
     kind: Literal["module", "name", "attribute", "keyword"]
     stub: str
     names: Names
+    owner: str = ""
+    places: Mapping[str, str] = {}
+
+    def source(self, name: str) -> str:
+        """Return in plain words where one of the names is from."""
+        place = self.places.get((self.owner or name).partition(".")[0])
+        return f"from {' in '.join(filter(None, (self.owner, place)))}"
 
 
 class KnownModules(Protocol):
@@ -160,7 +169,7 @@ class Answer:
     in the suggestion and is too unlikely to be shown; `words` are the pieces of both, each with its probability once
     those before it are right. `least` is the probability that was needed at this place, None where none was. `cause`
     says why an engine gave no answer. `at_rest`: it is for somebody who has stopped typing, and not sure enough
-    to be shown to others.
+    to be shown to others. `source` says in plain words where `text` is from if the model has not guessed it.
     """
 
     text: str
@@ -173,6 +182,7 @@ class Answer:
     least: float | None = None
     cause: str = ""
     at_rest: bool = False
+    source: str = ""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def measure(folder: Path) -> dict[str, float]:
     result = {"workspace_files": len(texts), **_costs(table, texts, "workspace")}
     result |= _answers(table, texts)
     result["us_per_key"] = _key(table, max(texts.values(), key=len))
-    everything = "\n".join(f"import {name}" for name in sorted(environment.top_level()))
+    everything = "\n".join(f"import {name}" for name in sorted(environment.places()) if name[0] != "_")
     result |= {"packages": _packages(environment)} | _costs(
         ModuleTable(lambda: environment), {"": everything}, "everything"
     )

@@ -135,8 +135,9 @@ def _parted(words: Sequence[Explained], shown: int) -> tuple[Sequence[Explained]
 
 def _cells(word: Explained, folder: str) -> tuple[Text, ...]:
     figures = (_percent(word[name]) for name in ("probability", *SPEAKERS))
-    places = "\n".join(f"{_within(each['path'], folder)}:{each['line']}" for each in word["from"])
-    return tuple(map(Text, (_visible(word["text"]), *figures, places)))
+    places = [f"{_within(each['path'], folder)}:{each['line']}" for each in word["from"]]
+    sources = "\n".join(filter(None, (word["source"], *places)))
+    return tuple(map(Text, (_visible(word["text"]), *figures, sources)))
 
 
 def _excerpt(text: str) -> str:

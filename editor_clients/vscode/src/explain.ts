@@ -19,6 +19,8 @@ export interface Word {
     readonly file: number | null;
     readonly repository: number | null;
     readonly from: readonly Source[];
+    /** Where it is from, in plain words, if it stands in place of the model's guess. */
+    readonly source?: string | null;
 }
 
 export interface Suggestion {

@@ -157,7 +157,8 @@ function summary(word: Word, hidden: boolean): string {
     const shares = (Object.keys(SPEAKERS) as Speaker[]).flatMap((who) =>
         word[who] === null ? [] : [`${who} ${percent(word[who])}`],
     );
-    return [`${percent(word.probability)} sure`, ...shares, ...(hidden ? ["hidden"] : [])].join(", ");
+    const source = word.source ? [word.source] : [];
+    return [`${percent(word.probability)} sure`, ...shares, ...source, ...(hidden ? ["hidden"] : [])].join(", ");
 }
 
 /** Return who said most of a word. */
@@ -169,7 +170,7 @@ function speaker(word: Word): Speaker | undefined {
 
 function row(word: Word, hidden: boolean, named: (path: string) => string): string {
     const figures = [word.probability, word.model, word.file, word.repository].map((share) => `<td>${percent(share)}</td>`);
-    const where = word.from.map((source) => link(source, named)).join("<br>");
+    const where = [...(word.source ? [escaped(word.source)] : []), ...word.from.map((each) => link(each, named))].join("<br>");
     const text = `${escaped(visible(word.text))}${hidden ? " <small>hidden</small>" : ""}`;
     return `<tr${hidden ? ` class="hidden"` : ""}><td>${text}</td>${figures.join("")}<td>${where}</td></tr>`;
 }

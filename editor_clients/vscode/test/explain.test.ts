@@ -85,6 +85,13 @@ describe("explanations", () => {
         assert.deepEqual(sources(EXPLAINED), ["/a/b c.py"]);
     });
 
+    it("say where a word is from that the model has not guessed", () => {
+        const words = [word("iffer", 0.75, { source: "from csv in <a&b>" })];
+        const page = explanationPage({ ...EXPLAINED, suggestion: { shown: "iffer", hidden: "", words } }, AROUND, "nonce");
+        assert.ok(page.includes(`<span class="" title="75 % sure, from csv in &lt;a&amp;b&gt;">iffer</span>`), page);
+        assert.ok(page.includes(`<tr><td>iffer</td><td>75 %</td><td></td><td></td><td></td><td>from csv in &lt;a&amp;b&gt;</td></tr>`), page);
+    });
+
     it("begin with the answer, and hide the markers behind a fold", () => {
         const unlikely = { ...EXPLAINED, reason: "low confidence", why: "the model is only 11% sure" };
         const page = explanationPage({ ...unlikely, suggestion: { ...EXPLAINED.suggestion!, shown: "", hidden: "area<T>(r)" } }, AROUND, "nonce");

@@ -21,7 +21,7 @@ from efim_ls.completion.planning.planner import Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget, surroundings
 from efim_ls.completion.suggestions.explanation import AnswerOrigin, explained
 from efim_ls.completion.suggestions.recent import Asked, Remainder
-from efim_ls.completion.suggestions.shown import shown_part
+from efim_ls.completion.suggestions.shown import ShownPart, shown_part
 from efim_ls.completion.suggestions.sure import paused_part, sure_part
 from efim_ls.request import Answer, Reason, Request
 from efim_ls.text.lines import enclosing_line
@@ -212,7 +212,7 @@ class ModelAnswerer:
         likelihood = left.suggestion.likelihood
         document.answer_origin = None
         if likelihood is None:
-            return Answer(left.text, meter.total())
+            return _answer(left.word, meter) if left.word else Answer(left.text, meter.total())
         document.answer_origin = AnswerOrigin(likelihood, left.typed, request.counts, planned.asked.refuted)
         place = place_of(request)
         return self._shown(planned, likelihood, left.typed, place)
@@ -278,18 +278,9 @@ class ModelAnswerer:
             part = sure_part(likelihood, start, place, level, divisible, planned.asked.refuted)
             if not part.shown and level != "sure" and (unsure := paused_part(likelihood, start, place, divisible)):
                 part, at_rest = unsure, True
-        if part.of_file:
-            planned.document.suggestions.add(planned.asked, part.shown)
-        return Answer(
-            part.shown,
-            planned.meter.total(),
-            None if part.shown else "low confidence",
-            confidence=part.probability,
-            hidden=part.hidden,
-            words=part.words,
-            least=part.least,
-            at_rest=at_rest,
-        )
+        if part.source:
+            planned.document.suggestions.add(planned.asked, part.shown, word=part)
+        return replace(_answer(part, planned.meter), at_rest=at_rest)
 
     def _tokens(self, prompt: Prompt, left: str) -> Ids:
         """Return the tokens of a prompt's stub followed by the remainder of a suggestion."""
@@ -309,6 +300,20 @@ def _planners(model: Model, budget: Budget) -> Callable[[], Planner]:
         return build(model.tokenizer, model.template, plan.head, plan.tail, plan.typed, excerpts=shown)
 
     return lambda: Planner(budget, model.tokenizer.pieces, prompt_of)
+
+
+def _answer(part: ShownPart, meter: CostMeter) -> Answer:
+    """Return the answer that shows a part of a suggestion, or a word."""
+    return Answer(
+        part.shown,
+        meter.total(),
+        None if part.shown else "low confidence",
+        confidence=part.probability,
+        hidden=part.hidden,
+        words=part.words,
+        least=part.least,
+        source=part.source,
+    )
 
 
 def _line_before(request: Request) -> str:

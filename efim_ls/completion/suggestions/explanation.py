@@ -140,7 +140,7 @@ def suggestion(tokenizer: Tokenizer, answer: Answer | None, origin: AnswerOrigin
     words, at = list[dict[str, object]](), origin.start if origin else 0
     for text, probability in answer.words:
         said = _origin_shares(tokenizer, origin, at, at + len(text)) if origin else UNKNOWN
-        words.append({"text": text, "probability": probability, **said})
+        words.append({"text": text, "probability": probability, **said, "source": answer.source or None})
         at += len(text)
     return {"shown": answer.text, "hidden": answer.hidden, "words": words}
 

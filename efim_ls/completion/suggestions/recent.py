@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from efim_ls.completion.suggestions.shown import ShownPart
 from efim_ls.request import Request
 from efim_ls.text.lines import line_start
 from efim_ls.text.suggestion import Suggestion
@@ -42,7 +43,8 @@ class PastSuggestion(Suggestion):
     """A suggestion with what was `seen` when it was made, and its place.
 
     The place is the lengths of the text before and after the cursor, and the nearest of it. `likelihood` is that of
-    the text, None if all of it is shown however likely it is.
+    the text, None if all of it is shown however likely it is. `word` is what was shown where the model did not guess
+    it.
     """
 
     before: str
@@ -50,6 +52,7 @@ class PastSuggestion(Suggestion):
     after: str
     seen: Seen
     likelihood: TextProbability | None
+    word: ShownPart | None = None
 
     def typed(self, text: str, cursor: int) -> int | None:
         """Return how many of its characters stand before the cursor, None if others do or the text has changed."""
@@ -81,6 +84,12 @@ class Remainder:
     def text(self) -> str:
         """The text that is left; not empty."""
         return self.suggestion.text[self.typed :]
+
+    @property
+    def word(self) -> ShownPart | None:
+        """What is left of a word that the model has not guessed, None if it has."""
+        word = self.suggestion.word
+        return word and replace(word, shown=self.text, words=((self.text, word.probability),))
 
 
 @dataclass(frozen=True)
@@ -129,16 +138,21 @@ class RecentSuggestions:
         text, cursor = request.text, request.cursor
         return Asked(request, Seen.by(request), tuple(self._left(text, cursor)), self._is_refuted(text, cursor))
 
-    def add(self, asked: Asked, suggested: str, likelihood: TextProbability | None = None) -> None:
-        """Remember a suggestion, with the likelihood of its text if only a likely beginning is shown."""
+    def add(
+        self, asked: Asked, suggested: str, likelihood: TextProbability | None = None, word: ShownPart | None = None
+    ) -> None:
+        """Remember a suggestion, with the likelihood of its text if only a likely beginning is shown.
+
+        It is a `word` if the model has not guessed it.
+        """
         alike = (each for each in asked.remainders if each.suggestion.seen == asked.seen)
         known = next((left for left in alike if left.text == suggested), None)
         if known is None or known.suggestion not in self._suggestions:
-            self._suggestions.append(_made(asked, suggested, likelihood))
+            self._suggestions.append(replace(_made(asked, suggested, likelihood), word=word))
             return
         self.renew(known)
         if likelihood is None:
-            self._suggestions[-1] = replace(known.suggestion, likelihood=None)
+            self._suggestions[-1] = replace(known.suggestion, likelihood=None, word=word)
 
     def renew(self, left: Remainder) -> None:
         """Make the suggestion of which something is left the latest one."""

@@ -27,7 +27,7 @@ class ShownPart:
 
     `probability` is that of all that is shown or, if nothing is, of the first word; by a preset, how sure the first
     word is. `words` are the pieces of both texts, each with its probability once those before it are right. `least`
-    was needed. `of_file`: what is shown is not the suggestion's but a word of the file.
+    was needed. `source` says in plain words where what is shown is from if it is not the suggestion's.
     """
 
     shown: str
@@ -35,7 +35,7 @@ class ShownPart:
     probability: float
     words: tuple[tuple[str, float], ...]
     least: float = 0.0
-    of_file: bool = False
+    source: str = ""
 
 
 def shown_part(likelihood: TextProbability, start: int, least: float, divisible: bool = True) -> ShownPart:

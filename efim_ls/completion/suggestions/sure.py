@@ -63,7 +63,8 @@ def sure_part(
     if divisible and not (facts and facts.agrees):
         sureness, word = _surest_word(likelihood, start, spot, words, sure)
         if is_preferred(word, sureness, sure, least):
-            return ShownPart(word, "", sureness, ((word, sureness),), least, of_file=True)
+            source = words.source(spot.stub + word)
+            return ShownPart(word, "", sureness, ((word, sureness),), least, source)
     ends = likelihood.word_ends(start)
     shown, pieces = "", word_pieces(likelihood.text, start, ends)
     if facts:

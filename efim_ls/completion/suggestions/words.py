@@ -57,6 +57,15 @@ class Words(NamedTuple):
         """How often they stand in the file together, those that do not counted as one."""
         return sum(max(1, word.times) for word in self.longer)
 
+    def source(self, text: str) -> str:
+        """Return in plain words where one of the longer words is from."""
+        word = next(word for word in self.longer if word.text == text)
+        times = "once" if word.times == 1 else f"{word.times:,} times"
+        if not (word.expected and self.expected):
+            return f"a word of this file, {times}"
+        source = self.expected.source(text)
+        return f"{source}, {times} in this file" if word.times else source
+
 
 def words_at(spot: Spot, place: Place) -> Words:
     """Return the words at a place: of the file, without the cursor's line, and those that code expects."""

@@ -128,22 +128,24 @@ def expected(before: str, imports: Imports, modules: Modules, top_level: Names) 
     line = before[before.rfind("\n") + 1 :]
     if found := IN_MODULE.match(line):
         package = found[1].rstrip(".")
-        return _expected("module", found[2], modules.submodules(package) if package else top_level)
+        names = modules.submodules(package) if package else top_level
+        return _expected("module", found[2], names, Target(package))
     if found := IN_NAMES.match(line) or IN_LISTED.match(before, before.rfind("\n", 0, before.rfind("(") + 1) + 1):
-        return _expected("name", found[2], modules.attributes(Target(found[1])))
+        target = Target(found[1])
+        return _expected("name", found[2], modules.attributes(target), target)
     if found := ATTRIBUTE.search(line, max(0, len(line) - LONGEST)):
         target = _target(found[1], imports, modules)
-        return _expected("attribute", found[2], modules.attributes(target) if target else None)
+        return _expected("attribute", found[2], modules.attributes(target), target) if target else None
     if called := _called(before):
         target = _target(called[0], imports, modules)
-        return _expected("keyword", called[1], modules.keywords(target) if target else None)
+        return _expected("keyword", called[1], modules.keywords(target), target) if target else None
     return None
 
 
 def _expected(
-    kind: Literal["module", "name", "attribute", "keyword"], stub: str, names: Names | None
+    kind: Literal["module", "name", "attribute", "keyword"], stub: str, names: Names | None, owner: Target
 ) -> Expected | None:
-    return Expected(kind, stub, names) if names else None
+    return Expected(kind, stub, names, ".".join(filter(None, owner))) if names else None
 
 
 def _start(module: str) -> tuple[Target, list[str]]:

@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+LIBRARY, WORKSPACE = "the standard library", "the workspace"  # in plain words
 USUAL = (".venv", "venv")  # names of environments in a workspace's folder
 CONFIGURATION = "pyvenv.cfg"  # stands in every virtual environment
 OWN_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -86,7 +87,7 @@ class Environment:
     def place(self, module: str) -> ModulePlace | None:
         """Return where a module of the library or of a package is, None if there is none whose names can be read."""
         parts = module.split(".")
-        if not all(map(str.isidentifier, parts)) or any(is_in(folder, parts[0]) for folder in self.local):
+        if not all(map(str.isidentifier, parts)) or self._is_local(parts[0]):
             return None
         without_file: ModulePlace | None = None
         for root in filter(None, (self.library, *self.installed)):
@@ -103,11 +104,23 @@ class Environment:
             return ModulePlace()
         return ModulePlace(is_foreign=True) if self.library and module in sys.stdlib_module_names else None
 
-    def top_level(self) -> frozenset[str]:
-        """Return the names of all modules that can be imported."""
-        folders = (self.library, *self.installed, *self.local)
-        found = frozenset(sys.builtin_module_names).union(self._compiled, *map(modules_in, folders))
-        return frozenset(name for name in found if not name.startswith("_"))
+    def places(self) -> dict[str, str]:
+        """Return all modules that can be imported, and in plain words where each one lies."""
+        local = frozenset[str]().union(*map(modules_in, self.local))
+        found = dict.fromkeys(local, WORKSPACE)
+        for folder in reversed(self.installed):
+            found |= dict.fromkeys(modules_in(folder), self._named(folder))
+        found |= dict.fromkeys(modules_in(self.library) | self._compiled | {*sys.builtin_module_names}, LIBRARY)
+        return found | dict.fromkeys(filter(self._is_local, local), WORKSPACE)
+
+    def _is_local(self, name: str) -> bool:
+        """Return whether the workspace has a module or package of this name, which comes before all others."""
+        return any(is_in(folder, name) for folder in self.local)
+
+    def _named(self, folder: str) -> str:
+        """Return a folder as people know it: as it lies in the workspace, or its whole path."""
+        above = next((each for each in self.local if folder.startswith(each + os.sep)), None)
+        return os.path.relpath(folder, above) if above else folder
 
     @property
     def _compiled(self) -> frozenset[str]:

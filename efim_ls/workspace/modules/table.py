@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from time import monotonic
 from typing import NamedTuple, cast
@@ -22,7 +22,7 @@ from typing import NamedTuple, cast
 from efim_ls.request import Expected, NameKind, Names
 from efim_ls.workspace.modules import source
 from efim_ls.workspace.modules.document import REACH, DocumentImports, expected, expressions, imports_of
-from efim_ls.workspace.modules.environment import ELSEWHERE, Environment, ModulePlace, is_in, modules_in
+from efim_ls.workspace.modules.environment import ELSEWHERE, WORKSPACE, Environment, ModulePlace, is_in, modules_in
 from efim_ls.workspace.modules.names import Module, Modules
 from efim_ls.workspace.modules.source import ANY, Record, words_of
 
@@ -53,9 +53,15 @@ class ModuleView:
     """
 
     def __init__(
-        self, packed: dict[str, PackedModule], top_level: Names, version: int, words: frozenset[str] = frozenset()
+        self,
+        packed: Mapping[str, PackedModule],
+        top_level: Names,
+        version: int,
+        words: frozenset[str] = frozenset(),
+        places: Mapping[str, str] = {},
     ) -> None:
-        self.version, self.top_level, self._words = version, top_level, words
+        """`places` says in plain words where modules lie."""
+        self.version, self.top_level, self._words, self._places = version, top_level, words, places
         self.modules = Modules(lambda name: _unpacked(found) if (found := packed.get(name)) else None)
         self._documents = dict[str, DocumentImports]()  # by URI
 
@@ -68,7 +74,8 @@ class ModuleView:
         if uri not in self._documents and len(self._documents) >= DOCUMENTS:
             self._documents.pop(next(iter(self._documents)))
         imports = self._documents.setdefault(uri, DocumentImports()).at(text, cursor)
-        return expected(text[max(0, cursor - REACH) : cursor], imports, self.modules, self.top_level)
+        found = expected(text[max(0, cursor - REACH) : cursor], imports, self.modules, self.top_level)
+        return found and found._replace(places=self._places)
 
 
 class ModuleTable:
@@ -161,9 +168,12 @@ class ModuleTable:
             self._publish()
 
     def _publish(self) -> None:
-        names: dict[str, NameKind] = dict.fromkeys(sorted(self._environment.top_level()), "module")
-        top_level = Names(names, not self._environment.is_whole)
-        self.view = ModuleView(dict(self._packed), top_level, self.view.version + 1, frozenset(self._words))
+        places = self._environment.places()
+        public: dict[str, NameKind] = {name: "module" for name in sorted(places) if not name.startswith("_")}
+        top_level = Names(public, not self._environment.is_whole)
+        places |= dict.fromkeys(self._shadowed, WORKSPACE)
+        version, words = self.view.version + 1, frozenset(self._words)
+        self.view = ModuleView(dict(self._packed), top_level, version, words, places)
         self._is_new, self._published = False, monotonic()
 
     def _shadow(self, folder: str, names: set[str]) -> None:

@@ -119,6 +119,14 @@ def test_the_page_begins_with_the_answer_even_where_it_is_hidden(editor: Neovim)
     assert editor.explanation.startswith(begun)
 
 
+def test_the_page_says_where_a_word_is_from_that_the_model_has_not_guessed(editor: Neovim) -> None:
+    words = [word("iffer", 0.75, source="from csv in the standard library")]
+    told = {**explained("/shapes.py"), "suggestion": {"shown": "iffer", "hidden": "", "words": words}}
+    editor.lua(SHOW, json.dumps(told), "a.py:3:5")
+    said = f"  75 %      -      -      -  iffer\n{' ' * 31}from csv in the standard library\n"
+    assert said in editor.explanation
+
+
 @pytest.mark.parametrize("said", [True, False])
 def test_the_page_of_another_language_tells_of_the_place_as_well(editor: Neovim, said: bool) -> None:
     suggestion = {"shown": "area", "hidden": "", "words": []} if said else None

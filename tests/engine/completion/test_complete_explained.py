@@ -226,6 +226,7 @@ def test_another_answer_is_not_explained_by_the_last_one(made: Make) -> None:
     other = Answer("other", words=(("other", 0.5),))
     told = completer.explain(Request("file:///a.py", CODE, PLACE), other)["suggestion"]
     word = {"text": "other", "probability": 0.5, "model": None, "file": None, "repository": None, "from": []}
+    word["source"] = None
     assert told == {"shown": "other", "hidden": "", "words": [word]}
 
 

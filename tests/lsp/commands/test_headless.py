@@ -303,3 +303,20 @@ def test_the_models_probability_comes_with_the_answer(ask: Asker):
     rest = ask("complete", path="sure.py", at=len(AREA) + 1)  # the model was not asked
     assert rest["costs"]["known"] > 0 and answer["confidence"] <= rest["confidence"] <= 1
     ask("close", path="sure.py")
+
+
+async def test_a_name_of_a_module_is_explained_as_from_there(tmp_path: Path):
+    """It stands in place of the model's guess, and still does once a part of it is typed."""
+    text, uri = "import csv\n\ncsv.reg", (tmp_path / "a.py").as_uri()
+    async with editor({"suggestions": "more"}, folder=tmp_path) as headless:
+        headless.open(uri, text, "python")
+        await headless.settled()
+        for typed, left in (("", "ister_dialect"), ("i", "ster_dialect")):
+            headless.edit(uri, len(text), 0, typed)
+            at = len(text) + len(typed)
+            completion = await headless.complete(uri, at)
+            assert completion.text == left
+            told = (await headless.explain(uri, at))["suggestion"]
+            word = {"text": left, "probability": completion.confidence, "model": None, "file": None}
+            word |= {"repository": None, "from": [], "source": "from csv in the standard library"}
+            assert told == {"shown": left, "hidden": "", "words": [word]}

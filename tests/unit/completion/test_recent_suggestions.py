@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_ls.completion.suggestions.recent import MOST_SUGGESTIONS, NEARBY, Asked, RecentSuggestions
+from efim_ls.completion.suggestions.shown import ShownPart
 from efim_ls.request import Request
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.prompt.excerpts import Excerpts
@@ -43,6 +46,21 @@ def test_at_every_character_of_a_suggestion_what_is_left_is_its_end(before: str,
     made = shown(suggested, before=before, after=after)
     for typed in [*range(len(suggested)), *reversed(range(len(suggested)))]:
         assert left(made, before + suggested[:typed], after) == suggested[typed:]
+
+
+@given(before=texts, first=suggestions, more=suggestions)
+def test_what_is_left_of_a_word_has_its_source(before: str, first: str, more: str) -> None:
+    text, made = first + more, RecentSuggestions()
+    word = ShownPart(text, "", 0.75, ((text, 0.75),), 0.5, "a word of this file, once")
+    made.add(at(made, before), text, word=word)
+    rest = at(made, before + first).left
+    assert rest and rest.word == replace(word, shown=more, words=((more, 0.75),))
+    made.add(at(made, before), text)
+    rest = at(made, before + first).left
+    assert rest and rest.word is None, "the model has guessed it since"
+    made.add(at(made, before + first), more, word=word)
+    rest = at(made, before + first).left
+    assert rest and rest.word == replace(word, shown=more, words=((more, 0.75),))
 
 
 def test_of_a_suggestion_that_was_typed_out_nothing_is_left() -> None:

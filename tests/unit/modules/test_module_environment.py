@@ -46,7 +46,7 @@ def test_without_an_environment_it_is_the_library_of_this_python(tmp_path: Path)
     assert found.library == sysconfig.get_path("stdlib")
     assert found.is_own
     assert not found.is_whole
-    assert {"csv", "asyncio", "sys", "math"} <= found.top_level()
+    assert {"csv", "asyncio", "sys", "math"} <= found.places().keys()
     assert found.place("math") is not None
 
 
@@ -94,6 +94,22 @@ def test_places(tmp_path: Path) -> None:
     foreign = next(name for name in ("nt", "posix") if name not in sys.builtin_module_names)
     assert (place := found.place(foreign))
     assert place.is_foreign
+
+
+def test_places_in_plain_words(tmp_path: Path) -> None:
+    folder, library, other = (tmp_path / name for name in ("project", "library", "other"))
+    site = folder / ".venv" / "site-packages"
+    write(library, {"csv.py": "", "shadowed.py": "", "first.py": ""})
+    write(site, {"a.py": "", "first.py": "", "shadowed.py": "", "data.py": "", "_private.py": ""})
+    write(other, {"a.py": "", "b.py": ""})
+    write(folder, {"mine.py": "", "shadowed.py": "", "data/some.txt": "", "src/space/c.py": ""})
+    installed, local = (str(site), str(other)), (str(folder), str(folder / "src"))
+    places = Environment(str(library), OWN_VERSION, installed, local).places()
+    assert {places[name] for name in ("csv", "first", "sys")} == {"the standard library"}
+    in_environment = os.path.join(".venv", "site-packages")
+    assert {places[name] for name in ("a", "data", "_private")} == {in_environment}
+    assert places["b"] == str(other), "a folder elsewhere has its whole path"
+    assert {places[name] for name in ("mine", "shadowed", "space")} == {"the workspace"}
 
 
 def test_links_that_lead_round_in_a_circle_end(tmp_path: Path) -> None:

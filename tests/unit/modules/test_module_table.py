@@ -180,6 +180,33 @@ def test_the_library_of_this_python(tmp_path: Path) -> None:
     assert found.names.beginning_with("fi") == ["fieldnames"]
 
 
+def test_it_is_known_where_names_are_from(learn: Learn, site: Path) -> None:
+    text = "import a.b, sys\nfrom a.b import Class as Other, function\n"
+    source = "class Class:\n    member = 1\ndef function(key): ..."
+    view = learn({"a/__init__.py": "", "a/b.py": source}, text).view
+
+    def sources(code: str) -> set[str]:
+        found = view.expected("file:///a.py", text + code, len(text + code))
+        assert found
+        return {found.source(name) for name in found.names.beginning_with(found.stub)}
+
+    assert sources("x = a.b.fun") == sources("from a.b import ") == {f"from a.b in {site}"}
+    assert sources("x = Other.mem") == {f"from a.b.Class in {site}"}
+    assert sources("function(ke") == {f"from a.b.function in {site}"}
+    assert sources("import a.") == {f"from a in {site}"}
+    assert sources("sys.exi") == {"from sys in the standard library"}
+    assert sources("import a") == {f"from {site}", "from the standard library"}
+
+
+def test_a_module_beside_a_script_is_of_the_workspace(learn: Learn, tmp_path: Path) -> None:
+    table = learn({"a.py": "x = 1"}, "import a")
+    write(tmp_path, {"scripts/a.py": ""})
+    learned(table, "import a", str(tmp_path / "scripts" / "main.py"))
+    found = table.view.expected("", "import a", 8)
+    assert found
+    assert found.source("a") == "from the workspace"
+
+
 def test_an_environment_that_is_made_later_is_found(environment: Environment, site: Path) -> None:
     found = [Environment(environment.library, environment.version)]
     table = learned(ModuleTable(lambda: found[0]), "import a")

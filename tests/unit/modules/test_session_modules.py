@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,16 @@ async def expected(session: Session, path: Path, language: str = "python", text:
 async def test_a_request_knows_what_the_document_imports(session: Session, tmp_path: Path) -> None:
     assert await expected(session, tmp_path / "a.py") == ["first"]
     assert await expected(session, tmp_path / "a.go", "go") is None
+
+
+async def test_a_name_is_from_the_environment_in_the_folder(session: Session, tmp_path: Path) -> None:
+    document = session.open((tmp_path / "a.py").as_uri(), "python", TEXT)
+    await session.workspace.settled()
+    modules = session.request_at(document, len(TEXT), explicit=False).modules
+    assert modules
+    found = modules.expected(document.uri, TEXT, len(TEXT))
+    assert found
+    assert found.source("first") == f"from made_up in {os.path.join('.venv', 'lib', 'python3.99', 'site-packages')}"
 
 
 async def test_a_document_that_is_off_is_not_looked_at(session: Session, tmp_path: Path) -> None:

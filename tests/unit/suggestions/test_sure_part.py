@@ -54,14 +54,14 @@ def test_a_word_of_the_file_is_shown_that_is_surer_than_the_models_guess() -> No
     at = place(f"{FILE}x = wid‸")
     unsure = suggestion("get(shape)", 0.1, stub="wid", instead="th")
     part = sure_part(unsure, 0, at, "balanced")
-    assert (part.shown, part.hidden, part.of_file) == ("th", "", True)
+    assert (part.shown, part.hidden, part.source) == ("th", "", "a word of this file, 4 times")
     assert part.probability >= LEVELS["balanced"] and part.words == (("th", part.probability),)
     assert not sure_part(unsure, 0, at, "balanced", divisible=False).shown, "code that follows would not be reached"
     assert not sure_part(unsure, 0, place("x = wid‸"), "balanced").shown, "it stands nowhere"
     nearly_typed = suggestion("x", 0.1, stub="widt", instead="h")
     assert not sure_part(nearly_typed, 0, place(f"{FILE}x = widt‸"), "more").shown, "one character is left"
     agreed = sure_part(suggestion("th + 1", 0.9, stub="wid"), 0, at, "balanced")
-    assert (agreed.shown, agreed.of_file) == ("th + 1", False)
+    assert (agreed.shown, agreed.source) == ("th + 1", "")
 
 
 def test_before_code_the_blanks_that_lead_into_it_are_shown() -> None:
@@ -174,7 +174,7 @@ def parts(made: Drawn, divisible: bool = True) -> list[ShownPart]:
 def test_what_is_shown_is_a_beginning_of_the_suggestion_or_a_word_of_the_file(made: Drawn, divisible: bool) -> None:
     stub = spot_of(made.place).stub
     for part in parts(made, divisible):
-        if part.of_file:
+        if part.source:
             assert stub + part.shown in re.findall(r"\w+", made.place.above + made.place.below)
             assert (part.hidden, divisible) == ("", True)
         else:
@@ -194,7 +194,7 @@ def test_nothing_is_shown_that_is_no_help(made: Drawn, divisible: bool) -> None:
         assert not part.shown or spot.kind != "number"
         assert not part.shown or not re.fullmatch(r"[\s)\]},;:]+", part.shown)
     for part in presets:
-        assert not part.shown or ALNUM.search(part.shown) or part.of_file
+        assert not part.shown or ALNUM.search(part.shown) or part.source
         assert not part.shown or part.probability >= part.least
     assert not at_rest or at_rest.probability >= PAUSED
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given
@@ -20,7 +21,7 @@ from efim_ls.completion.suggestions.words import (
     stands_nowhere,
     words_at,
 )
-from efim_ls.request import Expected, Names
+from efim_ls.request import Expected, NameKind, Names
 
 AT = "‸"
 texts = st.lists(st.text("aé_", max_size=4) | st.sampled_from(" .(\n1"), max_size=12).map("".join)
@@ -84,6 +85,21 @@ def test_words_are_those_that_a_slow_look_finds(stub: str, above: str, below: st
 def test_the_most_frequent_come_first_then_the_nearest(marked: str, longer: list[str]) -> None:
     place = place_at(marked.replace(AT, ""), marked.index(AT), "python")
     assert [each.text for each in words_at(spot_of(place), place).longer] == longer
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("width", "a word of this file, once"), ("widths", "a word of this file, 2 times"),
+        ("wider", "from shapes in the workspace"), ("widget", "from shapes in the workspace, once in this file"),
+    ],
+)  # fmt: skip
+def test_a_word_has_a_source(text: str, source: str) -> None:
+    kinds: dict[str, NameKind] = {"wider": "class", "widget": "class"}
+    expected = Expected("attribute", "wi", Names(kinds, True), "shapes", {"shapes": "the workspace"})
+    place = Place("x = shapes.wi", "", "widget, width, widths = 1, 2, 3\n", "widths += 1\n", "python")
+    place = replace(place, names_after=lambda _: expected)
+    assert words_at(spot_of(place), place).source(text) == source
 
 
 def test_nothing_is_expected_in_prose() -> None:

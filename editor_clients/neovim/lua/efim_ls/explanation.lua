@@ -56,6 +56,9 @@ local function add_word(page, word, hidden)
     percent(word.repository)
   )
   pages.line(page, shares .. (text == "" and word.text or text), hidden and "EfimHidden" or SPEAKERS[name])
+  if is_set(word.source) then
+    pages.line(page, (" "):rep(31) .. word.source)
+  end
   for _, source in ipairs(word.from) do
     pages.line(page, (" "):rep(31))
     pages.add(page, ("%s:%d"):format(vim.fn.fnamemodify(source.path, ":~:."), source.line), "EfimSource")

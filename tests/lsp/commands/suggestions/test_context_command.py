@@ -69,6 +69,12 @@ def test_an_explanation_is_printed_as_tables() -> None:
     assert printed(EXPLAINED) == (GOLDEN / "context.txt").read_text("utf-8")
 
 
+def test_a_word_that_the_model_has_not_guessed_is_printed_with_its_source() -> None:
+    words = [word("iffer", 0.75, source="from csv in the standard library")]
+    told = printed({**EXPLAINED, "suggestion": {"shown": "iffer", "hidden": "", "words": words}})
+    assert "iffer 75% from csv in the standard library" in " ".join(told.split())
+
+
 def test_a_reason_is_printed_in_place_of_a_suggestion() -> None:
     why = "the model expects no more text here: keep typing to get the next suggestion"
     told = printed({**EXPLAINED, "rest": "", "why": why, "suggestion": None})
