@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from efim_lab.commands.checks import DATA, check_data, check_models, extra_required, work_errors
 from efim_ls.commands.arguments import add_command, whole_number
 from efim_ls.failures import Mistake
+from efim_ls.settings import Settings
 
 if TYPE_CHECKING:
     from efim_ls.commands.arguments import Subparsers
@@ -26,6 +27,7 @@ def add_eval(commands: Subparsers) -> None:
         "python -m efim_lab eval --data src --lines 200",
         "python -m efim_lab eval --data src --model run/export --model base",
         "python -m efim_lab eval --data packages --split tuning --only-typing",
+        "python -m efim_lab eval --data packages --by-key --lines 200",
         "python -m efim_lab eval --texts tests/golden/tasks/texts.toml",
         "python -m efim_lab eval --repository",
     )
@@ -38,12 +40,15 @@ def add_eval(commands: Subparsers) -> None:
     evaluate.add_argument("--texts", type=Path, metavar="FILE", help=texts)
     only = "only type lines: nothing is asked for at random places"
     evaluate.add_argument("--only-typing", action="store_true", help=only)
+    by_key = "only ask for several suggestions by a key, inside lines and where statements begin"
+    evaluate.add_argument("--by-key", action="store_true", help=by_key)
     repository = "measure where code uses its own project, with and without what its other files say"
     evaluate.add_argument("--repository", action="store_true", help=repository)
     model = "a model to measure; repeat it to compare several (default: the embedded model)"
     evaluate.add_argument("--model", metavar="MODEL", action="append", default=[], help=model)
     number = partial(whole_number, 1)
-    lines = "how many lines to complete (default: 1000); with --repository, of each kind (default: 50)"
+    lines = "how many lines to complete (default: 1000); of each kind with --by-key (default: 200) or --repository "
+    lines += "(default: 50)"
     evaluate.add_argument("--lines", type=number, metavar="N", help=lines)
     typed = "how many of these lines to type key by key (default: 150); with --repository, of each kind (default: 5)"
     evaluate.add_argument("--typed", type=number, metavar="N", help=typed)
@@ -80,7 +85,9 @@ def _eval(arguments: argparse.Namespace) -> int:
         source, lines = command.HeldOutCode(paths[0], _packages(arguments.split)), arguments.lines or 500
         opened = tuple(arguments.open or (0, 4))
         options = command.TypingOptions(arguments.typed or 150, opened, arguments.only_typing)
-        if arguments.language:
+        if arguments.by_key:
+            command.evaluate_by_key(source, folders, arguments.lines or 200, Settings().alternatives)
+        elif arguments.language:
             command.evaluate_language(source, folders, lines, arguments.language, options, rows)
         elif arguments.only_typing:
             command.evaluate_typing(source, folders, options, rows)

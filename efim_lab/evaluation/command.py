@@ -15,6 +15,8 @@ from rich.progress import Progress as Bars
 
 from efim_lab.documents import CodeDocument
 from efim_lab.evaluation import inside_line, unknown_language
+from efim_lab.evaluation.by_key import measurement as by_key
+from efim_lab.evaluation.by_key import report as key_report
 from efim_lab.evaluation.figures import markdown
 from efim_lab.evaluation.ghosts import report as ghost_report
 from efim_lab.evaluation.ghosts.figures import GhostArm, ghost_arms
@@ -102,6 +104,20 @@ def evaluate_language(
         print(f"{model_name(folder)}: {unknown_language.table(language, lines, each)}\n")
     for each, model in zip(measured, typed, strict=True):
         print(unknown_language.as_json(source.path, language, each, model.typing))
+
+
+def evaluate_by_key(source: HeldOutCode, folders: Sequence[Path], count: int, wanted: int) -> None:
+    """Ask every model for `wanted` suggestions by a key at up to `count` places of each kind."""
+    documents = source.read()
+    with _bars() as progress:
+        answers = {model_name(each): by_key.measure(each, documents, count, wanted, progress) for each in folders}
+    measured = {model: key_report.key_figures(found, wanted) for model, found in answers.items()}
+    print(key_report.table(measured) + "\n")
+    models = [
+        {"model": model, "by_key": {name: asdict(each) for name, each in figures.items()}}
+        for model, figures in measured.items()
+    ]
+    print(json.dumps({"data": str(source.path), "models": models}))
 
 
 def evaluate_repositories(paths: Sequence[Path], folders: Sequence[Path], count: int, typed: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from model_runtime.cancel import Cancel
 from model_runtime.engine.decode import DecodeContext, DecodedAnswer, at_end, at_line_end, decode
+from model_runtime.engine.output import Output
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.engine.stops import Rule
 from model_runtime.ids import Ids
@@ -59,14 +60,18 @@ class Alternatives:
         count: int,
         cancel: Cancel,
     ) -> list[str]:
-        """Return at most `count` other texts of at most `limit` tokens, those with the likeliest start first.
+        """Return at most `count` other texts of at most `limit` tokens, those with the likeliest first line first.
 
-        `chosen` are the tokens of the first answer. Raises Cancelled soon after `cancel()` is true.
+        `chosen` are the tokens of the first answer, from whose first line the others depart. Raises Cancelled soon
+        after `cancel()` is true.
         """
         most = min(count, self._pool.provide(count + 1) - 1)
-        places = forks(self._context.sampler, chosen, prompt.stub, most)
+        if most <= 0:
+            return []
+        places = list(islice(line_forks(self._context.sampler, chosen, prompt.stub, rule), most))
         answers = self._start(prompt, rule, limit, [[*chosen[: place.at], place.choice] for place in places])
         decode(self._context, answers, at_end, cancel)
+        answers.sort(key=lambda answer: -answer.output.confidence)
         return [answer.output.text for answer in answers]
 
     def better_line(self, first: DecodedAnswer, cancel: Cancel) -> DecodedAnswer:
@@ -77,7 +82,8 @@ class Alternatives:
         """
         wanted = MOST_LINES if self._line_tokens and first.output.confidence < SURE else 0
         most = min(wanted, self._pool.provide(2 * wanted) // 2)
-        places = forks(self._context.sampler, first.chosen, first.prompt.stub, most, first.output.confidence)
+        found = forks(self._context.sampler, first.chosen, first.prompt.stub, first.output.confidence)
+        places = list(islice(found, most))
         if not places:
             return first
         first.compute(max(place.at for place in places), cancel)
@@ -121,14 +127,32 @@ def _likeliest(first: DecodedAnswer, others: Sequence[DecodedAnswer]) -> Decoded
     return best
 
 
-def forks(sampler: Sampler, chosen: Sequence[Choice], stub: bytes, count: int, least: float = 0.0) -> list[Fork]:
-    """Return the `count` likeliest places where another answer departs from the tokens `chosen`.
+def line_forks(sampler: Sampler, chosen: Sequence[Choice], stub: bytes, rule: Rule) -> Iterator[Fork]:
+    """Yield the places where an answer with another first line departs from the tokens `chosen`, likeliest first."""
+    output, line = Output(sampler, stub, rule), list[Choice]()
+    for choice in chosen:
+        if output.line_ended:
+            break
+        output.append(choice)
+        line.append(choice)
+    for fork in forks(sampler, line, stub):
+        end = _line_end(sampler, fork.choice)
+        if end is None or fork.at < len(line) - 1 or end != _line_end(sampler, line[-1]):
+            yield fork
+
+
+def _line_end(sampler: Sampler, choice: Choice) -> bytes | None:
+    """Return what a token adds to the line that it ends, None if it ends none."""
+    end, newline, _ = sampler.token_bytes[choice.token].partition(b"\n")
+    return end.rstrip() if newline or choice.token in sampler.ends else None
+
+
+def forks(sampler: Sampler, chosen: Sequence[Choice], stub: bytes, least: float = 0.0) -> Iterator[Fork]:
+    """Yield the places where another answer departs from the tokens `chosen`, likeliest first.
 
     They were chosen after a prompt with this stub. Each is likelier than `least`. Tokens that merely spell the same
     text in other pieces are left out, and those that start like a likelier one at the same place.
     """
-    if count <= 0:
-        return []
     spelled, starts, stubs = b"", list[int](), list[bytes]()
     probabilities, reached = list[npt.NDArray[np.float64]](), 1.0
     for choice in chosen:
@@ -153,9 +177,7 @@ def forks(sampler: Sampler, chosen: Sequence[Choice], stub: bytes, count: int, l
             and not any(each.startswith(spelling) or spelling.startswith(each) for each in rivals)
         ):
             kept.append(Fork(at, choice._replace(token=token, chance=chance), probability))
-            if len(kept) == count:
-                break
-    return kept
+            yield kept[-1]
 
 
 def _likeliest_first(probabilities: Sequence[npt.NDArray[np.float64]], least: float) -> Iterator[tuple[int, int]]:

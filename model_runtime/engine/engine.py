@@ -21,8 +21,8 @@ class GenerateJob(NamedTuple):
     """A frame's prompt, to be completed greedily by at most `limit` tokens, up to where the rule ends it.
 
     `expected` tokens are likely; they never change the answer. At most so many texts are `wanted`: the answer, and
-    alternatives to it. With `better_line`, the answer's first line is the likeliest of a few, and greedy decoding
-    continues after it.
+    alternatives to it, which depart from its first line. With `better_line`, the answer's first line is the likeliest
+    of a few, and greedy decoding continues after it.
 
     The prompt's tokens must not leave this machine if they are `private`. Its history and counts, which are of other
     documents, never may.
@@ -54,7 +54,7 @@ class Generation:
     would compute now. `prefill_ms` runs to the first new token. `complete` is false if the limit of new tokens cut
     the text off. `choices` are the new tokens; `confidence` is the joint probability of those of the first line,
     `likelihood` that of each beginning of the text. `others` are the texts of alternatives, those with the likeliest
-    start first.
+    first line first.
     """
 
     text: str

@@ -13,8 +13,9 @@ from pathlib import Path
 from efim_ls.completion.answerers.answerer import Preparation
 from efim_ls.completion.costs import CostMeter
 from efim_ls.completion.document_state import DocumentState
-from efim_ls.completion.filters.chain import clean, distinct
+from efim_ls.completion.filters.chain import clean, several
 from efim_ls.completion.filters.place import place_of
+from efim_ls.completion.filters.syntax.statements import whole_statements
 from efim_ls.completion.models.open import OpenedModel
 from efim_ls.completion.planning.planner import Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget, surroundings
@@ -37,6 +38,7 @@ from model_runtime.prompt.excerpt_layout import layout
 from model_runtime.prompt.excerpts import NO_EXCERPTS
 from model_runtime.prompt.prompt import NOTHING_LAID_OUT, Prompt, Surroundings, build, surrounded
 
+SPARE = 3  # texts more than are wanted, for those of which filters leave nothing, or what another one says
 REASONS: dict[str, Reason] = {
     name: "duplicate"
     for name in ("rest_of_line", "lines_below", "lines_again", "near_copies", "redefinition", "sentences_again")
@@ -230,7 +232,7 @@ class ModelAnswerer:
             stop_rule(_line_before(request), plan.rest, request.explicit, self._max_lines),
             self._max_new_tokens,
             expected=self._tokens(prompt, left.text) if left else NO_DRAFT,
-            wanted=request.count,
+            wanted=request.count + SPARE if request.count > 1 else 1,
             better_line=planned.is_divisible,  # another line may not reach the code that follows
             private=self._is_text_private(request.uri, plan),
         )
@@ -246,7 +248,10 @@ class ModelAnswerer:
         place = place_of(request)
         generated = made.text, *made.others
         (text, emptied_by), *cleaned = [clean(each, place, self._max_lines) for each in generated]
-        texts = distinct([text, *(other for other, _ in cleaned)], place)
+        others = [other for other, _ in cleaned]
+        if request.explicit:
+            text, *others = (whole_statements(each, place) for each in (text, *others))
+        texts = several([text, *others], place, request.count, made.text)
         likelihood = made.likelihood.along(text)
         for each in reversed(texts):  # the best last: it wins if two begin alike
             cut = likelihood if each == text and not request.explicit else None
@@ -258,7 +263,7 @@ class ModelAnswerer:
             return answer
         if not texts:
             return Answer("", meter.total(), REASONS.get(emptied_by, "no fit") if emptied_by else "empty")
-        if not text:
+        if texts[0] != text:
             return Answer(texts[0], meter.total(), None, tuple(texts[1:]))
         return replace(answer, alternatives=tuple(texts[1:])) if answer.text else answer
 

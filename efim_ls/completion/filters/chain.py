@@ -15,6 +15,7 @@ from efim_ls.completion.filters.repetition.said_again import lines_again, near_c
 from efim_ls.completion.filters.rest_of_line import before_code, rest_of_line
 from efim_ls.completion.filters.syntax.errors import syntax
 from efim_ls.completion.filters.syntax.names import unknown_names
+from efim_ls.completion.filters.syntax.statements import breaks_off
 from efim_ls.completion.filters.trimming import line_cap, notices, silencers, trailing_blanks
 from model_runtime.engine.stops import is_closers
 
@@ -93,15 +94,36 @@ def clean(text: str, place: Place, max_lines: int) -> tuple[str, str | None]:
     return text, None
 
 
+def several(texts: Iterable[str], place: Place, count: int, said: str) -> list[str]:
+    """Return at most `count` suggestions of different first lines, of which filters made the first from `said`.
+
+    Those that break off within a statement come last, the first one only if it breaks off where filters cut its line.
+    """
+    kept = distinct(texts, place)
+    if len(kept) < 2:
+        return kept
+
+    def comes_last(at: int) -> bool:
+        return (at > 0 or _cuts_line(said, kept[at])) and breaks_off(kept[at], place)
+
+    return [kept[at] for at in sorted(range(len(kept)), key=comes_last)][:count]
+
+
+def _cuts_line(said: str, text: str) -> bool:
+    """Return whether a text is what was said up to within a line of it."""
+    return said.startswith(text) and said[len(text) :].lstrip(" \t")[:1] not in ("", "\n")
+
+
 def distinct(texts: Iterable[str], place: Place) -> list[str]:
-    """Return the suggestions that differ from all before them in more than blanks and repeated lines.
+    """Return the suggestions whose first line differs from that of all before them in more than blanks.
 
     Empty suggestions are left out, and so are alternatives to the first one that repeat a long line over and over.
     """
     kept: dict[tuple[str, ...], str] = {}
     for text in filter(None, texts):
-        lines = Counter(filter(None, ("".join(line.split()) for line in lines_with(text, place))))
-        loops = any(count > MOST_TIMES and len(line) >= LONG_LINE for line, count in lines.items())
+        lines = ["".join(line.split()) for line in lines_with(text, place)]
+        loops = any(count > MOST_TIMES and len(line) >= LONG_LINE for line, count in Counter(lines).items())
         if not (kept and loops):
-            kept.setdefault(tuple(lines), text)
+            blank = len(text) - len(text.lstrip())
+            kept.setdefault(tuple(lines[: text.count("\n", 0, blank) + 1]), text)
     return list(kept.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from types import SimpleNamespace
 from typing import cast
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.decoder.decoder import Decoder
-from model_runtime.engine.alternatives import Fork, forks
+from model_runtime.engine.alternatives import Fork, forks, line_forks
 from model_runtime.engine.engine import GenerateJob, Generation
 from model_runtime.engine.ngrams import Ngrams
 from model_runtime.engine.output import Output
@@ -42,7 +43,14 @@ def alternatives(
     return engine.others(prompt, made.choices, rule, limit, count, cancel)
 
 
-def decoded_alone(engine: Watched, prompt: Prompt, chosen: Sequence[Choice], fork: Fork, rule: Rule) -> str:
+def decoded_apart(engine: Watched, prompt: Prompt, chosen: Sequence[Choice], count: int, rule: Rule) -> list[str]:
+    """What the model goes on to say behind each of the likeliest forks, those with the likeliest first line first."""
+    places = islice(line_forks(engine.sampler, chosen, prompt.stub, rule), count)
+    outputs = [decoded_alone(engine, prompt, chosen, fork, rule) for fork in places]
+    return [output.text for output in sorted(outputs, key=lambda output: -output.confidence)]
+
+
+def decoded_alone(engine: Watched, prompt: Prompt, chosen: Sequence[Choice], fork: Fork, rule: Rule) -> Output:
     """What the model goes on to say behind a fork, token by token, with nothing computed before."""
     output = Output(engine.sampler, prompt.stub, rule)
     for choice in (*chosen[: fork.at], fork.choice):
@@ -58,7 +66,7 @@ def decoded_alone(engine: Watched, prompt: Prompt, chosen: Sequence[Choice], for
         choice = engine.sampler.pick(logits, history, output.stub)
         output.append(choice)
         row, history = (np.append(ids, np.int32(choice.token)) for ids in (row, history))
-    return output.text
+    return output
 
 
 @pytest.mark.parametrize("cache", [None, CACHE])
@@ -73,9 +81,8 @@ def test_each_is_what_the_model_says_alone_behind_its_fork(
     if again:
         alternatives(engine, prompt_of(tokenizer, "y"), generate(engine, prompt_of(tokenizer, "y"), ENDLESS, LIMIT))
         made = generate(engine, prompt, rule, LIMIT)
-    places = forks(engine.sampler, made.choices, prompt.stub, count)
     found = alternatives(engine, prompt, made, count, rule)
-    assert found == [decoded_alone(engine, prompt, made.choices, fork, rule) for fork in places]
+    assert found == decoded_apart(engine, prompt, made.choices, count, rule)
 
 
 def test_all_are_computed_in_the_same_passes_and_the_prompt_in_none(decoder: Decoder, tokenizer: Tokenizer) -> None:
@@ -146,9 +153,8 @@ def test_a_prompt_that_is_known_but_gone_is_computed_in_chunks(decoder: Decoder,
     made = generate(engine, prompt, ENDLESS, LIMIT)
     for owner in (A, B, C):
         engine.pool.acquire(owner, key_of([1])).truncate(0)
-    places = forks(engine.sampler, made.choices, prompt.stub, 2)
     found = alternatives(engine, prompt, made, 2)
-    assert found == [decoded_alone(engine, prompt, made.choices, fork, ENDLESS) for fork in places]
+    assert found == decoded_apart(engine, prompt, made.choices, 2, ENDLESS)
     assert max(engine.log.passes) <= 2 * decoder.chunk
 
 
@@ -176,7 +182,7 @@ def test_forks_of_another_file_make_way_for_frames(decoder: Decoder, tokenizer: 
     assert engine.log.passes == [] and len(engine.pool.made) == 3
 
 
-TABLE = [b"", b"re", b"turn", b"return", b"returns", b" x", b" y", b"\n"]
+TABLE = [b"", b"re", b"turn", b"return", b"returns", b" x", b" y", b"\n", b"\n\n"]
 WORDS = cast("Tokenizer", SimpleNamespace(token_bytes=TABLE, vocab=len(TABLE), vocabulary=Vocabulary(TABLE)))
 
 
@@ -190,7 +196,7 @@ def choice_of(spelled: bytes, **chances: float) -> Choice:
 def forks_of(
     *chosen: Choice, stub: bytes = b"", count: int = 9, ends: Collection[int] = ()
 ) -> list[tuple[int, bytes, float]]:
-    found = forks(Sampler(WORDS, None, ends), chosen, stub, count)
+    found = islice(forks(Sampler(WORDS, None, ends), chosen, stub), count)
     return [(fork.at, TABLE[fork.choice.token], round(fork.probability, 3)) for fork in found]
 
 
@@ -213,6 +219,28 @@ def test_a_typed_beginning_leaves_what_spells_on_with_it() -> None:
     assert forks_of(both) == [(0, b"returns", 0.5), (0, b" y", 0.25)]
     assert forks_of(both, stub=b" ") == [(0, b" y", 0.5)]
     assert forks_of(both, X, stub=b" x") == [(1, b" y", 0.5)]
+
+
+LINE_END = choice_of(b"\n", **{"\n": 0.5, "_x": 0.25, "\n\n": 0.25})
+END = choice_of(b"", **{"": 0.5, "_x": 0.25, "\n": 0.25})
+NO_END = choice_of(b"turn", turn=0.5, _x=0.25, **{"\n": 0.25})
+
+
+@pytest.mark.parametrize(
+    ("chosen", "kept"),
+    [
+        ([X, LINE_END, X], [(0, b" y"), (1, b" x")]),
+        ([X, END], [(0, b" y"), (1, b" x")]),
+        ([X, NO_END], [(0, b" y"), (1, b" x"), (1, b"\n")]),
+        ([LINE_END, X, LINE_END, X], [(0, b" x"), (0, b"\n\n"), (1, b" y"), (2, b" x")]),
+    ],
+    ids=["a line end", "an end", "a limit", "a blank line before"],
+)
+def test_another_first_line_departs_within_the_line_and_does_not_end_it_alike(
+    chosen: Sequence[Choice], kept: Sequence[tuple[int, bytes]]
+) -> None:
+    found = line_forks(Sampler(WORDS, None, {END.token}), chosen, b"", ENDLESS)
+    assert [(fork.at, TABLE[fork.choice.token]) for fork in found] == kept
 
 
 def test_of_two_words_that_begin_alike_the_likelier_is_a_fork() -> None:

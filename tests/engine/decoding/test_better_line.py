@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -131,7 +132,7 @@ def test_it_is_the_likeliest_of_the_greedy_line_and_three_others(
     engine, prompt = watched(decoder, tokenizer, cache), prompt_of(tokenizer, typed)
     made, greedy = answer(engine, prompt, rule), answer(watched(decoder, tokenizer, cache), prompt, rule, False)
     chosen = first_line(engine, prompt, greedy, rule)
-    places = forks(engine.sampler, chosen, prompt.stub, MOST_LINES, greedy.confidence)
+    places = islice(forks(engine.sampler, chosen, prompt.stub, greedy.confidence), MOST_LINES)
     others = [line_behind(engine, prompt, [*chosen[: place.at], place.choice], rule) for place in places]
     whole = [each.confidence for each in others if each.line_ended and each.text.strip()]
     assert made.confidence == pytest.approx(max([greedy.confidence, *whole]), rel=1e-3)

@@ -164,7 +164,7 @@ def test_what_is_typed_through_asks_it_nothing(make: Make) -> None:
 def test_a_key_gets_the_alternatives_that_it_sends(make: Make) -> None:
     completer, engine = make()
     answer = completer.complete(request(explicit=True, count=3), NEVER)
-    assert (answer.text, answer.alternatives, engine.jobs[0].wanted) == ("m(values)", ("max(values)",), 3)
+    assert (answer.text, answer.alternatives, engine.jobs[0].wanted) == ("m(values)", ("max(values)",), 6)
 
 
 def test_a_superseded_request_does_not_reach_it(make: Make) -> None:

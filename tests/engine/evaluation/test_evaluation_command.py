@@ -175,3 +175,14 @@ def test_a_missing_extra_is_named(
         capsys.readouterr().err
         == "python -m efim_lab: rapidfuzz is not installed: run pip install --editable '.[train]' in the clone\n"
     )
+
+
+def test_the_command_asks_by_a_key(caching: Path, code: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = ["eval", "--data", str(code), "--model", str(caching)]
+    assert cli.main([*data, "--by-key", "--lines", "2"]) == 0
+    out, found = last_line(capsys)
+    (model,) = found["models"]
+    arms = [f"{kind}, {arm}" for kind in ("in lines", "statements", "all") for arm in ("alone", "workspace")]
+    assert [*model["by_key"]] == arms and [model["by_key"][arm]["places"] for arm in arms] == [2, 2, 2, 2, 4, 4]
+    assert all(out.count(f"| {arm} ") == 1 for arm in arms)
+    assert model["by_key"]["all, alone"]["right_in_any"].keys() == {"value", "low", "high"}

@@ -26,6 +26,8 @@ _BINDING_FIELDS = {
     "for_in_clause": "left", "for_statement": "left", "function_definition": "name", "keyword_argument": "name",
     "named_expression": "name", "type_alias_statement": "left", "typed_default_parameter": "name",
 }  # fmt: skip
+_IMPORTS = frozenset({"import_statement", "import_from_statement"})
+_PARTS_OF_IMPORTS = frozenset({"aliased_import", "dotted_name"})
 _WRAPPERS = frozenset({"tuple", "type"})  # as in `with a as (b, c)` and `def first[T]()`
 # In code with errors: what may bind a name later on its line, and what follows a name that may be bound.
 _MAY_BIND = re.compile(rb"\b(?:as|case|class|def|del|for|from|global|import|lambda|nonlocal|type)\b|\.\s*$")
@@ -38,7 +40,8 @@ _HAS_NAMES = re.compile(rb"(?:[.(,]|\bimport|\bfrom)\s*\Z")
 
 def unknown_names(text: str, place: Place) -> str:
     """End before the first name that Python code uses and that stands nowhere else, save the word at the cursor, and
-    before the first, that word too, which the module, class or function in question does not have.
+    before the first, that word too, which the module, class or function in question does not have: before its whole
+    line if that is an import below the first line.
     """
     parsed = parse(text, place) if place.language == "python" else None
     if parsed is None:
@@ -46,8 +49,10 @@ def unknown_names(text: str, place: Place) -> str:
     bound, used = set[str](), list[tuple[int, str]]()
     for node in _identifiers(parsed):
         name = parsed.code[node.start_byte : node.end_byte].decode(errors="surrogatepass")
-        if not _may_have(node, name, parsed, place):
-            used.append((node.start_byte, ""))
+        statement = _import_around(node)
+        if not _may_have(node, name, parsed, place, statement is not None):
+            is_below = statement is not None and "\n" in parsed.text(max(statement.start_byte, parsed.start))
+            used.append((statement.start_byte if statement and is_below else node.start_byte, ""))
         elif _is_bound(node, parsed):
             bound.add(name)
         elif node.start_byte >= parsed.start:
@@ -58,10 +63,18 @@ def unknown_names(text: str, place: Place) -> str:
     return text
 
 
-def _may_have(node: Node, name: str, parsed: ParsedSuggestion, place: Place) -> bool:
-    """Return whether what code names at a place in the suggestion's first line may have this name."""
+def _import_around(node: Node) -> Node | None:
+    """Return the import that a name stands in, None if it stands in none."""
+    up = node.parent
+    while up is not None and up.type in _PARTS_OF_IMPORTS:
+        up = up.parent
+    return up if up is not None and up.type in _IMPORTS else None
+
+
+def _may_have(node: Node, name: str, parsed: ParsedSuggestion, place: Place, is_imported: bool) -> bool:
+    """Return whether what code names in an import, or in the suggestion's first line, may have this name."""
     before = parsed.text(max(node.start_byte, parsed.start))
-    if "\n" in before or node.end_byte <= parsed.start:
+    if node.end_byte <= parsed.start or ("\n" in before and not is_imported):
         return True
     if not _HAS_NAMES.search(parsed.code[max(0, node.start_byte - NEAR) : node.start_byte]):
         return True

@@ -120,6 +120,20 @@ class ParsedSuggestion:
         return self._lines_above.parse and (self.error is None or self.error >= self.start)
 
     @cached_property
+    def breaks_off(self) -> bool:
+        """Whether the code ends within a statement, or within an element of what is open above the cursor's line."""
+        opened = not self._lines_above.closers.endswith(self._open.closers)
+        return opened or (self._lines_above.parse and self.tree.root_node.has_error)
+
+    @property
+    def ends_block(self) -> bool:
+        """Whether something stands in the block with which the code ends, if it ends with one."""
+        node = self.tree.root_node
+        while node.children:
+            node = node.children[-1]
+        return node.type != "block"
+
+    @cached_property
     def error(self) -> int | None:
         """The offset of the first token that cannot stand in its place; None if the code could go on well."""
         if not self.tree.root_node.has_error:
@@ -180,13 +194,18 @@ def parse(text: str, place: Place) -> ParsedSuggestion | None:
 
     None if the cursor is in a string, or if what stands before the suggestion does not parse.
     """
+    parsed = read(text, place)
+    return parsed if parsed and parsed.begins_well else None
+
+
+def read(text: str, place: Place) -> ParsedSuggestion | None:
+    """Return a suggestion to be parsed, wherever it begins; None if the language has no grammar."""
     language = grammar_of(place.language)
     context = context_of(text, place) if language else None
     if language is None or context is None:
         return None
     rest = place.rest if is_closers(place.rest) else ""
-    parsed = _parse(language, place.language == "python", context + place.before, text, rest)
-    return parsed if parsed.begins_well else None
+    return _parse(language, place.language == "python", context + place.before, text, rest)
 
 
 @lru_cache(maxsize=4)  # they stay while a line is typed
