@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from efim_lab.documents import CodeDocument, package_of
 from efim_lab.evaluation.typist.keys import READING
 from efim_ls.workspace.modules.document import imports_of
-from efim_ls.workspace.modules.environment import Environment, find_environment
+from efim_ls.workspace.modules.environment import WORKSPACE, Environment, find_environment
 from efim_ls.workspace.modules.names import Target
 from efim_ls.workspace.modules.table import ModuleTable, ModuleView
 
@@ -19,9 +19,9 @@ class PackageEnvironment(Environment):
 
     imported: frozenset[str] = frozenset()
 
-    def top_level(self) -> frozenset[str]:
-        """Return the names of all modules that can be imported."""
-        return super().top_level() | self.imported
+    def places(self) -> dict[str, str]:
+        """Return all modules that can be imported, and in plain words where each one lies."""
+        return dict.fromkeys(self.imported, WORKSPACE) | super().places()
 
 
 class PackageModules:
