@@ -6,14 +6,15 @@ import hashlib
 import json
 import logging
 import threading
-from collections.abc import Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import cast
 
 from model_runtime.errors import ModelError
 from model_runtime.loading.memo import Memo
 
+PART = 1 << 20  # bytes that are read at a time: the GIL is free while they are hashed
 MOST_REMEMBERED = 256  # files; the oldest are forgotten
 
 Remembered = dict[str, list[object]]  # by path: what the system says about the file, and its hash in hexadecimal
@@ -22,16 +23,25 @@ logger = logging.getLogger(__name__)
 
 
 def start_hashing(files: Sequence[Path], notes: Memo | None = None) -> Future[list[bytes]]:
-    """Start hashing files (SHA-256) on another thread, a second for each 1.5 GB of which `notes` hold no hash."""
+    """Start hashing files (SHA-256) on another thread, a second for each 1.5 GB of which `notes` hold no hash.
+
+    Once the future is cancelled, that soon stops.
+    """
     hashed = Future[list[bytes]]()
 
     def work() -> None:
         try:
-            hashed.set_result(_hashes(files, notes))
+            found = _hashes(files, notes, hashed.cancelled)
+        except CancelledError:
+            return
         except Exception as error:  # whatever it is, the waiting thread gets it
-            hashed.set_exception(error)
+            answer, value = hashed.set_exception, error
+        else:
+            answer, value = hashed.set_result, found
+        if hashed.set_running_or_notify_cancel():
+            answer(value)
 
-    # A daemon: if the weights turn out to be damaged nothing waits for it, and it must not keep the process alive.
+    # A daemon: it must not keep the process alive.
     try:
         threading.Thread(target=work, name="hashing", daemon=True).start()
     except RuntimeError:  # the system has no thread left, or no memory for its stack
@@ -39,11 +49,12 @@ def start_hashing(files: Sequence[Path], notes: Memo | None = None) -> Future[li
     return hashed
 
 
-def _hashes(files: Sequence[Path], notes: Memo | None) -> list[bytes]:
+def _hashes(files: Sequence[Path], notes: Memo | None, is_cancelled: Callable[[], bool]) -> list[bytes]:
+    """Return the hash of each file; raises CancelledError soon after it is cancelled."""
     kept, made, found = _read(notes), Remembered(), list[bytes]()
     for path in files:
         name, before = str(path.resolve()), _identity(path)
-        found.append(_known(kept.get(name), before) or _hash(path))
+        found.append(_known(kept.get(name), before) or _hash(path, is_cancelled))
         if before == _identity(path):  # else it was written meanwhile
             made[name] = [*before, found[-1].hex()]
     if notes and any(kept.get(name) != each for name, each in made.items()):
@@ -91,9 +102,14 @@ def _write(notes: Memo, kept: Remembered) -> None:
         logger.info("hashes of weights cannot be written to %s (%s): they are made at every start", notes, error)
 
 
-def _hash(path: Path) -> bytes:
+def _hash(path: Path, is_cancelled: Callable[[], bool]) -> bytes:
+    digest, part = hashlib.sha256(), memoryview(bytearray(PART))
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").digest()
+        with path.open("rb", buffering=0) as file:
+            while size := file.readinto(part):
+                digest.update(part[:size])
+                if is_cancelled():
+                    raise CancelledError
     except OSError as error:
         raise ModelError(f"{path} cannot be read ({error}): fetch the model again") from None
+    return digest.digest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -159,9 +160,11 @@ def _load(
     folder, config, tokenizer, template = checkpoint
     progress("reading the weights", 20)
     hashed = start_hashing([*weight_files(folder), folder / "tokenizer.json"], options.get("hash_notes"))
-    plan, runtime = _load_where_it_runs(checkpoint, plan, options, progress)
-    cache, cache_reason = _read_ngrams(folder, ngrams)
-    kv = _kv_format(config, runtime, fingerprint(hashed.result(), config, kv_code(runtime, plan.choice)))
+    with ExitStack() as stack:
+        stack.callback(hashed.cancel)  # weights that are refused may be a file without an end
+        plan, runtime = _load_where_it_runs(checkpoint, plan, options, progress)
+        cache, cache_reason = _read_ngrams(folder, ngrams)
+        kv = _kv_format(config, runtime, fingerprint(hashed.result(), config, kv_code(runtime, plan.choice)))
     library = _excerpt_library(config, runtime)
     composer, compose_reason = _composer(runtime.decoder, options.get("compose", "off"), plan.choice)
     description = replace(

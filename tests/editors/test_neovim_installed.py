@@ -257,7 +257,10 @@ def test_a_person_sees_it_in_a_terminal(program: Path, tmp_path: Path) -> None:
         keys("Tab")
         keys("-l", "  # seen")
         keys("Escape")
-        keys("-l", ":w\n")
-        eventually(
-            lambda: "\ndef area_of_circle(radius):  # seen" in (tmp_path / "area.py").read_text("utf-8"), screen
-        )
+
+        def is_saved() -> bool:
+            """Save until the file has it: Neovim takes keys that wait before it inserts what was accepted."""
+            keys("-l", ":w\n")
+            return "\ndef area_of_circle(radius):  # seen" in (tmp_path / "area.py").read_text("utf-8")
+
+        eventually(is_saved, screen)

@@ -7,6 +7,7 @@ import os
 import pickle
 import re
 import shutil
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice, product
@@ -29,6 +30,7 @@ from model_runtime.engine.ngrams import NGRAMS_FILE
 from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint_reader import read_tokenizer
 from model_runtime.prompt.tokenizer import Tokenizer as ByteLevel
+from tests.daemons import HANG
 from tests.models import CODE, SPECIAL, Tiny, config, make, shard
 from tests.sized import Sized
 
@@ -260,6 +262,10 @@ def test_a_file_that_is_no_file_or_has_no_end_is_refused(kind: str, name: str, t
     assert str(path) in told and REMEDY.search(told)
     of_json = "it is larger than" if name.endswith(".json") else name  # weights may be large
     assert (of_json if kind == "endless" else "it is not a regular file") in told
+    for each in threading.enumerate():
+        if each.name == "hashing":
+            each.join(HANG)
+            assert not each.is_alive(), "a file that was refused is still hashed"
 
 
 @pytest.mark.parametrize(("entries", "padded"), [(32_022, 32_256), (49_152, 49_152), (151_665, 152_064)])

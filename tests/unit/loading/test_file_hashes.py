@@ -9,6 +9,8 @@ import os
 import stat
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,16 @@ def test_a_process_ends_without_waiting_for_hashes(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=HANG)
 
 
+def test_hashing_stops_once_it_is_cancelled(tmp_path: Path) -> None:
+    (endless := tmp_path / "endless").touch()
+    os.truncate(endless, 1 << 40)  # a hole, which takes no room on the disk
+    hashed = start_hashing([endless])
+    [thread] = [each for each in threading.enumerate() if each.name == "hashing"]
+    assert hashed.cancel()
+    thread.join(HANG)
+    assert not thread.is_alive()
+
+
 class Home:
     """A file of weights and the notes about it; `read` counts how often the file was hashed."""
 
@@ -49,9 +61,9 @@ class Home:
         self.file.write_bytes(b"before")
         real = file_hashes._hash
 
-        def counted(path: Path) -> bytes:
+        def counted(path: Path, is_cancelled: Callable[[], bool]) -> bytes:
             self.read += 1
-            return real(path)
+            return real(path, is_cancelled)
 
         monkeypatch.setattr(file_hashes, "_hash", counted)
 
@@ -133,8 +145,8 @@ def test_a_file_that_is_written_while_it_is_hashed_is_not_remembered(
 ) -> None:
     real = file_hashes._hash
 
-    def meanwhile(path: Path) -> bytes:
-        found = real(path)
+    def meanwhile(path: Path, is_cancelled: Callable[[], bool]) -> bytes:
+        found = real(path, is_cancelled)
         resize(home)
         return found
 
