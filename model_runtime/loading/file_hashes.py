@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -31,15 +32,13 @@ def start_hashing(files: Sequence[Path], notes: Memo | None = None) -> Future[li
 
     def work() -> None:
         try:
-            found = _hashes(files, notes, hashed.cancelled)
+            answer = partial(hashed.set_result, _hashes(files, notes, hashed.cancelled))
         except CancelledError:
             return
         except Exception as error:  # whatever it is, the waiting thread gets it
-            answer, value = hashed.set_exception, error
-        else:
-            answer, value = hashed.set_result, found
+            answer = partial(hashed.set_exception, error)
         if hashed.set_running_or_notify_cancel():
-            answer(value)
+            answer()
 
     # A daemon: it must not keep the process alive.
     try:
