@@ -20,6 +20,7 @@ from model_runtime.prompt.excerpts import PLACES
 NAME = "typing_demo.py"
 LINES = (1_000, 5_000, 20_000)  # of files whose copy in the server is measured
 KEYSTROKES = 300
+SURE: dict[str, object] = {"suggestions": "sure"}  # the one preset whose answers never wait for a pause in typing
 EXCERPTS: dict[str, object] = {"other_files": "on"}
 
 
@@ -34,8 +35,8 @@ class RoundTrip(NamedTuple):
 def measure() -> dict[str, float]:
     """Type the demo's edit fast; the first request, which computes the whole window, is left out."""
     with TemporaryDirectory() as empty:
-        strokes = asyncio.run(_typed(Path(empty), {}))[1:]
-    with_excerpts = asyncio.run(_typed(Path(__file__).parents[2] / "efim_ls", EXCERPTS))[1:]
+        strokes = asyncio.run(_typed(Path(empty), SURE))[1:]
+    with_excerpts = asyncio.run(_typed(Path(__file__).parents[2] / "efim_ls", SURE | EXCERPTS))[1:]
     figures = summary("efim", [row_of(s.costs) for s in strokes])
     typing = summary("efim", [row_of(s.costs) for s in strokes if s.types and s.costs["frame"] == "kept"])
     step = figures["step_ms"]

@@ -108,6 +108,7 @@ class TextProbability:
         self.text, self._history = text, history
         self._sampler, self._spelled, self._steps, self._offsets = sampler, spelled, steps, offsets
         self._ends = [step.end for step in steps]
+        self._known: tuple[int, list[WordEnd]] | None = None  # the last answer of `word_ends`: a key asks three times
 
     def along(self, text: str) -> TextProbability:
         """Return the likelihood of a text that is made from this one by leaving out parts and changing blanks."""
@@ -117,6 +118,11 @@ class TextProbability:
 
     def word_ends(self, start: int = 0) -> list[WordEnd]:
         """Return where words and signs end after `start`, each with its probability given the text before `start`."""
+        if self._known is None or self._known[0] != start:
+            self._known = start, self._find_word_ends(start)
+        return self._known[1].copy()
+
+    def _find_word_ends(self, start: int) -> list[WordEnd]:
         found = list[WordEnd]()
         index, joint = self._reach(self._offsets[start])
         for at in range(start + 1, len(self.text) + 1):
