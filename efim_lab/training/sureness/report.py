@@ -19,7 +19,7 @@ from efim_ls.completion.suggestions.place_kind import KINDS
 # What the inputs of `efim_ls/completion/suggestions/sureness.py` are, in their order.
 GUESS_INPUTS = (
     "bias", "logit of the model's probability", "agrees", "agrees, and there is no other", "one other word",
-    "other words", "no such word", "stands in the file", "usual", "counted", "followed", "refuted", "letters 0", 
+    "other words", "no such word", "stands in the file", "usual", "counted", "followed", "refuted", "letters 0",
     "letters 1", "letters", "size", "expected", "expected, and agrees", *KINDS,
 )  # fmt: skip
 WORD_INPUTS = (

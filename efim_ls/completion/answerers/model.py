@@ -269,11 +269,12 @@ class ModelAnswerer:
 
     def _shown(self, planned: Planned, likelihood: TextProbability, start: int) -> Answer:
         """Return what is sure enough: of a suggestion from its character `start` on, or another word."""
-        level, place, divisible = planned.request.least, place_of(planned.request), planned.is_divisible
+        level, divisible = planned.request.least, planned.is_divisible
         at_rest = False
         if not isinstance(level, str):
             part = shown_part(likelihood, start, level, divisible)
         else:
+            place = place_of(planned.request)
             part = sure_part(likelihood, start, place, level, divisible, planned.asked.refuted)
             if not part.shown and level != "sure" and (unsure := paused_part(likelihood, start, place, divisible)):
                 part, at_rest = unsure, True
