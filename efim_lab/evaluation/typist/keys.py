@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from os.path import commonprefix
@@ -17,13 +16,13 @@ from efim_lab.package_counts import PackageCounts
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.suggestions.place_kind import PlaceKind, spot_of
+from efim_ls.completion.suggestions.sureness import first_word_end
 from efim_ls.languages import language_of
 from efim_ls.request import Answer, Preset, Reason, Request
 from efim_ls.workspace.modules.table import ModuleTable
 from model_runtime.cancel import NEVER
 
 READING = 60.0  # seconds that reading the modules which a document imports may take
-FIRST_WORD = re.compile(r"\W*\w+|\W+")
 NOT_MADE: tuple[Reason, ...] = ("binary text", "line too long", "superseded")  # nothing was decoded
 SHORTEST_AFTER = 200  # characters of the file behind the cursor that a key keeps, if there are so many
 
@@ -83,10 +82,10 @@ class TypedKey:
     @property
     def is_first_word_right(self) -> bool:
         """Whether the first word shown, with what stands before it, is right and ends where the file's does."""
-        first = FIRST_WORD.match(self.shown)
-        if first is None or not self.after.startswith(first[0]):
+        end = first_word_end(self.shown)
+        if not end or not self.after.startswith(self.shown[:end]):
             return False
-        return not (is_word(first[0][-1]) and is_word(self.after[first.end() : first.end() + 1]))
+        return not (is_word(self.shown[end - 1]) and is_word(self.after[end : end + 1]))
 
     @property
     def wrong(self) -> str:

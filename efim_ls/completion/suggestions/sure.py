@@ -15,7 +15,13 @@ from efim_ls.completion.filters.place import Place
 from efim_ls.completion.suggestions.levels import LEVELS
 from efim_ls.completion.suggestions.place_kind import Spot, spot_of
 from efim_ls.completion.suggestions.shown import ShownPart, last_shown, shown_part
-from efim_ls.completion.suggestions.sureness import first_word, guess_facts, guess_sureness, word_facts, word_sureness
+from efim_ls.completion.suggestions.sureness import (
+    first_word_end,
+    guess_facts,
+    guess_sureness,
+    word_facts,
+    word_sureness,
+)
 from efim_ls.completion.suggestions.words import Words, stands_nowhere, words_at
 from efim_ls.request import Preset
 from model_runtime.engine.output import TextProbability, WordEnd, word_pieces
@@ -101,7 +107,7 @@ def paused_part(likelihood: TextProbability, start: int, place: Place, divisible
     part, spot = shown_part(likelihood, start, PAUSED, divisible), spot_of(place)
     if not part.shown or _is_little(part.shown, spot):
         return None
-    size, words = first_word(likelihood.text[start:]), words_at(spot, place)
+    size, words = first_word_end(likelihood.text[start:]), words_at(spot, place)
     return None if is_made_up(likelihood, start, size, spot, words, place) else part
 
 

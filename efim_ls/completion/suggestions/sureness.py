@@ -17,7 +17,7 @@ from efim_ls.completion.suggestions.sureness_weights import GUESS, WORD
 from efim_ls.completion.suggestions.words import LEAST_LETTERS, Word, Words, is_usual, stands_in_file
 from model_runtime.engine.output import TextProbability
 
-FIRST_WORD = re.compile(r"\W*\w+|\W+")
+_FIRST_WORD = re.compile(r"\W*\w+|\W+")
 _LEAST = 1e-4  # probabilities are kept this far from 0 and 1
 _MOST_LETTERS, _LONGEST = 6, 12
 _WORD_CHARACTER = re.compile(r"\w")
@@ -74,7 +74,7 @@ class WordFacts(NamedTuple):
 def guess_facts(likelihood: TextProbability, start: int, spot: Spot, words: Words, place: Place) -> Facts:
     """Return the facts of what is left of a suggestion from its character `start` on, which is not empty."""
     text = likelihood.text[start:]
-    size = first_word(text)
+    size = first_word_end(text)
     ends = likelihood.word_ends(start)
     probability = next((end.probability for end in ends if end.at - start >= size), 0.0)
     made = spot.stub + text[:size] if _WORD_CHARACTER.match(text) else ""
@@ -94,9 +94,9 @@ def guess_facts(likelihood: TextProbability, start: int, spot: Spot, words: Word
     )
 
 
-def first_word(text: str) -> int:
+def first_word_end(text: str) -> int:
     """Return where the first word of a guess ends, with the signs before it."""
-    found = FIRST_WORD.match(text)
+    found = _FIRST_WORD.match(text)
     return found.end() if found else 0
 
 

@@ -93,9 +93,9 @@ def stands_in_file(word: str, place: Place) -> bool:
 
 
 def is_usual(guess: str, spot: Spot, place: Place) -> bool:
-    """Return whether what stands before the cursor's word is always followed by a guess, from its stub on.
+    """Return whether a guess follows wherever what stands before it, and is typed of it, stands within reach.
 
-    In the lines within reach around the cursor's, that is, and at least once.
+    That has to be once at least.
     """
     lead = place.before[: len(place.before) - len(spot.stub)]
     found = _BEFORE.search(lead, max(0, len(lead) - LONGEST_BEFORE))
