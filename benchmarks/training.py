@@ -36,11 +36,11 @@ STRETCH = 200_000  # tokens of which a curve gives the mean
 def side(native: bool) -> Learner:
     """Make one way to train: a model of its own, from the same random weights, and its optimizers."""
     torch.manual_seed(0)  # pyright: ignore[reportUnknownMemberType]
-    model = network.build(network.Shape())
+    model = network.build(network.EMBEDDED_SHAPE)
     model.train()
     optimizers = network.optimizers(model, RATE, native)
     if native:
-        return Learner(model, optimizers, NativeGradients(model, network.Shape()))
+        return Learner(model, optimizers, NativeGradients(model))
     compiled = torch.compile(dynamic=False)(network.loss_of)  # pyright: ignore[reportUnknownMemberType]
     return Learner(model, optimizers, AutogradGradients(partial(compiled, model), STEP))
 

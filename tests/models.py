@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, load_model, save_file
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import AutoModelForCausalLM
 
-from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.layer_spec import LayerSpec
+from efim_lab.training import network
+from model_runtime.checkpoint.config import ModelConfig, read_config
+from model_runtime.checkpoint.layer_spec import GATE_INPUTS, LayerSpec
+from model_runtime.checkpoint.weights import EMBEDDING_SHARES, TOKEN_VALUES
 
 SPECIAL = ("<|endoftext|>", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|fim_pad|>")
 VOCABULARY = 400
@@ -74,7 +77,7 @@ def total(records: list[Record]) -> int:
 '''
 
 
-Family = Literal["llama", "qwen2", "qwen3", "mistral", "starcoder2", "gemma", "granite"]
+Family = Literal["llama", "qwen2", "qwen3", "mistral", "starcoder2", "gemma", "granite", "efim"]
 
 # What the configurations of a family have besides sizes, spelled as published ones are.
 FIELDS: dict[Family, dict[str, Any]] = {
@@ -88,10 +91,13 @@ FIELDS: dict[Family, dict[str, Any]] = {
         "hidden_act": "silu", "attention_bias": True, "mlp_bias": True, "embedding_multiplier": 6.0,
         "attention_multiplier": 0.4, "residual_multiplier": 0.7, "logits_scaling": 1.5,
     },
+    "efim": {
+        "hidden_act": "silu", "head_norms": True, "head_gates": True, "token_values": True, "embedding_skip": True,
+    },
 }  # fmt: skip
 CLASSES: dict[Family, str] = {
     "llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "mistral": "Mistral", "starcoder2": "Starcoder2",
-    "gemma": "Gemma", "granite": "Granite",
+    "gemma": "Gemma", "granite": "Granite", "efim": "Efim",
 }  # fmt: skip
 SCALINGS: dict[str, dict[str, Any]] = {
     "linear": {"rope_type": "linear", "factor": 4.0},
@@ -168,6 +174,15 @@ def config(tiny: Tiny) -> dict[str, Any]:
     }
 
 
+def reference(folder: Path) -> torch.nn.Module:
+    """The model that decoders are compared with, in fp32: transformers', or for its own family the trainer's."""
+    if read_config(folder).family != "efim":
+        return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    model = network.build(network.read_shape(folder))
+    load_model(model, folder / "model.safetensors")
+    return model.eval()
+
+
 def reshaped(shape: ModelConfig, *, layers: int | None = None, **others: Any) -> ModelConfig:
     """The same model with other fields, those of its layers in each layer alike."""
     spec = shape.alike
@@ -199,6 +214,9 @@ def random_weights(tiny: Tiny) -> dict[str, torch.Tensor]:
     q, kv = tiny.heads * tiny.head_dim, tiny.kv_heads * tiny.head_dim
     weights = {"model.embed_tokens.weight": normal(tiny.vocabulary, tiny.hidden, std=0.3)}
     add_norm("model.norm")
+    if tiny.family == "efim":
+        weights[TOKEN_VALUES] = normal(tiny.vocabulary, tiny.layers * kv, std=0.5)
+        weights[EMBEDDING_SHARES] = normal(tiny.layers, std=1.0)
     if not tiny.tied:
         weights["lm_head.weight"] = normal(tiny.vocabulary, tiny.hidden, std=0.3)
     for layer in range(tiny.layers):
@@ -207,9 +225,11 @@ def random_weights(tiny: Tiny) -> dict[str, torch.Tensor]:
         add_norm(at + "post_attention_layernorm")
         for name, rows in (("q", q), ("k", kv), ("v", kv)):
             add_matrix(f"{at}self_attn.{name}_proj", rows, tiny.hidden, 1.5)
-        if tiny.family == "qwen3":
+        if tiny.family in ("qwen3", "efim"):
             add_norm(at + "self_attn.q_norm", tiny.head_dim)
             add_norm(at + "self_attn.k_norm", tiny.head_dim)
+        if tiny.family == "efim":
+            weights[at + "self_attn.head_gates.weight"] = normal(tiny.heads, GATE_INPUTS, std=0.3)
         add_matrix(at + "self_attn.o_proj", tiny.hidden, q, 1.5)
         ups, down = (["c_fc"], "c_proj") if tiny.family == "starcoder2" else (["gate_proj", "up_proj"], "down_proj")
         for name in ups:

@@ -9,9 +9,19 @@ import torch
 from torch.nn import functional as F
 
 from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.layer_spec import GATE_INPUTS
 from model_runtime.checkpoint.rope import rotations
 from model_runtime.checkpoint.weights import Weights
-from model_runtime.decoder.layers import LayerWeights, Norm, Product, fused, head, norm
+from model_runtime.decoder.layers import (
+    LayerWeights,
+    Norm,
+    Product,
+    embedding_share,
+    fused,
+    head,
+    norm,
+    token_values,
+)
 from model_runtime.decoder.tensors import as_tensor, norm_tensors
 from model_runtime.ids import Ids
 
@@ -43,6 +53,9 @@ class Network:
         self._head = as_tensor(head(config, weights)).float()
         self._norm = norm_tensors(norm(config, weights, "model.norm"))
         self._layers = [fused(config, weights, index) for index in range(len(config.layers))]
+        own = token_values(config, weights)
+        self._token_values = None if own is None else as_tensor(own).float()
+        self._last_share = embedding_share(config, weights, len(config.layers))
         self._rope = torch.as_tensor(rotations(config.rope, config.alike.attention.head_dim, config.context))
 
     @torch.inference_mode()
@@ -62,16 +75,19 @@ class Network:
         """
         begin = (past[0].k.shape[1] if past else 0) if start is None else start
         places = torch.arange(begin, begin + len(ids))
-        x, traces = self._embed[torch.as_tensor(ids)] * self.config.embedding_scale, list[LayerTrace]()
+        tokens, traces = torch.as_tensor(ids), list[LayerTrace]()
+        x = embedded = self._embed[tokens] * self.config.embedding_scale
         for index, layer in enumerate(self._layers):
             kv = past[index] if past else None
-            out, trace = self._attention(index, layer, x, places, kv, seen)
+            x = x + layer.embedding_share * embedded
+            out, trace = self._attention(index, layer, x, tokens, places, kv, seen)
             x = x + out
             x = x + self._mlp(layer, x)
             traces.append(trace)
             if narrowed is not None and index == narrowed.layer:
                 kept = narrowed.choose(trace.queries, trace.kv.k)
-                x, places = x[kept], places[kept]
+                x, places, tokens, embedded = x[kept], places[kept], tokens[kept], embedded[kept]
+        x = x + self._last_share * embedded
         return _normed(x, self._norm, self.config.norm_eps), traces
 
     @torch.inference_mode()
@@ -84,16 +100,20 @@ class Network:
         index: int,
         layer: LayerWeights,
         x: torch.Tensor,
+        tokens: torch.Tensor,
         places: torch.Tensor,
         past: LayerKv | None,
         seen: Seen | None,
     ) -> tuple[torch.Tensor, LayerTrace]:
         c, epsilon, new = self.config.layers[index].attention, self.config.norm_eps, len(x)
-        qkv = _product(_normed(x, norm_tensors(layer.norm_in), epsilon), layer.qkv)
-        qkv = qkv.view(new, c.heads + 2 * c.kv_heads, c.head_dim)
+        y = _normed(x, norm_tensors(layer.norm_in), epsilon)
+        qkv = _product(y, layer.qkv).view(new, c.heads + 2 * c.kv_heads, c.head_dim)
         turned, v = qkv[:, : c.heads + c.kv_heads], qkv[:, c.heads + c.kv_heads :].transpose(0, 1)
         if layer.head_norms is not None:
             turned = torch.rms_norm(turned, (c.head_dim,), eps=epsilon) * as_tensor(layer.head_norms)
+        if self._token_values is not None:
+            own = self._token_values[tokens].view(new, -1, c.kv_heads, c.head_dim)[:, index]
+            v = v + own.transpose(0, 1)
         turned = rotated(turned, self._rope[places, None])
         q, k = turned[:, : c.heads], turned[:, c.heads :].transpose(0, 1)
         keys, values = (k, v) if past is None else (torch.cat((past.k, k), 1), torch.cat((past.v, v), 1))
@@ -103,7 +123,10 @@ class Network:
             visible[:, : len(mask)] &= mask
         shared = (each.repeat_interleave(c.heads // c.kv_heads, 0) for each in (keys, values))
         mixed = F.scaled_dot_product_attention(q.transpose(0, 1), *shared, attn_mask=visible)
-        return _product(mixed.transpose(0, 1).reshape(new, -1), layer.out), LayerTrace(LayerKv(k, v), q, x)
+        heads = mixed.transpose(0, 1)
+        if layer.head_gates is not None:
+            heads = heads * (2 * torch.sigmoid(y[:, :GATE_INPUTS] @ as_tensor(layer.head_gates).T))[..., None]
+        return _product(heads.reshape(new, -1), layer.out), LayerTrace(LayerKv(k, v), q, x)
 
     def _mlp(self, layer: LayerWeights, x: torch.Tensor) -> torch.Tensor:
         up = _product(_normed(x, norm_tensors(layer.norm_mlp), self.config.norm_eps), layer.up)

@@ -15,6 +15,7 @@ class PretrainingSummary:
     `excerpt_rows` is how many tokens of excerpts it was trained to read.
     """
 
+    architecture: str
     parameters: int
     vocabulary: int
     context: int
@@ -42,6 +43,7 @@ def model_card(training: PretrainingSummary, tables: CardTables, entries: Sequen
     learnt = [entry for entry in entries if entry.learnt]
     rows = [f"| {e.name} | {e.version} | {e.licence} | {e.files} | {e.bytes / 1000:.0f} |" for e in learnt]
     return _TEXT.format(
+        architecture=training.architecture,
         millions=f"{training.parameters / 1e6:.1f}",
         vocabulary=f"{training.vocabulary:,}",
         context=f"{training.context:,}",
@@ -118,8 +120,8 @@ line that is not blank, so that lines can be tokenized apart. The context is {co
 
 From scratch, on the Python files of the distributions below: {corpus} MB without tests, vendored and generated files,
 near duplicates and licence notices. It saw {tokens} million tokens in {minutes} minutes on a {device}, in rows of two
-lengths up to the context, and ended at a loss of {loss} nats per token. The architecture is Llama; the optimizers are
-Muon for matrices and AdamW for embeddings and norms.
+lengths up to the context, and ended at a loss of {loss} nats per token. It is {architecture}; the
+optimizers are Muon for the layers' products and AdamW for everything else.
 
 {mixture}
 

@@ -1,39 +1,70 @@
 """Writes the folder that ships: configuration, weights in half precision and tokenizer."""
 
-import copy
+import json
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType]
 from tokenizers import Tokenizer
-from transformers import LlamaForCausalLM
 
+from efim_lab.training.network import NORM_EPSILON, ROPE_BASE, Network, Shape
 from efim_lab.training.samples import bpe
 from model_runtime.checkpoint.config import EXCERPTS_KEY, LANGUAGES_KEY
 
 LANGUAGES = ("python",)  # of the corpus, as LSP names them
 
 
-def export(model: LlamaForCausalLM, tokenizer: Tokenizer, folder: Path, excerpt_rows: int = 0) -> None:
-    """Write a folder for `LlamaForCausalLM.from_pretrained`; the tied output layer is stored once.
+def export(model: Network, tokenizer: Tokenizer, folder: Path, excerpt_rows: int = 0) -> None:
+    """Write a folder that the decoders load, and transformers if the network is a Llama.
 
     A model that was trained with isolated excerpts has `excerpt_rows` positions for them, before its context.
     """
     bpe.save(tokenizer, folder)
-    config = copy.deepcopy(model.config)
+    fields = _fields(model.shape)
     if excerpt_rows:
-        setattr(config, EXCERPTS_KEY, {"mask": "typed", "tokens": excerpt_rows})
-        config.max_position_embeddings += excerpt_rows
-    config.architectures = ["LlamaForCausalLM"]
-    config.dtype = torch.float16
-    setattr(config, LANGUAGES_KEY, list(LANGUAGES))
-    config.save_pretrained(folder)  # pyright: ignore[reportUnknownMemberType]
+        fields[EXCERPTS_KEY] = {"mask": "typed", "tokens": excerpt_rows}
+        fields["max_position_embeddings"] += excerpt_rows
+    text = json.dumps(dict(sorted(fields.items())), indent=2)
+    (folder / "config.json").write_text(f"{text}\n", encoding="utf-8", newline="\n")
     save_halves(model, folder / "model.safetensors")
 
 
-def save_halves(model: LlamaForCausalLM, weights: Path) -> None:
-    """Write a model's weights in fp16, without the tied output layer."""
-    tensors = {name: tensor for name, tensor in model.state_dict().items() if name != "lm_head.weight"}
-    halves = {name: tensor.to(torch.float16).contiguous() for name, tensor in tensors.items()}
+def save_halves(model: Network, weights: Path) -> None:
+    """Write a model's weights in fp16; the output layer is that of the embeddings, and is no weight of its own."""
+    halves = {name: tensor.to(torch.float16).contiguous() for name, tensor in model.state_dict().items()}
     save_file(halves, weights, metadata={"format": "pt"})
     weights.chmod(0o644)
+
+
+def _fields(shape: Shape) -> dict[str, Any]:
+    """Return the configuration in transformers' words; the parts that are no Llama's in our own."""
+    parts = {
+        "head_norms": shape.head_norms,
+        "head_gates": shape.head_gates,
+        "token_values": shape.token_values,
+        "embedding_skip": shape.embedding_skip,
+    }
+    family, architecture = ("efim", "EfimForCausalLM") if any(parts.values()) else ("llama", "LlamaForCausalLM")
+    return {
+        "architectures": [architecture],
+        "model_type": family,
+        **(parts if family == "efim" else {}),
+        "vocab_size": shape.vocabulary,
+        "hidden_size": shape.width,
+        "hidden_act": "silu",
+        "intermediate_size": shape.feed_forward,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "head_dim": shape.head_dim,
+        "max_position_embeddings": shape.context,
+        "rms_norm_eps": NORM_EPSILON,
+        "rope_parameters": {"rope_type": "default", "rope_theta": ROPE_BASE},
+        "tie_word_embeddings": True,
+        "bos_token_id": None,
+        "eos_token_id": bpe.ID[bpe.END],
+        "pad_token_id": bpe.ID[bpe.PAD],
+        "dtype": "float16",
+        LANGUAGES_KEY: list(LANGUAGES),
+    }

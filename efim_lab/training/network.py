@@ -1,27 +1,41 @@
-"""The embedded model's shape, its loss and its optimizers."""
+"""The embedded model's network in plain torch, its loss and its optimizers.
+
+It is a Llama with what the experiments on small budgets recommend, each part by itself (docs/benchmarks/training.md).
+Without any of them it is a Llama of transformers, with the same names of weights. Decoders are compared with it.
+"""
+
+from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple, cast
 
 import torch
-from torch import Tensor
-from torch.nn.functional import cross_entropy, scaled_dot_product_attention
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, scaled_dot_product_attention, silu
 from torch.optim import AdamW, Muon
-from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM
 
 from efim_lab.training.native.muon import KernelMuon
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.masks import sample_starts
 from efim_lab.training.samples.packing import PADDING
 from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.layer_spec import GATE_INPUTS
 
 ROPE_BASE, NORM_EPSILON = 10000.0, 1e-5
 _DECAY = 0.1  # of matrices, times the learning rate
+_SPREAD = 0.02  # standard deviation of random weights
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Sizes of a Llama decoder with tied embeddings; the default has 11.2 million parameters."""
+    """Sizes of a decoder with tied embeddings, and its parts beside a Llama's, none by default.
+
+    `head_norms` are RMS norms of each head of queries and keys; `head_gates` scale each head of attention's output;
+    `token_values` are embeddings of the token itself that are added to each layer's values; `embedding_skip` adds the
+    embeddings, times a learnt share, to the stream before each layer but the first and before the last norm.
+    `zero_outputs`: the matrices that write to the stream begin at zero.
+    """
 
     vocabulary: int = bpe.VOCABULARY
     width: int = 320
@@ -31,6 +45,41 @@ class Shape:
     head_dim: int = 64
     feed_forward: int = 864
     context: int = bpe.CONTEXT
+    head_norms: bool = False
+    head_gates: bool = False
+    token_values: bool = False
+    embedding_skip: bool = False
+    zero_outputs: bool = False
+
+    def describe(self) -> str:
+        """Name the architecture and its parts."""
+        named = {
+            "norms of queries and keys": self.head_norms,
+            "gates on attention's heads": self.head_gates,
+            "values of tokens": self.token_values,
+            "a skip from the embeddings to each layer": self.embedding_skip,
+        }
+        parts = [name for name, has in named.items() if has]
+        if not parts:
+            return "a Llama"
+        *others, last = parts
+        return f"a Llama with {', '.join(others)}{' and ' * bool(others)}{last}"
+
+
+# What the experiments recommend: the embedded model, 11.2 million parameters beside 4.2 million of token values.
+EMBEDDED_SHAPE = Shape(head_norms=True, head_gates=True, token_values=True, embedding_skip=True, zero_outputs=True)
+LARGER = Shape(  # 32 million parameters
+    width=512,
+    layers=10,
+    heads=8,
+    kv_heads=2,
+    feed_forward=1408,
+    head_norms=True,
+    head_gates=True,
+    token_values=True,
+    embedding_skip=True,
+    zero_outputs=True,
+)
 
 
 def read_shape(folder: Path) -> Shape:
@@ -46,37 +95,159 @@ def read_shape(folder: Path) -> Shape:
         head_dim=attention.head_dim,
         feed_forward=mlp.intermediate,
         context=config.context,
+        head_norms=attention.head_norms,
+        head_gates=attention.head_gates,
+        token_values=attention.token_values,
+        embedding_skip=config.embedding_skip,
     )
 
 
-LARGER = Shape(width=512, layers=10, heads=8, kv_heads=2, feed_forward=1408)  # 32 million parameters
+class Logits(NamedTuple):
+    """What a model computes, as transformers' models answer."""
+
+    logits: Tensor
 
 
-def build(shape: Shape) -> LlamaForCausalLM:
-    """Build a model with random weights."""
-    config = LlamaConfig(
-        vocab_size=shape.vocabulary,
-        hidden_size=shape.width,
-        intermediate_size=shape.feed_forward,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.kv_heads,
-        head_dim=shape.head_dim,
-        max_position_embeddings=shape.context,
-        rope_parameters={"rope_type": "default", "rope_theta": ROPE_BASE},
-        rms_norm_eps=NORM_EPSILON,
-        tie_word_embeddings=True,
-        bos_token_id=None,
-        eos_token_id=bpe.ID[bpe.END],
-        pad_token_id=bpe.ID[bpe.PAD],
-    )
-    AttentionInterface.register("causal_rows", _attend)  # pyright: ignore[reportUnknownMemberType]
-    model = LlamaForCausalLM(config)
-    model.set_attn_implementation("causal_rows")  # pyright: ignore[reportUnknownMemberType]
-    return model
+class RmsNorm(nn.Module):
+    """A root mean square norm that sums in fp32, whatever autocast makes of its input."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x [.., size], normed and weighted."""
+        wide = x.float()
+        return self.weight * (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + NORM_EPSILON)).to(x.dtype)
 
 
-def loss_of(model: torch.nn.Module, rows: Tensor, seen: Tensor | None = None) -> Tensor:
+class Network(nn.Module):
+    """A decoder over whole rows, called as transformers' models are."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.model = NetworkLayers(shape)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, use_cache: bool = False) -> Logits:
+        """Return the logits [rows, length, vocabulary] of token ids [rows, length].
+
+        `attention_mask` [rows, 1, length, length] says which keys each query sees: by default all before it.
+        """
+        assert not use_cache
+        return Logits(self.model(input_ids, attention_mask) @ self.model.embed_tokens.weight.T)
+
+
+class NetworkLayers(nn.Module):
+    """The stream from token ids to what the output layer reads."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.embed_tokens = nn.Embedding(shape.vocabulary, shape.width, padding_idx=bpe.ID[bpe.PAD])
+        self.layers = nn.ModuleList(NetworkLayer(shape) for _ in range(shape.layers))
+        self.norm = RmsNorm(shape.width)
+        values = shape.layers * shape.kv_heads * shape.head_dim
+        self.token_values = nn.Embedding(shape.vocabulary, values) if shape.token_values else None
+        self.embedding_shares = nn.Parameter(torch.zeros(shape.layers)) if shape.embedding_skip else None
+
+    def blocks(self) -> list[NetworkLayer]:
+        """Return the layers, the first one first."""
+        return cast("list[NetworkLayer]", list(self.layers))
+
+    def forward(self, ids: Tensor, seen: Tensor | None) -> Tensor:
+        """Return the normed stream [rows, length, width] of token ids [rows, length]."""
+        stream = embedded = self.embed_tokens(ids)
+        turns = rotations(ids.shape[1], self.shape.head_dim).to(ids.device)
+        values = None if self.token_values is None else self.token_values(ids).chunk(self.shape.layers, dim=-1)
+        for index, layer in enumerate(self.blocks()):
+            if index and self.embedding_shares is not None:
+                stream = stream + self.embedding_shares[index - 1] * embedded
+            stream = layer(stream, None if values is None else values[index], turns, seen)
+        if self.embedding_shares is not None:
+            stream = stream + self.embedding_shares[-1] * embedded
+        return self.norm(stream)
+
+
+class NetworkLayer(nn.Module):
+    """A block of attention and feed-forward part, each of which adds to the stream."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.input_layernorm = RmsNorm(shape.width)
+        self.self_attn = _Attention(shape)
+        self.post_attention_layernorm = RmsNorm(shape.width)
+        self.mlp = _FeedForward(shape)
+
+    def forward(self, stream: Tensor, values: Tensor | None, turns: Tensor, seen: Tensor | None) -> Tensor:
+        """Return the stream after the block; `values` [rows, length, kv_heads * head_dim] are the tokens' own."""
+        stream = stream + self.self_attn(self.input_layernorm(stream), values, turns, seen)
+        return stream + self.mlp(self.post_attention_layernorm(stream))
+
+
+class _Attention(nn.Module):
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape, dim = shape, shape.head_dim
+        self.q_proj = nn.Linear(shape.width, shape.heads * dim, bias=False)
+        self.k_proj, self.v_proj = (nn.Linear(shape.width, shape.kv_heads * dim, bias=False) for _ in range(2))
+        self.o_proj = nn.Linear(shape.heads * dim, shape.width, bias=False)
+        self.q_norm, self.k_norm = (RmsNorm(dim) if shape.head_norms else None for _ in range(2))
+        self.head_gates = nn.Linear(GATE_INPUTS, shape.heads, bias=False) if shape.head_gates else None
+
+    def forward(self, x: Tensor, values: Tensor | None, turns: Tensor, seen: Tensor | None) -> Tensor:
+        own = self.v_proj(x) if values is None else self.v_proj(x) + values
+        q, k, v = (
+            projected.unflatten(-1, (-1, self.shape.head_dim)).transpose(1, 2)
+            for projected in (self.q_proj(x), self.k_proj(x), own)
+        )
+        q, k = _turned(self._normed(q, self.q_norm), turns), _turned(self._normed(k, self.k_norm), turns)
+        mixed = scaled_dot_product_attention(q, k, v, seen, is_causal=seen is None, enable_gqa=True).transpose(1, 2)
+        if self.head_gates is not None:
+            mixed = mixed * (2 * torch.sigmoid(self.head_gates(x[..., :GATE_INPUTS])))[..., None]
+        return self.o_proj(mixed.flatten(2))
+
+    def _normed(self, heads: Tensor, norm: RmsNorm | None) -> Tensor:
+        return heads if norm is None else norm(heads)
+
+
+class _FeedForward(nn.Module):
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.gate_proj, self.up_proj = (nn.Linear(shape.width, shape.feed_forward, bias=False) for _ in range(2))
+        self.down_proj = nn.Linear(shape.feed_forward, shape.width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down_proj(silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+def rotations(length: int, head_dim: int) -> Tensor:
+    """Return cosines and sines of each position [length, head_dim], each half of a row."""
+    frequencies = ROPE_BASE ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
+    angles = torch.outer(torch.arange(length, dtype=torch.float64), frequencies)
+    return torch.cat([angles.cos(), angles.sin()], dim=1).float()
+
+
+def _turned(heads: Tensor, turns: Tensor) -> Tensor:
+    """Turn the two halves of heads [.., length, dim] as one complex number."""
+    (low, high), (cosine, sine) = heads.chunk(2, dim=-1), turns.to(heads.dtype).chunk(2, dim=-1)
+    return torch.cat([low * cosine - high * sine, high * cosine + low * sine], dim=-1)
+
+
+def build(shape: Shape) -> Network:
+    """Build a model with random weights; gates, token values and shares of the embeddings begin at zero."""
+    network = Network(shape)
+    zero = ("head_gates.weight", "token_values.weight")
+    zero += ("o_proj.weight", "down_proj.weight") if shape.zero_outputs else ()
+    for name, parameter in network.named_parameters():
+        if name.endswith(zero):
+            nn.init.zeros_(parameter)
+        elif parameter.ndim == 2:
+            nn.init.normal_(parameter, std=_SPREAD)
+    return network
+
+
+def loss_of(model: nn.Module, rows: Tensor, seen: Tensor | None = None) -> Tensor:
     """Return the mean cross entropy in nats of token ids [rows, length], without padding.
 
     `seen` [rows, 1, length, length] says which keys each query may see; without it, those are all before it.
@@ -85,7 +256,7 @@ def loss_of(model: torch.nn.Module, rows: Tensor, seen: Tensor | None = None) ->
     return cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten(), ignore_index=PADDING)
 
 
-def loss_of_samples(model: torch.nn.Module, rows: Tensor) -> Tensor:
+def loss_of_samples(model: nn.Module, rows: Tensor) -> Tensor:
     """Return the loss where each token sees what `masks.py` lets it see; attention takes longer than without."""
     return loss_of(model, rows, seen_by(sample_starts(rows)))
 
@@ -96,33 +267,13 @@ def seen_by(starts: Tensor) -> Tensor:
     return ((places <= places[:, None]) & (places >= starts[..., None]))[:, None]
 
 
-def optimizers(model: LlamaForCausalLM, rate: float, native: bool = False) -> list[torch.optim.Optimizer]:
-    """Return Muon, torch's or our own, for the layers' matrices, and AdamW for embeddings and norms."""
-    embedding = model.model.embed_tokens.weight
-    matrices = [p for p in model.parameters() if p.ndim == 2 and p is not embedding]
-    others = [p for p in model.parameters() if p.ndim != 2 or p is embedding]
+def optimizers(model: Network, rate: float, native: bool = False) -> list[torch.optim.Optimizer]:
+    """Return Muon, torch's or our own, for the layers' products, and AdamW for look-ups, norms and gates."""
+    named = list(model.named_parameters())
+    matrices = [parameter for name, parameter in named if name.endswith("_proj.weight")]
+    others = [parameter for name, parameter in named if not name.endswith("_proj.weight")]
     if native:
         muon = KernelMuon(matrices, lr=rate, weight_decay=_DECAY)
     else:
         muon = Muon(matrices, lr=rate, weight_decay=_DECAY, adjust_lr_fn="match_rms_adamw")
     return [muon, AdamW(others, lr=rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True)]
-
-
-def _attend(
-    _layer: torch.nn.Module,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    seen: Tensor | None,
-    scaling: float,
-    **_: object,
-) -> tuple[Tensor, None]:
-    """Compute attention over what is `seen`, by default all that precedes a token.
-
-    q [rows, heads, length, dim], k and v [rows, kv_heads, length, dim].
-
-    Used instead of transformers' own attention, which builds a mask when traced: at 2,048 tokens a step would take
-    1.4 times as long.
-    """
-    mixed = scaled_dot_product_attention(q, k, v, seen, is_causal=seen is None, scale=scaling, enable_gqa=True)
-    return mixed.transpose(1, 2).contiguous(), None

@@ -109,6 +109,7 @@ def _summary(order: PretrainingJob, trainer: Trainer) -> PretrainingSummary:
     last, progress = [entry["loss"] for entry in read_log(order.out / "log.jsonl")[-100:]], trainer.progress
     earlier = checkpoint.read_state(checkpoint.newest(order.start)) if order.start and progress.branched else None
     return PretrainingSummary(
+        architecture=trainer.settings.shape.describe(),
         parameters=sum(p.numel() for p in trainer.model.parameters()),
         vocabulary=trainer.settings.shape.vocabulary,
         context=trainer.settings.shape.context,

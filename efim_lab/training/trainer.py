@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from transformers import LlamaForCausalLM
 
 from efim_lab.training import checkpoint, network
 from efim_lab.training.loop import AutogradGradients, Learner, TrainingLoop, device
@@ -23,7 +22,7 @@ class TrainerSettings(Schedule):
 
     decay: float = 0.2
     tokens: int = 200_000_000
-    shape: network.Shape = field(default_factory=network.Shape)
+    shape: network.Shape = network.EMBEDDED_SHAPE
     shares: Shares = field(default_factory=Shares)
 
 
@@ -54,7 +53,7 @@ class Trainer(TrainingLoop):
     ) -> None:
         torch.manual_seed(settings.seed)  # pyright: ignore[reportUnknownMemberType]
         self.settings = settings
-        self.model = network.build(settings.shape).to(device())  # pyright: ignore[reportUnknownMemberType, reportArgumentType]
+        self.model = network.build(settings.shape).to(device())
         self.model.train()
         learner = _learner(self.model, settings, compiled)
         super().__init__(learner, settings, folder, TokenBudget(settings.tokens), now or ComputingClock())
@@ -64,12 +63,12 @@ class Trainer(TrainingLoop):
         self.progress = checkpoint.branch(folder, self.state())
 
 
-def _learner(model: LlamaForCausalLM, settings: TrainerSettings, compiled: bool) -> Learner:
+def _learner(model: network.Network, settings: TrainerSettings, compiled: bool) -> Learner:
     """Choose what computes gradients and Muon's steps: our kernels on a CPU that has what they need, else torch."""
     reason = (library.why_unsupported() or why_unfit(settings.shape)) if device().type == "cpu" else "on a GPU"
     if not reason:
         optimizers = network.optimizers(model, settings.rate, native=True)
-        return Learner(model, optimizers, NativeGradients(model, settings.shape))
+        return Learner(model, optimizers, NativeGradients(model))
     print(f"gradients are computed by autograd: {reason}")
     compile_loss = torch.compile(dynamic=False)  # pyright: ignore[reportUnknownMemberType]
     of_rows = network.loss_of_samples if settings.shares.repository else network.loss_of

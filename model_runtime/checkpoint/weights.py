@@ -15,13 +15,16 @@ from safetensors import SafetensorError, safe_open
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.hub.names import hub_origin
-from model_runtime.checkpoint.layer_spec import LayerSpec
+from model_runtime.checkpoint.layer_spec import GATE_INPUTS, LayerSpec
 from model_runtime.checkpoint.weight_files import weight_files
 from model_runtime.errors import ModelError
 from model_runtime.mapped_memory import release_pages
 
 Weights = dict[str, npt.NDArray[Any]]  # in the format that they are stored in, see `as_fp32`
 Fp32 = npt.NDArray[np.float32]
+
+TOKEN_VALUES = "model.token_values.weight"  # for each token, those of all layers side by side
+EMBEDDING_SHARES = "model.embedding_shares"  # before the second layer, the third, .., the last norm
 
 BF16 = np.dtype([("bf16", "<u2")])  # numpy has no bf16: as a field, its bits cannot be taken for numbers
 DTYPES = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": BF16}
@@ -137,6 +140,11 @@ def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     c = config
     shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (c.vocab, c.hidden)}
     _add_norm(shapes, c, "model.norm")
+    attention = c.alike.attention
+    if attention.token_values:
+        shapes[TOKEN_VALUES] = (c.vocab, len(c.layers) * attention.kv_heads * attention.head_dim)
+    if c.embedding_skip:
+        shapes[EMBEDDING_SHARES] = (len(c.layers),)
     if not c.tied:
         shapes["lm_head.weight"] = (c.vocab, c.hidden)
     for i, layer in enumerate(c.layers):
@@ -150,6 +158,8 @@ def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
         if layer.attention.head_norms:
             norms = (layer.attention.head_dim,)
             shapes[at + "self_attn.q_norm.weight"] = shapes[at + "self_attn.k_norm.weight"] = norms
+        if layer.attention.head_gates:
+            shapes[at + "self_attn.head_gates.weight"] = (layer.attention.heads, GATE_INPUTS)
     return shapes
 
 

@@ -11,12 +11,21 @@ import torch
 from torch.nn import functional as F
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.layer_spec import Activation, Full, LayerSpec
+from model_runtime.checkpoint.layer_spec import GATE_INPUTS, Activation, Full, LayerSpec
 from model_runtime.checkpoint.rope import rotations
 from model_runtime.checkpoint.weights import Weights
 from model_runtime.decoder.any_decoder import CHUNK, Span
 from model_runtime.decoder.attention import attend, bias_of_rows, causal_bias
-from model_runtime.decoder.layers import LayerWeights, Norm, Product, fused, head, norm
+from model_runtime.decoder.layers import (
+    LayerWeights,
+    Norm,
+    Product,
+    embedding_share,
+    fused,
+    head,
+    norm,
+    token_values,
+)
 from model_runtime.decoder.linear import Linear, linear
 from model_runtime.decoder.quantization import Format
 from model_runtime.decoder.tensors import as_tensor, norm_tensors
@@ -35,6 +44,15 @@ class PackedLayer(NamedTuple):
     norm_mlp: Norm[torch.Tensor]
     up: Linear
     down: Linear
+    head_gates: torch.Tensor | None
+    embedding_share: float
+
+
+class _RowInputs(NamedTuple):
+    """What layers read of a pass's rows besides the stream: rotations, and what is added to values, by layer."""
+
+    rope: torch.Tensor
+    token_values: torch.Tensor | None  # [rows, layers, kv_heads, head_dim]
 
 
 class _SpanPlace(NamedTuple):
@@ -69,6 +87,9 @@ class Decoder:
         self._head = linear(as_tensor(head(config, weights)), None, form)
         self._norm = norm_tensors(norm(config, weights, "model.norm"))
         self._layers = [_packed_layer(spec, fused(config, weights, i), form) for i, spec in enumerate(config.layers)]
+        own = token_values(config, weights)
+        self._token_values = None if own is None else as_tensor(own)
+        self._last_share = embedding_share(config, weights, len(config.layers))
         self._rope = torch.as_tensor(rotations(config.rope, config.alike.attention.head_dim, config.positions))
 
     @property
@@ -85,10 +106,14 @@ class Decoder:
         """Append to several different arenas in one pass; returns the spans' logits [sum of rows, vocab]."""
         places = _places(spans, self.config.alike.attention)
         rope = _joined([self._rope[place.written, None] for place in places])
-        x = self._embedded(np.concatenate([span.ids for span in spans]))
+        ids = torch.as_tensor(np.concatenate([span.ids for span in spans]))
+        x = embedded = self._embedded(ids)
+        inputs = _RowInputs(rope, self._own_values(ids))
         for i, layer in enumerate(self._layers):
-            x = x + self._attention(layer, x, rope, places, i)
+            x = _with_share(x, embedded, layer.embedding_share)
+            x = x + self._attention(layer, x, inputs, places, i)
             x = x + self._mlp(layer, x)
+        x = _with_share(x, embedded, self._last_share)
         for span in spans:
             span.arena.end_pass(span.ids, span.recomputed)
         ends = _joined(
@@ -96,22 +121,30 @@ class Decoder:
         )
         return self._head(self._normed(ends, self._norm))
 
-    def _embedded(self, ids: Ids) -> torch.Tensor:
-        x, scale = self._embed[torch.as_tensor(ids)].float(), self.config.embedding_scale
+    def _embedded(self, ids: torch.Tensor) -> torch.Tensor:
+        x, scale = self._embed[ids].float(), self.config.embedding_scale
         return x if scale == 1 else x * scale
 
+    def _own_values(self, ids: torch.Tensor) -> torch.Tensor | None:
+        if self._token_values is None:
+            return None
+        c = self.config.alike.attention
+        return self._token_values[ids].float().view(len(ids), -1, c.kv_heads, c.head_dim)
+
     def _attention(
-        self, layer: PackedLayer, x: torch.Tensor, rope: torch.Tensor, places: list[_SpanPlace], index: int
+        self, layer: PackedLayer, x: torch.Tensor, inputs: _RowInputs, places: list[_SpanPlace], index: int
     ) -> torch.Tensor:
-        c, new = layer.spec.attention, x.shape[0]
-        qkv = layer.qkv(self._normed(x, layer.norm_in)).view(new, c.heads + 2 * c.kv_heads, c.head_dim)
+        c, new, y = layer.spec.attention, x.shape[0], self._normed(x, layer.norm_in)
+        qkv = layer.qkv(y).view(new, c.heads + 2 * c.kv_heads, c.head_dim)
         turned, v = qkv[:, : c.heads + c.kv_heads], qkv[:, c.heads + c.kv_heads :]
         if layer.head_norms is not None:
             turned = torch.rms_norm(turned, (c.head_dim,), eps=self.config.norm_eps) * layer.head_norms
-        rotated = _rotate(turned, rope)
+        if inputs.token_values is not None:
+            v = v + inputs.token_values[:, index]
+        rotated = _rotate(turned, inputs.rope)
         q, k = rotated[:, : c.heads], rotated[:, c.heads :]
         seen = [place.attend(index, q[place.at], k[place.at], v[place.at], c.head_dim**-0.5) for place in places]
-        return layer.out(_joined(seen))
+        return layer.out(_opened(_joined(seen), y, layer.head_gates))
 
     def _mlp(self, layer: PackedLayer, x: torch.Tensor) -> torch.Tensor:
         up, mlp = layer.up(self._normed(x, layer.norm_mlp)), layer.spec.mlp
@@ -124,6 +157,21 @@ class Decoder:
         if norm.bias is not None:
             return F.layer_norm(x, norm.weight.shape, norm.weight, norm.bias, self.config.norm_eps)
         return F.rms_norm(x, norm.weight.shape, norm.weight, self.config.norm_eps)
+
+
+def _with_share(x: torch.Tensor, embedded: torch.Tensor, share: float) -> torch.Tensor:
+    return x + share * embedded if share else x
+
+
+def _opened(heads: torch.Tensor, y: torch.Tensor, gates: torch.Tensor | None) -> torch.Tensor:
+    """Scale heads [new, heads * dim] by gates that read the layer's normed input [new, hidden].
+
+    The sum is one of elements, not a product: that of a matrix depends on how many rows there are.
+    """
+    if gates is None:
+        return heads
+    open_ = 2 * torch.sigmoid((y[:, None, :GATE_INPUTS] * gates).sum(-1))
+    return (heads.view(len(y), len(gates), -1) * open_[..., None]).view(len(y), -1)
 
 
 def _activated(x: torch.Tensor, activation: Activation) -> torch.Tensor:
@@ -164,6 +212,8 @@ def _packed_layer(spec: LayerSpec, parts: LayerWeights, form: Format) -> PackedL
         norm_mlp=norm_tensors(parts.norm_mlp),
         up=_packed(parts.up, form),
         down=_packed(parts.down, form),
+        head_gates=None if parts.head_gates is None else as_tensor(parts.head_gates),
+        embedding_share=parts.embedding_share,
     )
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.layer_spec import Full
-from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32
+from model_runtime.checkpoint.weights import EMBEDDING_SHARES, TOKEN_VALUES, Fp32, Weights, as_fp32
 
 A = TypeVar("A")  # an array, or a tensor of torch's
 
@@ -32,7 +32,8 @@ class LayerWeights(NamedTuple):
     """One block's weights in fp32; q, k, v and gate, up are fused so that each input row is read once.
 
     `head_norms` [heads + kv_heads, head_dim] are weights of RMS norms of each head of queries and keys, before these
-    are rotated. If the model has no gate, `up` is up alone.
+    are rotated. `head_gates` [heads, GATE_INPUTS] are weights of attention's gates. If the model has no gate, `up` is
+    up alone. `embedding_share` is how much of the embeddings is added to the stream before the block.
     """
 
     norm_in: Norm[Fp32]
@@ -42,6 +43,8 @@ class LayerWeights(NamedTuple):
     norm_mlp: Norm[Fp32]
     up: Product
     down: Product
+    head_gates: Fp32 | None = None
+    embedding_share: float = 0.0
 
 
 def fused(config: ModelConfig, weights: Weights, index: int) -> LayerWeights:
@@ -56,6 +59,8 @@ def fused(config: ModelConfig, weights: Weights, index: int) -> LayerWeights:
         norm_mlp=norm(config, weights, f"{at}post_attention_layernorm"),
         up=_product(weights, [f"{at}mlp.{name}" for name in up.split()], mlp.mlp_bias),
         down=_product(weights, [f"{at}mlp.{down}"], mlp.mlp_bias, config.residual_scale),
+        head_gates=as_fp32(weights[f"{at}self_attn.head_gates.weight"]) if attention.head_gates else None,
+        embedding_share=embedding_share(config, weights, index),
     )
 
 
@@ -63,6 +68,16 @@ def norm(config: ModelConfig, weights: Weights, name: str) -> Norm[Fp32]:
     """Return the norm of a name."""
     weight = as_fp32(weights[f"{name}.weight"]) + config.norm_offset
     return Norm(weight, as_fp32(weights[f"{name}.bias"]) if config.norm == "layer" else None)
+
+
+def embedding_share(config: ModelConfig, weights: Weights, index: int) -> float:
+    """Return how much of the embeddings is added before a layer, or before the last norm at their number."""
+    return float(as_fp32(weights[EMBEDDING_SHARES])[index - 1]) if config.embedding_skip and index else 0.0
+
+
+def token_values(config: ModelConfig, weights: Weights) -> npt.NDArray[Any] | None:
+    """Return what is added to the values of each token, as stored, [vocab, layers * kv_heads * head_dim]."""
+    return weights[TOKEN_VALUES] if config.alike.attention.token_values else None
 
 
 def head(config: ModelConfig, weights: Weights) -> npt.NDArray[Any]:

@@ -163,13 +163,15 @@ def test_compiled_parts_compute_what_the_plain_ones_do(compiled: kernels.Kernels
             y, qkv = some(rows, 64).bfloat16(), some(rows, 8, dim).bfloat16()
             at = torch.randperm(TOTAL, device="cuda")[:rows].int()
             kept = [torch.zeros(TOTAL, 2, dim, device="cuda", dtype=torch.bfloat16) for _ in range(4)]
-            found = compiled.rotate_and_store(qkv, heads, turn, at, *kept[:2])
-            assert close(found, plain.rotate_and_store(qkv, heads, turn, at, *kept[2:]))
+            own = some(rows, 2, dim).bfloat16() if rich else None
+            found = compiled.rotate_and_store(qkv, heads, own, turn, at, *kept[:2])
+            assert close(found, plain.rotate_and_store(qkv, heads, own, turn, at, *kept[2:]))
             assert close(kept[0], kept[2]) and torch.equal(kept[1], kept[3])
             assert close(compiled.apply_norm(x, norm, 1e-6, y.dtype), plain.apply_norm(x, norm, 1e-6, y.dtype))
-            assert all(
-                map(close, compiled.add_and_norm(x, y, bias, norm, 1e-6), plain.add_and_norm(x, y, bias, norm, 1e-6))
-            )
+            added = x, y, bias, kernels.Skip(some(rows, 64), some()) if rich else None, norm, 1e-6
+            assert all(map(close, compiled.add_and_norm(*added), plain.add_and_norm(*added)))
+            opened = y, x.bfloat16(), some(4, 16)
+            assert close(compiled.open_heads(*opened), plain.open_heads(*opened))
             way = ("gelu_tanh", False) if rich else ("silu", True)
             assert close(compiled.activate(y, bias, *way), plain.activate(y, bias, *way))
 
@@ -191,7 +193,7 @@ def test_compiled_products_of_whole_numbers_compute_what_the_plain_one_does(
 
 WAYS: list[tuple[Family, GpuFormat]] = [
     ("qwen2", "int8"), ("qwen3", "bf16"), ("starcoder2", "bf16"), ("starcoder2", "int8"), ("gemma", "bf16"),
-    ("granite", "bf16"),
+    ("granite", "bf16"), ("efim", "bf16"),
 ]  # fmt: skip
 
 

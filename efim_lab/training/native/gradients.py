@@ -1,4 +1,4 @@
-"""Computes a Llama's loss and gradients on CPU threads, each of which takes its share of a step's rows."""
+"""Computes a network's loss and gradients on CPU threads, each of which takes its share of a step's rows."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor
-from transformers import LlamaForCausalLM
 
-from efim_lab.training.native.chunk import ChunkPass
+from efim_lab.training.native.chunk import HEAD_DIM, ChunkPass
 from efim_lab.training.native.products import PANEL
-from efim_lab.training.native.weights import HEAD_DIM, LlamaWeights
-from efim_lab.training.network import Shape
+from efim_lab.training.native.weights import NetworkWeights
+from efim_lab.training.network import Network, Shape
 from efim_lab.training.samples.masks import sample_starts
 from efim_lab.training.samples.packing import PADDING
 
@@ -33,10 +32,10 @@ def why_unfit(shape: Shape) -> str | None:
 class NativeGradients:
     """Gradients without autograd, with as many threads as torch has when this is made."""
 
-    def __init__(self, model: LlamaForCausalLM, shape: Shape) -> None:
-        self._weights = LlamaWeights(model)
-        tokens, threads = max(_CHUNK, shape.context), torch.get_num_threads()
-        self._passes = [ChunkPass(self._weights, shape, tokens) for _ in range(threads)]
+    def __init__(self, network: Network) -> None:
+        self._weights = NetworkWeights(network)
+        tokens, threads = max(_CHUNK, network.shape.context), torch.get_num_threads()
+        self._passes = [ChunkPass(self._weights, network.shape, tokens) for _ in range(threads)]
         self._pool = ThreadPoolExecutor(threads, "train", initializer=torch.set_num_threads, initargs=(1,))
 
     def __call__(self, rows: Tensor) -> float:

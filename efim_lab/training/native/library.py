@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import c_double, c_float, c_int, c_int64, c_void_p
+from ctypes import Structure, c_double, c_float, c_int, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
@@ -12,9 +12,14 @@ from torch import Tensor
 from model_runtime.c_sources import embedded_hash, sources_hash, why_missing
 
 _SIGNATURES = {
-    "train_add_norm": (*[c_int64] * 2, *[c_void_p] * 3, c_float, *[c_void_p] * 3),
+    "train_add_norm": (*[c_int64] * 2, *[c_void_p] * 3, c_float, c_void_p, c_float, *[c_void_p] * 3),
     "train_norm_back": (*[c_int64] * 2, *[c_void_p] * 7),
-    "train_rotate": (*[c_int64] * 4, c_void_p, c_float, c_void_p),
+    "train_skip_back": (c_int64, *[c_void_p] * 2, c_float, *[c_void_p] * 2),
+    "train_place": (*[c_void_p] * 4,),
+    "train_place_back": (*[c_void_p] * 7,),
+    "train_open": (*[c_int64] * 3, *[c_void_p] * 4),
+    "train_open_back": (*[c_int64] * 3, *[c_void_p] * 6),
+    "train_open_inputs_back": (*[c_int64] * 3, *[c_void_p] * 3),
     "train_gate": (*[c_int64] * 2, *[c_void_p] * 2),
     "train_gate_back": (*[c_int64] * 2, *[c_void_p] * 2),
     "train_cross_entropy": (*[c_int64] * 2, c_void_p, c_float, c_void_p),
@@ -34,6 +39,24 @@ _SIGNATURES = {
     "train_attend": (*[c_int64] * 4, *[c_void_p] * 5),
     "train_attend_back": (*[c_int64] * 4, *[c_void_p] * 7),
 }
+
+
+class Heads(Structure):
+    """How rows of queries, keys and values become those that attention reads; mirrored in elements.c."""
+
+    _fields_ = (
+        ("rows", c_int64),
+        ("heads", c_int64),
+        ("kv_heads", c_int64),
+        ("length", c_int64),
+        ("table_stride", c_int64),
+        ("turns", c_void_p),
+        ("ids", c_void_p),
+        ("q_weight", c_void_p),
+        ("k_weight", c_void_p),
+        ("table", c_void_p),
+        ("epsilon", c_float),
+    )
 
 
 class KernelLibrary(ctypes.CDLL):

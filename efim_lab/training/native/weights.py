@@ -1,19 +1,15 @@
-"""The weights of a Llama as native passes read them: packed for their products once a step."""
+"""The weights of a network as native passes read them: packed for their products once a step."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import cast
 
 import torch
-from torch import Tensor
-from transformers import LlamaForCausalLM
-from transformers.models.llama.modeling_llama import LlamaDecoderLayer
+from torch import Tensor, nn
 
 from efim_lab.training.native.products import Products
-
-HEAD_DIM = 64
+from efim_lab.training.network import Network, NetworkLayer, RmsNorm
 
 
 class Weight:
@@ -52,39 +48,57 @@ class Matrix(Weight):
 
 @dataclass(frozen=True, slots=True)
 class LayerWeights:
-    """One layer's weights."""
+    """One layer's weights; those of parts that the network lacks are None."""
 
     norm_in: Weight
     qkv: Matrix
+    q_norm: Weight | None
+    k_norm: Weight | None
+    head_gates: Weight | None
     out: Matrix
     norm_mlp: Weight
     gate_up: Matrix
     down: Matrix
 
+    def __iter__(self) -> Iterator[Weight]:
+        parts = self.q_norm, self.k_norm, self.head_gates
+        yield from (self.norm_in, self.qkv, self.out, self.norm_mlp, self.gate_up, self.down)
+        yield from (part for part in parts if part is not None)
 
-class LlamaWeights:
-    """A model's weights; those that consist of one parameter share its memory."""
 
-    def __init__(self, model: LlamaForCausalLM) -> None:
-        decoder = model.model
+class NetworkWeights:
+    """A network's weights; those that consist of one parameter share its memory."""
+
+    def __init__(self, network: Network) -> None:
+        decoder = network.model
         self.table = Matrix(decoder.embed_tokens.weight, exact_back=True)  # the output layer, too
-        self.layers = [_layer(layer) for layer in cast("Iterable[LlamaDecoderLayer]", decoder.layers)]
+        self.layers = [_layer(layer) for layer in decoder.blocks()]
         self.norm = Weight(decoder.norm.weight)
+        self.token_values = _of(decoder.token_values)  # [vocabulary, layers * kv_heads * head_dim]
+        self.shares = None if decoder.embedding_shares is None else Weight(decoder.embedding_shares)  # [layers]
 
     def __iter__(self) -> Iterator[Weight]:
         yield self.table
         for layer in self.layers:
-            yield from (layer.norm_in, layer.qkv, layer.out, layer.norm_mlp, layer.gate_up, layer.down)
+            yield from layer
         yield self.norm
+        yield from (part for part in (self.token_values, self.shares) if part is not None)
 
 
-def _layer(layer: LlamaDecoderLayer) -> LayerWeights:
+def _layer(layer: NetworkLayer) -> LayerWeights:
     attention, mlp = layer.self_attn, layer.mlp
     return LayerWeights(
         norm_in=Weight(layer.input_layernorm.weight),
         qkv=Matrix(attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight),
+        q_norm=_of(attention.q_norm),
+        k_norm=_of(attention.k_norm),
+        head_gates=_of(attention.head_gates),
         out=Matrix(attention.o_proj.weight),
         norm_mlp=Weight(layer.post_attention_layernorm.weight),
         gate_up=Matrix(mlp.gate_proj.weight, mlp.up_proj.weight),
         down=Matrix(mlp.down_proj.weight),
     )
+
+
+def _of(module: RmsNorm | nn.Embedding | nn.Linear | None) -> Weight | None:
+    return None if module is None else Weight(module.weight)

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import torch
 from safetensors.torch import load_model  # pyright: ignore[reportUnknownVariableType]
-from transformers import LlamaForCausalLM
 
 from efim_lab.documents import CodeDocument, package_of
 from efim_lab.evaluation.figures import markdown
@@ -86,7 +85,7 @@ def choose_places(tokenizer: Tokenizer, documents: Sequence[CodeDocument], count
 
 
 @torch.inference_mode()
-def _measured(model: LlamaForCausalLM, tokenizer: Tokenizer, places: Sequence[MaskedPlace], way: str) -> MaskFigures:
+def _measured(model: network.Network, tokenizer: Tokenizer, places: Sequence[MaskedPlace], way: str) -> MaskFigures:
     """Give the model each line token by token; the first tokens must spell the unfinished word again."""
     right, bits = list[bool](), 0.0
     for place in places:

@@ -8,6 +8,7 @@ from efim_lab.evaluation.figures import markdown
 from efim_lab.training.card import mixture_text
 from efim_lab.training.checkpoint import RunProgress
 from efim_lab.training.corpus.corpus import ManifestEntry
+from efim_lab.training.network import Shape
 from efim_lab.training.report import thinned
 from efim_lab.training.run.measurement import Measurement
 from efim_lab.training.samples.sample_maker import WITHOUT_FRAGMENTS, Shares
@@ -54,8 +55,9 @@ def run_card(run: RunSummary) -> str:
     )
 
 
-def _shape(shape: Mapping[str, int]) -> str:
+def _shape(shape: Mapping[str, Any]) -> str:
     return (
+        f"{Shape(**shape).describe()}, "
         f"{shape['layers']} layers of width {shape['width']}, {shape['heads']} heads of {shape['head_dim']} "
         f"({shape['kv_heads']} for keys and values), feed-forward width {shape['feed_forward']}, "
         f"context {shape['context']:,} tokens"
@@ -112,7 +114,7 @@ half million tokens). The state of the optimizers is not kept.
 
 ## What is trained
 
-A Llama of {parameters} million parameters: {shape}.
+{parameters} million parameters: {shape}.
 Its tokenizer has {vocabulary} entries. The corpus is {corpus} MB of Python from {sources} sources.
 The mixture: {mixture}.
 

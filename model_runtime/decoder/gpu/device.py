@@ -7,7 +7,7 @@ from math import prod
 from typing import Literal, NamedTuple
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.weights import expected_shapes
+from model_runtime.checkpoint.weights import TOKEN_VALUES, expected_shapes
 from model_runtime.errors import ModelError
 from model_runtime.machine import available_memory, cuda_missing, free_gpu_memory, gpu_name, roomiest_gpu
 
@@ -115,16 +115,17 @@ def shares_head(config: ModelConfig) -> bool:
 def weight_bytes(config: ModelConfig, form: GpuFormat) -> int:
     """Return the bytes that a model's weights take on a GPU.
 
-    With int8 all but the embedding are quantized, and a wide pass converts one matrix at a time to bf16.
+    With int8 all but rows that are looked up are quantized, and a wide pass converts one matrix at a time to bf16.
     """
-    c, table = config, config.vocab * config.hidden
-    others = sum(prod(shape) for shape in expected_shapes(c).values()) - table + table * c.tied
+    c, table, shapes = config, config.vocab * config.hidden, expected_shapes(config)
+    values = prod(shapes.get(TOKEN_VALUES, (0,)))
+    others = sum(map(prod, shapes.values())) - table + table * c.tied - values
     if form == "bf16":
-        return BF16 * (others + table * (not shares_head(c)))
+        return BF16 * (others + table * (not shares_head(c)) + values)
     attention = c.alike.attention
     qkv = (attention.heads + 2 * attention.kv_heads) * attention.head_dim
     largest = max(c.vocab, _up_outputs(c), qkv)
-    return BF16 * (table + largest * c.hidden) + INT8 * others
+    return BF16 * (table + values + largest * c.hidden) + INT8 * others
 
 
 def most_weight_bytes(parameters: int, matrix: int, form: GpuFormat) -> int:

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, Protocol
 import torch
 from torch.nn import functional as F
 
+from model_runtime.checkpoint.layer_spec import GATE_INPUTS
 from model_runtime.decoder.gpu import products
 from model_runtime.decoder.gpu.products import ScaledProduct, scaled_product
 from model_runtime.decoder.layers import Norm
@@ -32,6 +33,13 @@ class Heads(NamedTuple):
     eps: float
 
 
+class Skip(NamedTuple):
+    """The embeddings [rows, hidden] fp32 of a pass, and how much of them is added to the stream, a number."""
+
+    embedded: torch.Tensor
+    share: torch.Tensor
+
+
 def current_device(device: torch.device) -> AbstractContextManager[object]:
     """Return a context in which Triton's kernels, which ask for no device, run on the one of their tensors."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
@@ -49,16 +57,24 @@ def _rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor
 
 
 def add_and_norm(
-    x: torch.Tensor, y: torch.Tensor, bias: torch.Tensor | None, norm: Norm[torch.Tensor], eps: float
+    x: torch.Tensor,
+    y: torch.Tensor,
+    bias: torch.Tensor | None,
+    skipped: Skip | None,
+    norm: Norm[torch.Tensor],
+    eps: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the sum of x, y and y's bias in fp32, and its norm in y's precision."""
+    """Return the sum of x, y, y's bias and what skipped layers in fp32, and its norm in y's precision."""
     x = x + _biased(y, bias)
+    if skipped is not None:
+        x = x + skipped.share * skipped.embedded
     return x, apply_norm(x, norm, eps, y.dtype)
 
 
 def rotate_and_store(
     qkv: torch.Tensor,
     heads: Heads,
+    own: torch.Tensor | None,
     turn: tuple[torch.Tensor, torch.Tensor],
     at: torch.Tensor,
     keys: torch.Tensor,
@@ -66,15 +82,16 @@ def rotate_and_store(
 ) -> torch.Tensor:
     """Rotate queries and keys, write keys and values to their rows, and return the queries [rows, heads, dim].
 
-    qkv [rows, heads + 2 kv_heads, dim]. `turn` are rows of `rotation_factors`; `at` [rows] are rows of keys and
-    values [slab rows, kv_heads, dim].
+    qkv [rows, heads + 2 kv_heads, dim]. `own` [rows, kv_heads, dim] is added to values. `turn` are
+    rows of `rotation_factors`; `at` [rows] are rows of keys and values [slab rows, kv_heads, dim].
     """
     kv_heads, x = keys.shape[1], _biased(qkv, heads.bias)
     turning = x[:, :-kv_heads]
     if heads.norms is not None:
         turning = _rms_norm(turning, heads.norms, heads.eps)
     keys[at] = _rotated(turning[:, -kv_heads:], turn).to(qkv.dtype)
-    values[at] = x[:, -kv_heads:].to(qkv.dtype)
+    fresh = x[:, -kv_heads:]
+    values[at] = (fresh if own is None else fresh + own).to(qkv.dtype)
     return _rotated(turning[:, :-kv_heads], turn).to(qkv.dtype)
 
 
@@ -91,6 +108,12 @@ def rotation_factors(rotations: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
     """
     sin = torch.stack((-rotations.imag, rotations.imag), -1).flatten(-2)
     return rotations.real.repeat_interleave(2, -1), sin
+
+
+def open_heads(seen: torch.Tensor, y: torch.Tensor, gates: torch.Tensor) -> torch.Tensor:
+    """Scale the heads of seen [rows, heads * dim] by `gates` [heads, GATE_INPUTS] that read the normed y."""
+    open_ = 2 * torch.sigmoid((y[:, None, :GATE_INPUTS].float() * gates).sum(-1))
+    return (seen.view(len(y), len(gates), -1) * open_[..., None]).to(seen.dtype).view(len(y), -1)
 
 
 def activate(up: torch.Tensor, bias: torch.Tensor | None, activation: Activation, gated: bool) -> torch.Tensor:
@@ -113,6 +136,7 @@ class RotateAndStore(Protocol):
         self,
         qkv: torch.Tensor,
         heads: Heads,
+        own: torch.Tensor | None,
         turn: tuple[torch.Tensor, torch.Tensor],
         at: torch.Tensor,
         keys: torch.Tensor,
@@ -125,7 +149,14 @@ class AddAndNorm(Protocol):
     """The type of `add_and_norm`."""
 
     def __call__(
-        self, x: torch.Tensor, y: torch.Tensor, bias: torch.Tensor | None, norm: Norm[torch.Tensor], eps: float, /
+        self,
+        x: torch.Tensor,
+        y: torch.Tensor,
+        bias: torch.Tensor | None,
+        skipped: Skip | None,
+        norm: Norm[torch.Tensor],
+        eps: float,
+        /,
     ) -> tuple[torch.Tensor, torch.Tensor]: ...
 
 
@@ -135,11 +166,12 @@ class Kernels(NamedTuple):
     apply_norm: Callable[[torch.Tensor, Norm[torch.Tensor], float, torch.dtype], torch.Tensor] = apply_norm
     add_and_norm: AddAndNorm = add_and_norm
     rotate_and_store: RotateAndStore = rotate_and_store
+    open_heads: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor] = open_heads
     activate: Callable[[torch.Tensor, torch.Tensor | None, Activation, bool], torch.Tensor] = activate
     scaled_product: ScaledProduct = scaled_product
 
 
 def compiled_kernels() -> Kernels:
     """Return each function as one kernel, compiled when it is first called with one row, and again with several."""
-    fused = (torch.compile(each) for each in (apply_norm, add_and_norm, rotate_and_store, activate))  # pyright: ignore
+    fused = (torch.compile(each) for each in (apply_norm, add_and_norm, rotate_and_store, open_heads, activate))  # pyright: ignore
     return Kernels(*fused, scaled_product=products.compiled_product())  # pyright: ignore

@@ -37,16 +37,32 @@ static void hand_over(Pass *p, int64_t row, int64_t in) {
         split_digits(p->input.wide + row * in, in, p->input.digits + 2 * row * in, p->input.units + row);
 }
 
-/* Add delta to x; the norm of the sum becomes row `to` of the next product. */
-static void add_and_norm(Pass *p, int64_t row, int add, const Norm *norm, int64_t to) {
+/* Add delta and a share of the embedded tokens to x; the norm of the sum becomes row `to` of the next product. */
+static void add_and_norm(Pass *p, int64_t row, float share, const Norm *norm, int64_t to) {
     const Model *m = p->model;
     int64_t width = m->padded;
     float *x = p->x + row * width, *out = p->input.wide + to * width;
-    const float *delta = p->delta + row * width;
-    for (int64_t i = 0; add && i < width; i += LANES) *(Floats *)(x + i) += *(const Floats *)(delta + i);
+    const float *delta = p->delta + row * width, *embedded = p->embedded + row * width;
+    for (int64_t i = 0; i < width; i += LANES) *(Floats *)(x + i) += *(const Floats *)(delta + i);
+    for (int64_t i = 0; share && i < width; i += LANES)
+        *(Floats *)(x + i) = fused(*(const Floats *)(embedded + i), spread(share), *(const Floats *)(x + i));
     if (norm->bias) layer_norm(x, width, m->hidden, norm, m->epsilon, out);
     else rms_norm(x, width, m->hidden, norm->weight, m->epsilon, out);
     hand_over(p, to, width);
+}
+
+/* The gates of a row's attention, from its normed input: twice the logistic function. */
+static void open_gates(Pass *p, const Layer *layer, int64_t row) {
+    const Model *m = p->model;
+    const float *input = p->input.wide + row * layer->qkv.in;
+    for (int64_t h = 0; h < m->heads; h++) {
+        const float *weights = layer->head_gates + h * GATE_INPUTS;
+        Floats sums = {0};
+        for (int64_t i = 0; i < GATE_INPUTS; i += LANES)
+            sums = fused(*(const Floats *)(input + i), *(const Floats *)(weights + i), sums);
+        Floats power = exponential(spread(-total(sums)));
+        p->gates[row * m->heads + h] = 2.0f / (1.0f + power[0]);
+    }
 }
 
 /* Norm (where the model does) and rotate a row's queries and keys, and write its keys and values into its arena. */
@@ -56,14 +72,18 @@ static void place(Pass *p, int64_t layer, int64_t row) {
     int64_t dim = m->head_dim;
     float *qkv = p->wide + row * p->wide_stride;
     const float *rope = m->rope + at->position * dim, *norms = m->layers[layer].head_norms;
+    const float *own = p->token_values ? p->token_values + (row * m->layer_count + layer) * m->kv_heads * dim : NULL;
     for (int64_t h = 0; norms && h < m->heads + m->kv_heads; h++)
         rms_norm(qkv + h * dim, dim, dim, norms + h * dim, m->epsilon, qkv + h * dim);
     for (int64_t h = 0; h < m->heads; h++) rotate(qkv + h * dim, rope, dim, qkv + h * dim);
     for (int64_t h = 0; h < m->kv_heads; h++) {
         int64_t slot = ((layer * m->kv_heads + h) * at->capacity + at->position) * dim;
         rotate(qkv + (m->heads + h) * dim, rope, dim, at->k + slot);
-        memcpy(at->v + slot, qkv + (m->heads + m->kv_heads + h) * dim, dim * sizeof(float));
+        float *value = qkv + (m->heads + m->kv_heads + h) * dim;
+        for (int64_t i = 0; own && i < dim; i += LANES) *(Floats *)(value + i) += *(const Floats *)(own + h * dim + i);
+        memcpy(at->v + slot, value, dim * sizeof(float));
     }
+    if (m->layers[layer].head_gates) open_gates(p, m->layers + layer, row);
 }
 
 /* Rows of one task of attention: all that fit, or fewer if threads would be idle. */
@@ -118,7 +138,9 @@ static void attend(Pass *p, int thread, int64_t layer, int64_t task, int64_t in)
                     at->k + slot * at->capacity * dim, at->v + slot * at->capacity * dim, dim);
     }
     for (int64_t j = 0; j < rows * heads; j++) {
-        float *out = p->input.wide + (first + j / heads) * in + (head + j % heads) * dim, norm = 1.0f / total(a.totals[j]);
+        int64_t from = first + j / heads, of = head + j % heads;
+        float *out = p->input.wide + from * in + of * dim, norm = 1.0f / total(a.totals[j]);
+        if (m->layers[layer].head_gates) norm *= p->gates[from * m->heads + of];
         for (int64_t i = 0; i < dim; i += LANES) *(Floats *)(out + i) = *(const Floats *)(a.out + j * dim + i) * norm;
     }
 }
@@ -138,11 +160,21 @@ static void activate(Pass *p, int64_t row, int64_t in) {
     hand_over(p, row, in);
 }
 
+/* The stream of a row begins with its embedded token. */
+static void begin_row(Pass *p, int64_t row) {
+    int64_t width = p->model->padded;
+    memcpy(p->x + row * width, p->embedded + row * width, width * sizeof(float));
+    memset(p->delta + row * width, 0, width * sizeof(float));
+}
+
 static void attention_block(Pass *p, int thread, int64_t i) {
     const Model *m = p->model;
     const Layer *layer = m->layers + i;
     int64_t in = layer->out.in, used = m->heads * m->head_dim;
-    SHARE(row, p->rows) add_and_norm(p, row, i > 0, &layer->norm_in, row);
+    SHARE(row, p->rows) {
+        if (i == 0) begin_row(p, row);
+        add_and_norm(p, row, layer->embedding_share, &layer->norm_in, row);
+    }
     meet(p);
     share_product(p, thread, &layer->qkv, p->rows, p->wide, p->wide_stride);
     SHARE(row, p->rows) place(p, i, row);
@@ -160,7 +192,7 @@ static void attention_block(Pass *p, int thread, int64_t i) {
 
 static void mlp_block(Pass *p, int thread, int64_t i) {
     const Layer *layer = p->model->layers + i;
-    SHARE(row, p->rows) add_and_norm(p, row, 1, &layer->norm_mlp, row);
+    SHARE(row, p->rows) add_and_norm(p, row, 0, &layer->norm_mlp, row);
     meet(p);
     share_product(p, thread, &layer->up, p->rows, p->wide, p->wide_stride);
     SHARE(row, p->rows) activate(p, row, layer->down.in);
@@ -175,7 +207,7 @@ static void pass_share(Pass *p, int thread) {
         attention_block(p, thread, i);
         mlp_block(p, thread, i);
     }
-    SHARE(n, p->wanted) add_and_norm(p, p->wanted_rows[n], 1, &m->norm, n);
+    SHARE(n, p->wanted) add_and_norm(p, p->wanted_rows[n], m->embedding_share, &m->norm, n);
     meet(p);
     share_product(p, thread, &m->head, p->wanted, p->logits, m->head.out);
     if (p->has_tiles) tiles_end();

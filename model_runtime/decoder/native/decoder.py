@@ -14,7 +14,16 @@ from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import rotations
 from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32
 from model_runtime.decoder.any_decoder import CHUNK, Span
-from model_runtime.decoder.layers import LayerWeights, Norm, Product, fused, head, norm
+from model_runtime.decoder.layers import (
+    LayerWeights,
+    Norm,
+    Product,
+    embedding_share,
+    fused,
+    head,
+    norm,
+    token_values,
+)
 from model_runtime.decoder.native import library as c
 from model_runtime.decoder.native.memory import WeightMemory
 from model_runtime.decoder.quantization import Format, quantized, rounded_to_fp16
@@ -66,6 +75,7 @@ class NativeDecoder:
         """
         self.config = config
         self._embed = weights["model.embed_tokens.weight"]
+        self._token_values = token_values(config, weights)  # mapped: rows that no text has are never read
         self._memory = WeightMemory()
         self._arrays: list[npt.NDArray[Any]] = []  # memory that the compiled part points into
         self._positions = config.positions
@@ -120,9 +130,10 @@ class NativeDecoder:
         x[:, : self.config.hidden] = as_fp32(self._embed[ids])
         if self.config.embedding_scale != 1:
             x[:, : self.config.hidden] *= self.config.embedding_scale
+        values = None if self._token_values is None else as_fp32(self._token_values[ids])
         self._library.efim_pass(
             self._runner, len(ids), shared, places.ctypes.data, self._x.ctypes.data,
-            len(here), here.ctypes.data, logits[first:].ctypes.data,
+            None if values is None else values.ctypes.data, len(here), here.ctypes.data, logits[first:].ctypes.data,
         )  # fmt: skip
 
     def _native_model(self, weights: Weights, form: Format) -> c.NativeModel:
@@ -134,14 +145,15 @@ class NativeDecoder:
             self._matrix(Product(head(config, weights), None), form), count, config.hidden,
             _round_up(config.hidden, 64), attention.heads, attention.kv_heads, attention.head_dim, mlp.intermediate,
             form == "int8", mlp.gated, mlp.activation == "gelu_tanh", config.norm_eps,
+            embedding_share(config, weights, count),
         )  # fmt: skip
 
     def _layer(self, parts: LayerWeights, form: Format) -> c.NativeLayer:
         return c.NativeLayer(
             self._norm(parts.norm_in), self._norm(parts.norm_mlp),
-            0 if parts.head_norms is None else self._keep(parts.head_norms),
+            *(0 if part is None else self._keep(part) for part in (parts.head_norms, parts.head_gates)),
             self._matrix(parts.qkv, form), self._matrix(parts.out, form),
-            self._matrix(parts.up, form), self._matrix(parts.down, form),
+            self._matrix(parts.up, form), self._matrix(parts.down, form), parts.embedding_share,
         )  # fmt: skip
 
     def _norm(self, norm: Norm[Fp32]) -> c.NativeNorm:

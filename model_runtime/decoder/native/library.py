@@ -44,10 +44,12 @@ class NativeLayer(Structure):
         ("norm_in", NativeNorm),
         ("norm_mlp", NativeNorm),
         ("head_norms", c_void_p),
+        ("head_gates", c_void_p),
         ("qkv", NativeMatrix),
         ("out", NativeMatrix),
         ("up", NativeMatrix),
         ("down", NativeMatrix),
+        ("embedding_share", c_float),
     )
 
 
@@ -70,6 +72,7 @@ class NativeModel(Structure):
         ("is_gated", c_int64),
         ("is_gelu", c_int64),
         ("epsilon", c_float),
+        ("embedding_share", c_float),
     )
 
 
@@ -89,7 +92,7 @@ def library() -> ctypes.CDLL | str:
     lib.efim_close.restype = None
     lib.efim_close.argtypes = (c_void_p,)
     lib.efim_pass.restype = None
-    lib.efim_pass.argtypes = (c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_void_p)
+    lib.efim_pass.argtypes = (c_void_p, c_int64, c_int64, *[c_void_p] * 3, c_int64, *[c_void_p] * 2)
     return lib
 
 

@@ -6,6 +6,7 @@
 
 #define DIGIT 254      /* see products.h */
 #define KEYS 64          /* of a block of attention: with their values they stay in the first cache */
+#define GATE_INPUTS 16   /* of the gates of a layer's attention: the first of its normed input */
 #define MOST_QUERIES 320 /* of one task of attention, whose sums stay in the second cache */
 
 typedef struct {
@@ -25,7 +26,9 @@ typedef struct {
 typedef struct {
     Norm norm_in, norm_mlp;
     const float *head_norms; /* RMS norms of queries and keys, [heads + kv_heads][head_dim], or NULL */
+    const float *head_gates; /* [heads][GATE_INPUTS], or NULL */
     Matrix qkv, out, up, down; /* `up` is gate and up if the model is gated */
+    float embedding_share; /* of the embedded tokens, added to the stream before the layer */
 } Layer;
 
 typedef struct {
@@ -35,7 +38,7 @@ typedef struct {
     Matrix head;
     int64_t layer_count, hidden, padded, heads, kv_heads, head_dim, intermediate;
     int64_t is_int8, is_gated, is_gelu; /* the activation is silu or gelu by tanh */
-    float epsilon;
+    float epsilon, embedding_share; /* before the last norm */
 } Model;
 
 /* A row's token stands at `position` of an arena, whose k and v are [layers][kv_heads][capacity][head_dim], and attends
@@ -61,11 +64,13 @@ typedef struct {
     int64_t shared;
     const Place *places;        /* [rows], of one arena in order of position */
     const int64_t *wanted_rows; /* [wanted], whose logits are asked for */
-    float *x;                   /* [rows][padded], embedded tokens; changed */
+    const float *embedded;      /* [rows][padded], of the tokens */
+    const float *token_values;  /* [rows][layers][kv_heads][head_dim], added to values, or NULL */
     float *logits;              /* [wanted][head.out] */
     Rows input;
     int has_tiles;
-    float *delta, *wide; /* [rows][padded], [rows][wide_stride] */
+    float *x, *delta, *wide; /* [rows][padded], [rows][padded], [rows][wide_stride] */
+    float *gates;            /* [rows][heads], of the layer's attention */
     float *scratch;      /* of attention, [threads][attention_size] */
     atomic_int arrived, epoch;
 } Pass;

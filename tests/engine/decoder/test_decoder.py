@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.utils import logging as transformers_logging
 
 from model_runtime.checkpoint.config import read_config
@@ -25,7 +25,7 @@ from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena, DenseArena
 from tests.engine.doubles import decoder_of
-from tests.models import VOCABULARY, Tiny, config, make, shard
+from tests.models import VOCABULARY, Tiny, config, make, reference, shard
 
 transformers_logging.disable_progress_bar()
 
@@ -42,6 +42,8 @@ SHAPES = {
     "starcoder2": Tiny("starcoder2", head_dim=12, theta=100_000.0, context=CONTEXT, seed=7),
     "gemma": Tiny("gemma", kv_heads=1, context=CONTEXT, seed=8),
     "granite": Tiny("granite", head_dim=12, context=CONTEXT, seed=9),
+    "efim": Tiny("efim", heads=3, kv_heads=1, context=CONTEXT, seed=15),
+    "efim, two key heads": Tiny("efim", layers=3, context=CONTEXT, seed=16),
     "llama, linear": Tiny(scaling="linear", context=CONTEXT, seed=10),
     "llama, dynamic": Tiny(scaling="dynamic", context=CONTEXT, seed=11),
     "llama, llama3": Tiny(scaling="llama3", theta=500_000.0, context=CONTEXT, seed=12),
@@ -59,7 +61,7 @@ class Model:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.config = folder, read_config(folder)
-        self._reference = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+        self._reference = reference(folder)
 
     def decoder(self, form: Format = "fp32") -> Decoder:
         return decoder_of(self.folder, form)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,7 @@ from model_runtime.kv.codec import Form, KvCodec
 from model_runtime.kv.layout import KvLayout
 from model_runtime.kv.sequence import Quality
 from tests.models import VOCABULARY, Tiny, make
+from tests.models import reference as reference_of
 
 transformers_logging.disable_progress_bar()
 
@@ -48,6 +50,7 @@ SHAPES = {
     "starcoder2": Tiny("starcoder2", context=CONTEXT, seed=7),
     "gemma": Tiny("gemma", kv_heads=1, context=CONTEXT, seed=8),
     "granite": Tiny("granite", context=CONTEXT, seed=9),
+    "efim": Tiny("efim", heads=3, kv_heads=1, context=CONTEXT, seed=10),
 }
 TOKENS = np.random.default_rng(0).integers(0, VOCABULARY, CONTEXT).astype(np.int32)
 
@@ -71,7 +74,7 @@ class Model:
         self.config: ModelConfig = read_config(folder)
         self.weights: Weights = read_weights(folder, self.config)
         self.cpu = Decoder(self.config, self.weights, "fp32")
-        self._reference = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+        self._reference = reference_of(folder)
 
     def slab(self, dtype: torch.dtype = torch.float32) -> Slab:
         return Slab(self.config, CONTEXT, ARENAS, dtype, torch.device("cpu"))
@@ -292,10 +295,11 @@ def held(thing: object) -> dict[int, torch.Tensor]:
 def test_memory_is_foretold(model: Model, form: GpuFormat) -> None:
     """What is fp32 beside the weights is small in a model that is not."""
     decoder = vars(model.decoder(model.slab(torch.bfloat16), form))
-    tensors = held([decoder[name] for name in ("_embed", "_head", "_layers")]).values()
+    tensors = held([decoder[name] for name in ("_embed", "_head", "_layers", "_token_values")]).values()
     matrices = [tensor for tensor in tensors if tensor.dtype in (torch.bfloat16, torch.int8)]
     element = 1 if form == "int8" else BF16
-    vectors = sum(shape[0] for shape in expected_shapes(model.config).values() if len(shape) == 1)
+    shapes = expected_shapes(model.config)
+    vectors = sum(prod(shape) for name, shape in shapes.items() if len(shape) == 1 or "head_gates" in name)
     made = max(tensor.numel() for tensor in matrices) * BF16 if form == "int8" else 0
     expected = sum(tensor.nbytes for tensor in matrices) + vectors * element + made
     assert weight_bytes(model.config, form) == expected

@@ -1,5 +1,6 @@
 """The kernels that train on a CPU, against torch in fp32."""
 
+import ctypes
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
@@ -40,6 +41,10 @@ def compiled(request: pytest.FixtureRequest) -> Generator[None]:
 
 seeds = st.integers(0, 2**32 - 1)
 SMALL = network.Shape(vocabulary=512, width=96, layers=2, heads=3, kv_heads=1, feed_forward=96, context=256)
+PARTS = ("head_norms", "head_gates", "token_values", "embedding_skip")
+WHOLE = replace(SMALL, **dict.fromkeys(PARTS, True))
+# A few numbers whose gradients are sums over all tokens, which nearly cancel; their kernels are tested by themselves.
+ROUGHER = {"q_norm": 2, "k_norm": 2, "head_gates": 2, "model": 6}
 
 
 def halves(*shape: int) -> Tensor:
@@ -147,6 +152,80 @@ def test_attention_and_its_gradients(seed: int, rows: int, tiles: int, heads: tu
     assert off(d_qkv, whole.grad) < 0.006
 
 
+@given(seeds, st.integers(1, 40), st.sampled_from([(1, 1), (3, 1), (4, 2)]), st.booleans(), st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_heads_are_normed_and_turned_and_given_values(
+    seed: int, rows: int, heads: tuple[int, int], normed: bool, valued: bool
+) -> None:
+    torch.manual_seed(seed)
+    (queries, keys), length, lib = heads, 8, library.library()
+    turned, ids = queries + keys, torch.randint(0, 30, (rows,), dtype=torch.int32)
+    raw, d = halves(rows, turned + keys, 64), halves(rows, turned + keys, 64)
+    weights, table = torch.randn(2, 64), torch.randn(30, keys, 64)
+    turns, scales, placed = network.rotations(length, 64), torch.empty(rows, turned), torch.empty_like(raw)
+    used = ((weights[0], normed), (weights[1], normed), (table, valued))
+    parts = [part.data_ptr() if is_used else None for part, is_used in used]
+    how = library.Heads(rows, queries, keys, length, keys * 64, *library.addresses(turns, ids), *parts, 1e-5)
+    totals = torch.zeros(2, 64), torch.zeros_like(table)
+    lib.train_place(ctypes.byref(how), *library.addresses(raw, placed, scales))
+    found = d.clone()
+    lib.train_place_back(ctypes.byref(how), *library.addresses(raw, scales, found, *totals[0], totals[1]))
+
+    x, w, t = (each.float().requires_grad_() for each in (raw, weights, table))
+    both = x[:, :turned]
+    if normed:
+        scaled = torch.rms_norm(both, (64,), eps=1e-5)
+        both = torch.cat([scaled[:, :queries] * w[0], scaled[:, queries:] * w[1]], 1)
+    (low, high), turn = both.chunk(2, dim=-1), turns[torch.arange(rows) % length]
+    cosine, sine = turn[:, None, :32], turn[:, None, 32:]
+    values = x[:, turned:] + (t[ids.long()] if valued else 0)
+    wanted = torch.cat([torch.cat([low * cosine - high * sine, high * cosine + low * sine], -1), values], 1)
+    wanted.backward(d.float())
+    assert off(placed, wanted.detach()) < 0.004
+    assert x.grad is not None and off(found, x.grad) < 0.004
+    if normed:
+        assert w.grad is not None and off(totals[0], w.grad) < 1e-4
+    if valued:
+        assert t.grad is not None and off(totals[1], t.grad) < 1e-6
+
+
+@given(seeds, st.integers(1, 40), st.integers(1, 4))
+@settings(max_examples=20, deadline=None)
+def test_gates_scale_heads(seed: int, rows: int, heads: int) -> None:
+    torch.manual_seed(seed)
+    normed, mixed, d, lib = halves(rows, 32), halves(rows, heads * 64), halves(rows, heads * 64), library.library()
+    weights, opened, d_weights = torch.randn(heads, 16), torch.empty_like(mixed), torch.zeros(heads, 16)
+    found, d_sums, d_normed, sizes = d.clone(), torch.empty(rows, heads), torch.zeros_like(normed), (rows, 32, heads)
+    lib.train_open(*sizes, *library.addresses(normed, weights, mixed, opened))
+    lib.train_open_back(*sizes, *library.addresses(normed, weights, mixed, found, d_weights, d_sums))
+    lib.train_open_inputs_back(*sizes, *library.addresses(weights, d_sums, d_normed))
+
+    x, w, m = (each.float().requires_grad_() for each in (normed, weights, mixed))
+    gates = 2 * torch.sigmoid(x[:, :16] @ w.T)
+    wanted = (m.unflatten(1, (heads, 64)) * gates[..., None]).flatten(1)
+    wanted.backward(d.float())
+    assert off(opened, wanted.detach()) < 0.004
+    for ours, theirs in ((found, m), (d_normed, x), (d_weights, w)):
+        assert theirs.grad is not None
+        assert off(ours, theirs.grad) < 0.005
+
+
+@given(seeds, st.integers(1, 40), st.floats(-2, 2))
+@settings(max_examples=20, deadline=None)
+def test_a_share_of_the_embeddings_joins_the_stream(seed: int, rows: int, share: float) -> None:
+    torch.manual_seed(seed)
+    stream, embedded, added, weight = torch.randn(rows, 32), torch.randn(rows, 32), halves(rows, 32), torch.ones(32)
+    total, normed, scales, lib = torch.empty(rows, 32), halves(rows, 32), torch.empty(rows), library.library()
+    left = stream.data_ptr(), added.data_ptr(), embedded.data_ptr(), share, weight.data_ptr(), 1e-5
+    lib.train_add_norm(rows, 32, *left, *library.addresses(total, normed, scales))
+    torch.testing.assert_close(total, stream + added.float() + share * embedded)
+    d, d_embedded, d_share = torch.randn(rows, 32), torch.ones(rows, 32), torch.zeros(1)
+    back = library.addresses(d_embedded, d_share)
+    lib.train_skip_back(rows * 32, *library.addresses(d, embedded), share, *back)
+    torch.testing.assert_close(d_embedded, 1 + share * d)
+    torch.testing.assert_close(d_share, (d * embedded).sum()[None], rtol=1e-4, atol=1e-4)
+
+
 @given(seeds, st.integers(1, 40))
 @settings(max_examples=20, deadline=None)
 def test_cross_entropy_and_its_gradient(seed: int, rows: int) -> None:
@@ -171,13 +250,21 @@ def test_padding_has_no_gradient() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("rows, length", [(1, 64), (3, 128), (20, 64), (1, 256)])
+@pytest.mark.parametrize(
+    "shape, rows, length",
+    [
+        (SMALL, 3, 128),
+        *((replace(SMALL, **{part: True}), 3, 64) for part in PARTS),
+        *((WHOLE, *sizes) for sizes in ((1, 64), (3, 128), (20, 64), (1, 256))),
+        (replace(WHOLE, heads=4, kv_heads=2), 3, 64),
+    ],
+)
 def test_the_gradients_are_those_of_autograd(
-    threads: int, rows: int, length: int, monkeypatch: pytest.MonkeyPatch
+    threads: int, shape: network.Shape, rows: int, length: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     torch.manual_seed(rows * length)
-    model = network.build(SMALL)
+    model = network.build(shape)
     for parameter in model.parameters():
         parameter.data += 0.1 * torch.randn_like(parameter)
     ids = torch.randint(len(bpe.SPECIAL), SMALL.vocabulary, (rows, length))  # torch gives padding's row no gradient
@@ -185,20 +272,20 @@ def test_the_gradients_are_those_of_autograd(
     loss = network.loss_of(model, ids)
     loss.backward()
     wanted = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
-    gradients = NativeGradients(model, SMALL)
+    gradients = NativeGradients(model)
     most = 0.025 if library.library().tiles_usable() else 0.07  # without tiles, most products are of int8
     for _ in range(2):  # the second time, buffers hold what the first left
         model.zero_grad()
         assert gradients(ids) == pytest.approx(loss.item(), rel=5e-3)
         for name, parameter in model.named_parameters():
             assert parameter.grad is not None
-            assert off(parameter.grad, wanted[name]) < most, name
+            assert off(parameter.grad, wanted[name]) < most * ROUGHER.get(name.split(".")[-2], 1), name
 
 
 def test_the_gradients_follow_the_weights() -> None:
     torch.manual_seed(0)
     model, ids = network.build(SMALL), torch.randint(0, SMALL.vocabulary, (2, 64))
-    gradients = NativeGradients(model, SMALL)
+    gradients = NativeGradients(model)
     descent = torch.optim.SGD(model.parameters(), lr=0.1)
     losses: list[float] = []
     for _ in range(8):
@@ -210,9 +297,9 @@ def test_the_gradients_follow_the_weights() -> None:
 def test_a_chunk_of_many_logits_is_predicted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     model, ids = network.build(SMALL), torch.randint(0, SMALL.vocabulary, (3, 64))
-    whole = NativeGradients(model, SMALL)(ids)
+    whole = NativeGradients(model)(ids)
     monkeypatch.setattr(chunk, "LOGIT_ROWS", 64)
-    assert NativeGradients(model, SMALL)(ids) == pytest.approx(whole, rel=1e-6)
+    assert NativeGradients(model)(ids) == pytest.approx(whole, rel=1e-6)
 
 
 def test_a_sample_is_learnt_as_if_alone() -> None:
@@ -229,7 +316,7 @@ def test_a_sample_is_learnt_as_if_alone() -> None:
 
     apart = torch.full((3, 128), PADDING)
     apart[0, :42], apart[1, :69], apart[2, :19] = row[0, :42], row[0, 41:110], row[0, 109:]
-    gradients = NativeGradients(model, SMALL)
+    gradients = NativeGradients(model)
     together = gradients(row)
     wanted = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     assert gradients(apart) == pytest.approx(together, rel=2e-3)
@@ -241,6 +328,8 @@ def test_a_sample_is_learnt_as_if_alone() -> None:
 def test_gradients_of_isolated_excerpts_are_those_of_a_mask() -> None:
     torch.manual_seed(0)
     model = network.build(SMALL)
+    for parameter in model.parameters():
+        parameter.data += 0.1 * torch.randn_like(parameter)
     ordinary = iter(torch.randint(len(bpe.ID), SMALL.vocabulary, (256,)).tolist())
     kinds = (bpe.FILE, 30), (bpe.FILE, 9), (bpe.PREFIX, 20), (bpe.SUFFIX, 5), (bpe.MIDDLE, 20), (bpe.END, 0)
     sample = [token for kind, count in kinds for token in (bpe.ID[kind], *(next(ordinary) for _ in range(count)))]
@@ -250,7 +339,7 @@ def test_gradients_of_isolated_excerpts_are_those_of_a_mask() -> None:
     wanted = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     loss = network.loss_of_samples(model, rows).item()
     model.zero_grad()
-    assert NativeGradients(model, SMALL)(rows) == pytest.approx(loss, rel=2e-3)
+    assert NativeGradients(model)(rows) == pytest.approx(loss, rel=2e-3)
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None
         assert off(parameter.grad, wanted[name]) < 0.07, name

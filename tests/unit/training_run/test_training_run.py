@@ -3,6 +3,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from transformers import LlamaForCausalLM
@@ -16,7 +17,11 @@ from efim_lab.training.samples import bpe
 from efim_lab.training.samples.packing import PADDING
 from efim_lab.training.samples.stream import Batches, ShardSource
 from efim_lab.training.trainer import TrainerSettings
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.weights import read_weights
+from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine import ngrams as ngrams
+from model_runtime.kv.arena import DenseArena
 from tests.unit.training_run.tiny_run import SETTINGS, SHAPE, STEP, STEPS, Interrupted, a_trainer, train
 
 
@@ -104,6 +109,32 @@ def test_there_must_be_a_whole_checkpoint_to_resume(tmp_path: Path):
     (tmp_path / "checkpoint-0000001").mkdir()
     with pytest.raises(WorkError, match="remove it and resume"):
         a_trainer(tmp_path).resume()
+
+
+def test_a_model_with_all_parts_is_exported_with_their_names(gathered: Path, tmp_path: Path):
+    parts = dict.fromkeys(("head_norms", "head_gates", "token_values", "embedding_skip"), True)
+    shape = replace(SHAPE, **parts, zero_outputs=True, layers=2)
+    model = network.build(shape).eval()
+    for parameter in model.parameters():
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    export(model, bpe.load(gathered), tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["model_type"] == "efim" and all(config[part] is True for part in parts)
+    assert network.read_shape(tmp_path) == replace(shape, zero_outputs=False)  # which only says how a run begins
+    read, ids = read_config(tmp_path), torch.arange(7, 107)
+    decoder = Decoder(read, read_weights(tmp_path, read), "fp32")
+    with torch.no_grad():
+        found = decoder.forward(ids.numpy().astype(np.int32), DenseArena(read, 100), 100)
+        torch.testing.assert_close(found, model(ids[None]).logits[0], atol=2e-2, rtol=2e-2)
+
+
+def test_outputs_gates_and_tables_may_begin_at_zero():
+    begun = network.build(replace(network.EMBEDDED_SHAPE, vocabulary=500, layers=1))
+    zero = {name for name, parameter in begun.named_parameters() if not parameter.any()}
+    assert zero == {
+        "model.token_values.weight", "model.embedding_shares", "model.layers.0.self_attn.head_gates.weight",
+        "model.layers.0.self_attn.o_proj.weight", "model.layers.0.mlp.down_proj.weight",
+    }  # fmt: skip
 
 
 def test_the_export_is_the_model_in_half_precision(gathered: Path, tmp_path: Path):
