@@ -8,14 +8,14 @@ import torch
 from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType]
 from tokenizers import Tokenizer
 
-from efim_lab.training.network import NORM_EPSILON, ROPE_BASE, Network, Shape
+from efim_lab.training.network import NORM_EPSILON, ROPE_BASE, EfimForCausalLM, Shape
 from efim_lab.training.samples import bpe
 from model_runtime.checkpoint.config import EXCERPTS_KEY, LANGUAGES_KEY
 
 LANGUAGES = ("python",)  # of the corpus, as LSP names them
 
 
-def export(model: Network, tokenizer: Tokenizer, folder: Path, excerpt_rows: int = 0) -> None:
+def export(model: EfimForCausalLM, tokenizer: Tokenizer, folder: Path, excerpt_rows: int = 0) -> None:
     """Write a folder that the decoders load, and transformers if the network is a Llama.
 
     A model that was trained with isolated excerpts has `excerpt_rows` positions for them, before its context.
@@ -30,7 +30,7 @@ def export(model: Network, tokenizer: Tokenizer, folder: Path, excerpt_rows: int
     save_halves(model, folder / "model.safetensors")
 
 
-def save_halves(model: Network, weights: Path) -> None:
+def save_halves(model: EfimForCausalLM, weights: Path) -> None:
     """Write a model's weights in fp16; the output layer is that of the embeddings, and is no weight of its own."""
     halves = {name: tensor.to(torch.float16).contiguous() for name, tensor in model.state_dict().items()}
     save_file(halves, weights, metadata={"format": "pt"})

@@ -121,13 +121,13 @@ class RmsNorm(nn.Module):
         return self.weight * (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + NORM_EPSILON)).to(x.dtype)
 
 
-class Network(nn.Module):
+class EfimForCausalLM(nn.Module):
     """A decoder over whole rows, called as transformers' models are."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.shape = shape
-        self.model = NetworkLayers(shape)
+        self.model = EfimModel(shape)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, use_cache: bool = False) -> Logits:
         """Return the logits [rows, length, vocabulary] of token ids [rows, length].
@@ -138,22 +138,22 @@ class Network(nn.Module):
         return Logits(self.model(input_ids, attention_mask) @ self.model.embed_tokens.weight.T)
 
 
-class NetworkLayers(nn.Module):
+class EfimModel(nn.Module):
     """The stream from token ids to what the output layer reads."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.shape = shape
         self.embed_tokens = nn.Embedding(shape.vocabulary, shape.width, padding_idx=bpe.ID[bpe.PAD])
-        self.layers = nn.ModuleList(NetworkLayer(shape) for _ in range(shape.layers))
+        self.layers = nn.ModuleList(EfimLayer(shape) for _ in range(shape.layers))
         self.norm = RmsNorm(shape.width)
         values = shape.layers * shape.kv_heads * shape.head_dim
         self.token_values = nn.Embedding(shape.vocabulary, values) if shape.token_values else None
         self.embedding_shares = nn.Parameter(torch.zeros(shape.layers)) if shape.embedding_skip else None
 
-    def blocks(self) -> list[NetworkLayer]:
+    def blocks(self) -> list[EfimLayer]:
         """Return the layers, the first one first."""
-        return cast("list[NetworkLayer]", list(self.layers))
+        return cast("list[EfimLayer]", list(self.layers))
 
     def forward(self, ids: Tensor, seen: Tensor | None) -> Tensor:
         """Return the normed stream [rows, length, width] of token ids [rows, length]."""
@@ -169,7 +169,7 @@ class NetworkLayers(nn.Module):
         return self.norm(stream)
 
 
-class NetworkLayer(nn.Module):
+class EfimLayer(nn.Module):
     """A block of attention and feed-forward part, each of which adds to the stream."""
 
     def __init__(self, shape: Shape) -> None:
@@ -234,9 +234,9 @@ def _turned(heads: Tensor, turns: Tensor) -> Tensor:
     return torch.cat([low * cosine - high * sine, high * cosine + low * sine], dim=-1)
 
 
-def build(shape: Shape) -> Network:
+def build(shape: Shape) -> EfimForCausalLM:
     """Build a model with random weights; gates, token values and shares of the embeddings begin at zero."""
-    network = Network(shape)
+    network = EfimForCausalLM(shape)
     zero = ("head_gates.weight", "token_values.weight")
     zero += ("o_proj.weight", "down_proj.weight") if shape.zero_outputs else ()
     for name, parameter in network.named_parameters():
@@ -267,7 +267,7 @@ def seen_by(starts: Tensor) -> Tensor:
     return ((places <= places[:, None]) & (places >= starts[..., None]))[:, None]
 
 
-def optimizers(model: Network, rate: float, native: bool = False) -> list[torch.optim.Optimizer]:
+def optimizers(model: EfimForCausalLM, rate: float, native: bool = False) -> list[torch.optim.Optimizer]:
     """Return Muon, torch's or our own, for the layers' products, and AdamW for look-ups, norms and gates."""
     named = list(model.named_parameters())
     matrices = [parameter for name, parameter in named if name.endswith("_proj.weight")]

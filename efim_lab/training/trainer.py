@@ -29,14 +29,14 @@ class TrainerSettings(Schedule):
 # Long steps make the optimizers cheap; 200 million tokens take a core half a day. A data-centre GPU has time
 # for many passes over the corpus, with a model that still decodes at typing speed on one core.
 PLANS = {
-    "cpu": TrainerSettings(tokens_per_step=8192),
+    "cpu": TrainerSettings(tokens_per_step=8192, lengths=((0.0, 512), (0.7, 2560))),
     "cuda": TrainerSettings(
         shape=network.LARGER,
         rate=2e-3,
         warmup_tokens=13_000_000,
         tokens_per_step=65536,
         tokens_at_once=65536,
-        lengths=((0.0, 1024), (0.6, 2048)),
+        lengths=((0.0, 1024), (0.7, 2560)),
     ),
 }
 
@@ -63,7 +63,7 @@ class Trainer(TrainingLoop):
         self.progress = checkpoint.branch(folder, self.state())
 
 
-def _learner(model: network.Network, settings: TrainerSettings, compiled: bool) -> Learner:
+def _learner(model: network.EfimForCausalLM, settings: TrainerSettings, compiled: bool) -> Learner:
     """Choose what computes gradients and Muon's steps: our kernels on a CPU that has what they need, else torch."""
     reason = (library.why_unsupported() or why_unfit(settings.shape)) if device().type == "cpu" else "on a GPU"
     if not reason:

@@ -12,6 +12,7 @@ from efim_lab.errors import WorkError
 from efim_lab.training.corpus.cleanup import clean
 from efim_lab.training.corpus.examples import FOLDERS, ExampleCollector
 from efim_lab.training.corpus.filters import SeenLines, looks_written, without_notices
+from efim_lab.training.corpus.repetition import without_repetition
 from efim_lab.training.corpus.sources import CorpusSource, RefusedDistribution
 from efim_lab.training.corpus.splits import APART, is_learnt
 
@@ -67,7 +68,7 @@ def write(folder: Path, gathered: Gathered, refused: Iterable[RefusedDistributio
     parts = {
         name: _changed(part, clean if name == "train" else without_notices) for name, part in _parts(gathered).items()
     }
-    parts["train"] = [document for document in parts["train"] if looks_written(document.text)]
+    parts["train"] = without_repetition(each for each in parts["train"] if looks_written(each.text))
     written = [document for part in parts.values() for document in part]
     examples = _examples(parts["train"])
     content = {

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from efim_lab.training.corpus.cleanup import parsed, without_tool_comments
 
 FOLDERS = frozenset(
-    {"cookbook", "demo", "demos", "example", "examples", "recipes", "samples", "tutorial", "tutorials"}
+    {"algorithms", "cookbook", "demo", "demos", "example", "examples", "pygorithm", "recipes", "samples"}
+    | {"tutorial", "tutorials"}
 )
 _FEWEST_LINES = 5  # of a program; a shorter one shows too little of how a library is used
 _HINT = re.compile(r">>> |::\s*\n|```")

@@ -12,7 +12,7 @@ from torch import Tensor
 from efim_lab.training.native.chunk import HEAD_DIM, ChunkPass
 from efim_lab.training.native.products import PANEL
 from efim_lab.training.native.weights import NetworkWeights
-from efim_lab.training.network import Network, Shape
+from efim_lab.training.network import EfimForCausalLM, Shape
 from efim_lab.training.samples.masks import sample_starts
 from efim_lab.training.samples.packing import PADDING
 
@@ -32,7 +32,7 @@ def why_unfit(shape: Shape) -> str | None:
 class NativeGradients:
     """Gradients without autograd, with as many threads as torch has when this is made."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: EfimForCausalLM) -> None:
         self._weights = NetworkWeights(network)
         tokens, threads = max(_CHUNK, network.shape.context), torch.get_num_threads()
         self._passes = [ChunkPass(self._weights, network.shape, tokens) for _ in range(threads)]

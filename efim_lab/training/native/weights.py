@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from efim_lab.training.native.products import Products
-from efim_lab.training.network import Network, NetworkLayer, RmsNorm
+from efim_lab.training.network import EfimForCausalLM, EfimLayer, RmsNorm
 
 
 class Weight:
@@ -69,7 +69,7 @@ class LayerWeights:
 class NetworkWeights:
     """A network's weights; those that consist of one parameter share its memory."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: EfimForCausalLM) -> None:
         decoder = network.model
         self.table = Matrix(decoder.embed_tokens.weight, exact_back=True)  # the output layer, too
         self.layers = [_layer(layer) for layer in decoder.blocks()]
@@ -85,7 +85,7 @@ class NetworkWeights:
         yield from (part for part in (self.token_values, self.shares) if part is not None)
 
 
-def _layer(layer: NetworkLayer) -> LayerWeights:
+def _layer(layer: EfimLayer) -> LayerWeights:
     attention, mlp = layer.self_attn, layer.mlp
     return LayerWeights(
         norm_in=Weight(layer.input_layernorm.weight),

@@ -85,7 +85,9 @@ def choose_places(tokenizer: Tokenizer, documents: Sequence[CodeDocument], count
 
 
 @torch.inference_mode()
-def _measured(model: network.Network, tokenizer: Tokenizer, places: Sequence[MaskedPlace], way: str) -> MaskFigures:
+def _measured(
+    model: network.EfimForCausalLM, tokenizer: Tokenizer, places: Sequence[MaskedPlace], way: str
+) -> MaskFigures:
     """Give the model each line token by token; the first tokens must spell the unfinished word again."""
     right, bits = list[bool](), 0.0
     for place in places:

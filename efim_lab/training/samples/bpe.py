@@ -14,7 +14,7 @@ PAD, REPOSITORY, FILE = "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>"
 SPECIAL = (END, PREFIX, SUFFIX, MIDDLE, PAD, REPOSITORY, FILE)
 ID = {token: i for i, token in enumerate(SPECIAL)}
 VOCABULARY = 8192
-CONTEXT = 2048
+CONTEXT = 2560
 _SPLIT = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 
 

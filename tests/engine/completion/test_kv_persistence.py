@@ -34,7 +34,7 @@ def cache(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def long_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model of whose arenas one takes all the memory that there may be."""
-    return make(tmp_path_factory.mktemp("long"), Tiny(context=2000))
+    return make(tmp_path_factory.mktemp("long"), Tiny("efim", context=2000))
 
 
 @pytest.fixture

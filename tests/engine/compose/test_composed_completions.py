@@ -27,7 +27,7 @@ Start = Callable[..., Completer]
 
 @pytest.fixture(scope="module")
 def long_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make(tmp_path_factory.mktemp("long"), Tiny(context=2000))
+    return make(tmp_path_factory.mktemp("long"), Tiny("efim", context=2000))
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ Form = Literal["fp32", "fp16", "int8"]
 
 @cache
 def folder(mask: str) -> Path:
-    return make(Path(tempfile.mkdtemp()), Tiny(context=900, excerpt_rows=ROOM, mask=mask, seed=1), half=True)
+    return make(Path(tempfile.mkdtemp()), Tiny("efim", context=900, excerpt_rows=ROOM, mask=mask, seed=1), half=True)
 
 
 def isolated(ids: Ids, origin: str = "") -> PromptPart:
