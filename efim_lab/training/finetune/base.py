@@ -51,6 +51,9 @@ class BaseModel:
 def find_base(name: str, revision: str = "", override: TemplateOverride = ()) -> BaseModel:
     """Find a model, downloading it if needed; raises ModelError if the server could not complete with it."""
     folder, config, tokenizer, template = read_checkpoint(_folder(name, revision, override), override)
+    if config.family == "efim":
+        how = "`python -m efim_lab train run --from`"
+        raise WorkError(f"{folder} is of the embedded model's own family, unknown to transformers: train it by {how}")
     end = _end(tokenizer, template) or next(iter(config.end_ids), None)
     if end is None:
         raise WorkError(f"{folder / 'config.json'} has no eos_token_id: add the token that ends a text")

@@ -162,6 +162,11 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
+def test_a_base_of_the_embedded_models_family_is_led_to_its_own_trainer(refusal: Refusal, tmp_path: Path) -> None:
+    said = refusal(base=make(tmp_path / "own", Tiny("efim")))
+    assert "unknown to transformers: train it by `python -m efim_lab train run --from`" in said
+
+
 @pytest.mark.parametrize("what", DAMAGE)
 def test_damage_is_told_in_one_line(refusal: Refusal, other: Path, what: str) -> None:
     damage, reason = DAMAGE[what]
