@@ -58,7 +58,7 @@ def compare(losses: dict[str, dict[str, np.ndarray]], held_out: HeldOut) -> list
     rows: list[tuple[str, ...]] = []
     for name, found in losses.items():
         cells = [name]
-        for kind in ("alone", "with counts"):
+        for kind in ("alone", "counted"):
             more = held_out.difference(found[kind], losses[WHOLE][kind])
             cells += [f"{found[kind].mean():.3f}", f"{more.value:+.3f} [{more.low:+.3f}, {more.high:+.3f}]"]
         rows.append(tuple(cells))
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not kept.exists():
             shape, share = ARMS[name]
             alone = held_out.losses(train(shape, source, int(given.tokens * share * 1e6)))
-            np.savez(kept, alone=alone, **{"with counts": held_out.with_counts(alone)})
+            np.savez(kept, alone=alone, counted=held_out.with_counts(alone))
         losses[name] = dict(np.load(kept))
     header = ("arm", "nats", "more than all parts", "with counts", "more than all parts")
     show("held-out text", header, compare(losses, held_out))
