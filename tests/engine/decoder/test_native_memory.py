@@ -27,7 +27,7 @@ from model_runtime.kv.layout import arena_bytes
 from model_runtime.loading import memory_fit
 from model_runtime.loading.memory_fit import memory_need, model_size, usable_formats
 from tests.compiled import require_compiled
-from tests.models import Tiny, config
+from tests.models import Tiny, config, make
 
 ROOT = Path(__file__).parents[3]
 MIB = 1 << 20
@@ -147,3 +147,40 @@ def test_the_memory_check_for_a_second_model_counts_the_weights_of_the_first(mon
     assert usable_formats(shape, "fp16", 0, soon=after - before) == ["fp16"]
     with pytest.raises(ModelError, match="of memory"):
         usable_formats(shape, "fp16", 0)
+
+
+TOKENS_LOOKED_UP = """
+from pathlib import Path
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.weights import TOKEN_VALUES, read_weights, release_weights
+from model_runtime.kv.arena import DenseArena
+
+def mapped(array):
+    at, size, total, inside = array.ctypes.data, array.nbytes, 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        first = line.split()[0]
+        if "-" in first and ":" not in first:
+            begin, end = (int(each, 16) for each in first.split("-"))
+            inside = begin < at + size and at < end
+        elif inside and first == "Rss:":
+            total += int(line.split()[1]) << 10
+    return total
+
+folder = Path({folder!r})
+shape = read_config(folder)
+weights = read_weights(folder, shape)
+decoder, table = NativeDecoder(shape, weights, "int8", 1), weights[TOKEN_VALUES]
+release_weights(weights)
+held = [table.nbytes, mapped(table)]
+decoder.forward(np.arange(40, dtype=np.int32), DenseArena(shape, 64))
+held.append(mapped(table))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="this system does not tell what is mapped")
+def test_of_token_values_only_rows_that_are_used_are_in_memory(tmp_path: Path) -> None:
+    require_compiled()
+    folder = make(tmp_path, Tiny("efim", layers=8, vocabulary=64_000))
+    table, loaded, used, _ = held_after(TOKENS_LOOKED_UP.replace("{folder!r}", repr(str(folder))))
+    assert table > 60 * MIB and loaded < MIB
+    assert used < 2 * MIB
