@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM
 from efim_lab.training import network
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.layer_spec import GATE_INPUTS, LayerSpec
-from model_runtime.checkpoint.weights import EMBEDDING_SHARES, TOKEN_VALUES
+from model_runtime.checkpoint.weights import TOKEN_VALUES
 
 SPECIAL = ("<|endoftext|>", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|fim_pad|>")
 VOCABULARY = 400
@@ -92,7 +92,7 @@ FIELDS: dict[Family, dict[str, Any]] = {
         "attention_multiplier": 0.4, "residual_multiplier": 0.7, "logits_scaling": 1.5,
     },
     "efim": {
-        "hidden_act": "silu", "head_norms": True, "head_gates": True, "token_values": True, "embedding_skip": True,
+        "hidden_act": "silu", "head_norms": True, "head_gates": True, "token_values": True,
     },
 }  # fmt: skip
 CLASSES: dict[Family, str] = {
@@ -216,7 +216,6 @@ def random_weights(tiny: Tiny) -> dict[str, torch.Tensor]:
     add_norm("model.norm")
     if tiny.family == "efim":
         weights[TOKEN_VALUES] = normal(tiny.vocabulary, tiny.layers * kv, std=0.5)
-        weights[EMBEDDING_SHARES] = normal(tiny.layers, std=1.0)
     if not tiny.tied:
         weights["lm_head.weight"] = normal(tiny.vocabulary, tiny.hidden, std=0.3)
     for layer in range(tiny.layers):

@@ -26,7 +26,7 @@ from efim_lab.training.samples.stream import Batches, ShardSource
 
 ROW, STEP, RATE, WARMUP, DECAY, CLIP = 512, 4096, 3e-3, 250_000, 0.35, 1.0
 LLAMA, WHOLE = "Llama", "all parts"
-PARTS = ("head_norms", "head_gates", "token_values", "embedding_skip", "zero_outputs")
+PARTS = ("head_norms", "head_gates", "token_values", "zero_outputs")
 ARMS: dict[str, tuple[Shape, float]] = {  # the shape, and its tokens as a share of --tokens
     LLAMA: (Shape(), 1.0),
     f"{LLAMA}, half of the tokens": (Shape(), 0.5),

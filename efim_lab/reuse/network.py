@@ -12,16 +12,7 @@ from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.layer_spec import GATE_INPUTS
 from model_runtime.checkpoint.rope import rotations
 from model_runtime.checkpoint.weights import Weights
-from model_runtime.decoder.layers import (
-    LayerWeights,
-    Norm,
-    Product,
-    embedding_share,
-    fused,
-    head,
-    norm,
-    token_values,
-)
+from model_runtime.decoder.layers import LayerWeights, Norm, Product, fused, head, norm, token_values
 from model_runtime.decoder.tensors import as_tensor, norm_tensors
 from model_runtime.ids import Ids
 
@@ -55,7 +46,6 @@ class Network:
         self._layers = [fused(config, weights, index) for index in range(len(config.layers))]
         own = token_values(config, weights)
         self._token_values = None if own is None else as_tensor(own).float()
-        self._last_share = embedding_share(config, weights, len(config.layers))
         self._rope = torch.as_tensor(rotations(config.rope, config.alike.attention.head_dim, config.context))
 
     @torch.inference_mode()
@@ -76,18 +66,16 @@ class Network:
         begin = (past[0].k.shape[1] if past else 0) if start is None else start
         places = torch.arange(begin, begin + len(ids))
         tokens, traces = torch.as_tensor(ids), list[LayerTrace]()
-        x = embedded = self._embed[tokens] * self.config.embedding_scale
+        x = self._embed[tokens] * self.config.embedding_scale
         for index, layer in enumerate(self._layers):
             kv = past[index] if past else None
-            x = x + layer.embedding_share * embedded
             out, trace = self._attention(index, layer, x, tokens, places, kv, seen)
             x = x + out
             x = x + self._mlp(layer, x)
             traces.append(trace)
             if narrowed is not None and index == narrowed.layer:
                 kept = narrowed.choose(trace.queries, trace.kv.k)
-                x, places, tokens, embedded = x[kept], places[kept], tokens[kept], embedded[kept]
-        x = x + self._last_share * embedded
+                x, places, tokens = x[kept], places[kept], tokens[kept]
         return _normed(x, self._norm, self.config.norm_eps), traces
 
     @torch.inference_mode()

@@ -43,7 +43,6 @@ def _fields(shape: Shape) -> dict[str, Any]:
         "head_norms": shape.head_norms,
         "head_gates": shape.head_gates,
         "token_values": shape.token_values,
-        "embedding_skip": shape.embedding_skip,
     }
     family, architecture = ("efim", "EfimForCausalLM") if any(parts.values()) else ("llama", "LlamaForCausalLM")
     return {

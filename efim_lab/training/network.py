@@ -32,9 +32,8 @@ class Shape:
     """Sizes of a decoder with tied embeddings, and its parts beside a Llama's, none by default.
 
     `head_norms` are RMS norms of each head of queries and keys; `head_gates` scale each head of attention's output;
-    `token_values` are embeddings of the token itself that are added to each layer's values; `embedding_skip` adds the
-    embeddings, times a learnt share, to the stream before each layer but the first and before the last norm.
-    `zero_outputs`: the matrices that write to the stream begin at zero.
+    `token_values` are embeddings of the token itself that are added to each layer's values. `zero_outputs`: the
+    matrices that write to the stream begin at zero.
     """
 
     vocabulary: int = bpe.VOCABULARY
@@ -48,7 +47,6 @@ class Shape:
     head_norms: bool = False
     head_gates: bool = False
     token_values: bool = False
-    embedding_skip: bool = False
     zero_outputs: bool = False
 
     def describe(self) -> str:
@@ -57,7 +55,6 @@ class Shape:
             "norms of queries and keys": self.head_norms,
             "gates on attention's heads": self.head_gates,
             "values of tokens": self.token_values,
-            "a skip from the embeddings to each layer": self.embedding_skip,
         }
         parts = [name for name, has in named.items() if has]
         if not parts:
@@ -67,7 +64,7 @@ class Shape:
 
 
 # What the experiments recommend: the embedded model, 11.2 million parameters beside 4.2 million of token values.
-EMBEDDED_SHAPE = Shape(head_norms=True, head_gates=True, token_values=True, embedding_skip=True, zero_outputs=True)
+EMBEDDED_SHAPE = Shape(head_norms=True, head_gates=True, token_values=True, zero_outputs=True)
 LARGER = Shape(  # 32 million parameters
     width=512,
     layers=10,
@@ -77,7 +74,6 @@ LARGER = Shape(  # 32 million parameters
     head_norms=True,
     head_gates=True,
     token_values=True,
-    embedding_skip=True,
     zero_outputs=True,
 )
 
@@ -98,7 +94,6 @@ def read_shape(folder: Path) -> Shape:
         head_norms=attention.head_norms,
         head_gates=attention.head_gates,
         token_values=attention.token_values,
-        embedding_skip=config.embedding_skip,
     )
 
 
@@ -149,7 +144,6 @@ class EfimModel(nn.Module):
         self.norm = RmsNorm(shape.width)
         values = shape.layers * shape.kv_heads * shape.head_dim
         self.token_values = nn.Embedding(shape.vocabulary, values) if shape.token_values else None
-        self.embedding_shares = nn.Parameter(torch.zeros(shape.layers)) if shape.embedding_skip else None
 
     def blocks(self) -> list[EfimLayer]:
         """Return the layers, the first one first."""
@@ -157,15 +151,11 @@ class EfimModel(nn.Module):
 
     def forward(self, ids: Tensor, seen: Tensor | None) -> Tensor:
         """Return the normed stream [rows, length, width] of token ids [rows, length]."""
-        stream = embedded = self.embed_tokens(ids)
+        stream = self.embed_tokens(ids)
         turns = rotations(ids.shape[1], self.shape.head_dim).to(ids.device)
         values = None if self.token_values is None else self.token_values(ids).chunk(self.shape.layers, dim=-1)
         for index, layer in enumerate(self.blocks()):
-            if index and self.embedding_shares is not None:
-                stream = stream + self.embedding_shares[index - 1] * embedded
             stream = layer(stream, None if values is None else values[index], turns, seen)
-        if self.embedding_shares is not None:
-            stream = stream + self.embedding_shares[-1] * embedded
         return self.norm(stream)
 
 
@@ -235,7 +225,7 @@ def _turned(heads: Tensor, turns: Tensor) -> Tensor:
 
 
 def build(shape: Shape) -> EfimForCausalLM:
-    """Build a model with random weights; gates, token values and shares of the embeddings begin at zero."""
+    """Build a model with random weights; gates and token values begin at zero."""
     network = EfimForCausalLM(shape)
     zero = ("head_gates.weight", "token_values.weight")
     zero += ("o_proj.weight", "down_proj.weight") if shape.zero_outputs else ()

@@ -41,9 +41,8 @@ class ModelConfig:
 
     Before its `context` a model that was trained with a `mask` has `excerpt_rows` rows for excerpts, else none.
     `norm_offset` is added to the weights of norms. `embedding_scale` multiplies embeddings, `residual_scale`
-    what a layer adds; `logits_scale` divides logits. With `embedding_skip` a learnt share of the embeddings is added
-    to the stream before each layer but the first, and before the last norm. Of a `foreign` model, which transformers
-    computes, only the fields that size arenas and prompts are set.
+    what a layer adds; `logits_scale` divides logits. Of a `foreign` model, which transformers computes, only the
+    fields that size arenas and prompts are set.
     """
 
     family: str
@@ -60,7 +59,6 @@ class ModelConfig:
     embedding_scale: float = 1.0
     residual_scale: float = 1.0
     logits_scale: float = 1.0
-    embedding_skip: bool = False
     foreign: bool = False
     excerpt_rows: int = 0
     mask: Mask | Literal[""] = ""
@@ -220,7 +218,7 @@ def _granite(fields: Fields) -> dict[str, Any]:
 
 def _efim(fields: Fields) -> dict[str, Any]:
     """Return the fields of the embedded model's family: a Llama with parts that its configuration names."""
-    parts = ("head_norms", "head_gates", "token_values", "embedding_skip")
+    parts = ("head_norms", "head_gates", "token_values")
     return {part: fields.flag(part) for part in parts} | dict(
         activation=_activation(fields, "silu"), tied=fields.flag("tie_word_embeddings", True)
     )

@@ -24,7 +24,6 @@ Weights = dict[str, npt.NDArray[Any]]  # in the format that they are stored in, 
 Fp32 = npt.NDArray[np.float32]
 
 TOKEN_VALUES = "model.token_values.weight"  # for each token, those of all layers side by side
-EMBEDDING_SHARES = "model.embedding_shares"  # before the second layer, the third, .., the last norm
 
 BF16 = np.dtype([("bf16", "<u2")])  # numpy has no bf16: as a field, its bits cannot be taken for numbers
 DTYPES = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": BF16}
@@ -143,8 +142,6 @@ def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     attention = c.alike.attention
     if attention.token_values:
         shapes[TOKEN_VALUES] = (c.vocab, len(c.layers) * attention.kv_heads * attention.head_dim)
-    if c.embedding_skip:
-        shapes[EMBEDDING_SHARES] = (len(c.layers),)
     if not c.tied:
         shapes["lm_head.weight"] = (c.vocab, c.hidden)
     for i, layer in enumerate(c.layers):

@@ -16,16 +16,7 @@ from model_runtime.checkpoint.rope import rotations
 from model_runtime.checkpoint.weights import Weights
 from model_runtime.decoder.any_decoder import CHUNK, Span
 from model_runtime.decoder.attention import attend, bias_of_rows, causal_bias
-from model_runtime.decoder.layers import (
-    LayerWeights,
-    Norm,
-    Product,
-    embedding_share,
-    fused,
-    head,
-    norm,
-    token_values,
-)
+from model_runtime.decoder.layers import LayerWeights, Norm, Product, fused, head, norm, token_values
 from model_runtime.decoder.linear import Linear, linear
 from model_runtime.decoder.quantization import Format
 from model_runtime.decoder.tensors import as_tensor, norm_tensors
@@ -45,7 +36,6 @@ class PackedLayer(NamedTuple):
     up: Linear
     down: Linear
     head_gates: torch.Tensor | None
-    embedding_share: float
 
 
 class _RowInputs(NamedTuple):
@@ -89,7 +79,6 @@ class Decoder:
         self._layers = [_packed_layer(spec, fused(config, weights, i), form) for i, spec in enumerate(config.layers)]
         own = token_values(config, weights)
         self._token_values = None if own is None else as_tensor(own)
-        self._last_share = embedding_share(config, weights, len(config.layers))
         self._rope = torch.as_tensor(rotations(config.rope, config.alike.attention.head_dim, config.positions))
 
     @property
@@ -107,13 +96,11 @@ class Decoder:
         places = _places(spans, self.config.alike.attention)
         rope = _joined([self._rope[place.written, None] for place in places])
         ids = torch.as_tensor(np.concatenate([span.ids for span in spans]))
-        x = embedded = self._embedded(ids)
+        x = self._embedded(ids)
         inputs = _RowInputs(rope, self._own_values(ids))
         for i, layer in enumerate(self._layers):
-            x = _with_share(x, embedded, layer.embedding_share)
             x = x + self._attention(layer, x, inputs, places, i)
             x = x + self._mlp(layer, x)
-        x = _with_share(x, embedded, self._last_share)
         for span in spans:
             span.arena.end_pass(span.ids, span.recomputed)
         ends = _joined(
@@ -157,10 +144,6 @@ class Decoder:
         if norm.bias is not None:
             return F.layer_norm(x, norm.weight.shape, norm.weight, norm.bias, self.config.norm_eps)
         return F.rms_norm(x, norm.weight.shape, norm.weight, self.config.norm_eps)
-
-
-def _with_share(x: torch.Tensor, embedded: torch.Tensor, share: float) -> torch.Tensor:
-    return x + share * embedded if share else x
 
 
 def _opened(heads: torch.Tensor, y: torch.Tensor, gates: torch.Tensor | None) -> torch.Tensor:
@@ -213,7 +196,6 @@ def _packed_layer(spec: LayerSpec, parts: LayerWeights, form: Format) -> PackedL
         up=_packed(parts.up, form),
         down=_packed(parts.down, form),
         head_gates=None if parts.head_gates is None else as_tensor(parts.head_gates),
-        embedding_share=parts.embedding_share,
     )
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.layer_spec import Full
-from model_runtime.checkpoint.weights import EMBEDDING_SHARES, TOKEN_VALUES, Fp32, Weights, as_fp32
+from model_runtime.checkpoint.weights import TOKEN_VALUES, Fp32, Weights, as_fp32
 
 A = TypeVar("A")  # an array, or a tensor of torch's
 
@@ -33,7 +33,7 @@ class LayerWeights(NamedTuple):
 
     `head_norms` [heads + kv_heads, head_dim] are weights of RMS norms of each head of queries and keys, before these
     are rotated. `head_gates` [heads, GATE_INPUTS] are weights of attention's gates. If the model has no gate, `up` is
-    up alone. `embedding_share` is how much of the embeddings is added to the stream before the block.
+    up alone.
     """
 
     norm_in: Norm[Fp32]
@@ -44,7 +44,6 @@ class LayerWeights(NamedTuple):
     up: Product
     down: Product
     head_gates: Fp32 | None = None
-    embedding_share: float = 0.0
 
 
 def fused(config: ModelConfig, weights: Weights, index: int) -> LayerWeights:
@@ -60,7 +59,6 @@ def fused(config: ModelConfig, weights: Weights, index: int) -> LayerWeights:
         up=_product(weights, [f"{at}mlp.{name}" for name in up.split()], mlp.mlp_bias),
         down=_product(weights, [f"{at}mlp.{down}"], mlp.mlp_bias, config.residual_scale),
         head_gates=as_fp32(weights[f"{at}self_attn.head_gates.weight"]) if attention.head_gates else None,
-        embedding_share=embedding_share(config, weights, index),
     )
 
 
@@ -68,11 +66,6 @@ def norm(config: ModelConfig, weights: Weights, name: str) -> Norm[Fp32]:
     """Return the norm of a name."""
     weight = as_fp32(weights[f"{name}.weight"]) + config.norm_offset
     return Norm(weight, as_fp32(weights[f"{name}.bias"]) if config.norm == "layer" else None)
-
-
-def embedding_share(config: ModelConfig, weights: Weights, index: int) -> float:
-    """Return how much of the embeddings is added before a layer, or before the last norm at their number."""
-    return float(as_fp32(weights[EMBEDDING_SHARES])[index - 1]) if config.embedding_skip and index else 0.0
 
 
 def token_values(config: ModelConfig, weights: Weights) -> npt.NDArray[Any] | None:

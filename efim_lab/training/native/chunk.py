@@ -56,8 +56,7 @@ class ChunkPass:
         self._last = NormRecord(tokens, self._width)
         self._embedded = torch.empty(tokens, self._width)
         self._added, self._d_normed, self._d_half = (_halves(tokens, self._width) for _ in range(3))
-        self._d_stream, self._d_embedded = (torch.empty(tokens, self._width) for _ in range(2))
-        self._d_gates = torch.empty(tokens, shape.heads)
+        self._d_stream, self._d_gates = torch.empty(tokens, self._width), torch.empty(tokens, shape.heads)
         self._d_mixed, self._d_qkv = torch.empty_like(self._records[0].mixed), torch.empty_like(self._records[0].qkv)
         self._d_gated = torch.empty_like(self._records[0].gated)
         layer = weights.layers[0]
@@ -88,7 +87,7 @@ class ChunkPass:
         lib.train_embed(tokens, self._width, *addresses(ids, self._weights.table.values, self._embedded))
         stream, added = self._embedded, None
         for index, (layer, record) in enumerate(zip(self._weights.layers, self._records, strict=True)):
-            self._normalize(tokens, stream, added, index - 1, layer.norm_in, record.norm_in)
+            self._normalize(tokens, stream, added, layer.norm_in, record.norm_in)
             layer.qkv.products.forward.multiply(tokens, record.norm_in.normed, record.raw, scratch)
             heads = self._heads_of(index, ids, length)
             lib.train_place(ctypes.byref(heads), *addresses(record.raw, record.qkv, record.head_scales))
@@ -99,12 +98,12 @@ class ChunkPass:
                 lib.train_open(tokens, self._width, self._shape.heads, *addresses(*gated))
             added = self._added
             layer.out.products.forward.multiply(tokens, record.opened, added, scratch)
-            self._normalize(tokens, record.norm_in.stream, added, -1, layer.norm_mlp, record.norm_mlp)
+            self._normalize(tokens, record.norm_in.stream, added, layer.norm_mlp, record.norm_mlp)
             layer.gate_up.products.forward.multiply(tokens, record.norm_mlp.normed, record.gate_up, scratch)
             lib.train_gate(tokens, self._shape.feed_forward, *addresses(record.gate_up, record.gated))
             layer.down.products.forward.multiply(tokens, record.gated, added, scratch)
             stream = record.norm_mlp.stream
-        self._normalize(tokens, stream, added, len(self._records) - 1, self._weights.norm, self._last)
+        self._normalize(tokens, stream, added, self._weights.norm, self._last)
 
     def _predict(self, targets: Tensor, scale: float) -> float:
         """Compute the loss, and the gradient of the last norm's output, some tokens at a time."""
@@ -120,18 +119,15 @@ class ChunkPass:
         return losses
 
     def _backward(self, ids: Tensor, starts: Tensor, length: int) -> None:
-        tokens, lib = ids.numel(), library()
+        tokens = ids.numel()
         self._d_stream[:tokens].zero_()
-        self._d_embedded[:tokens].zero_()
         self._normalize_back(tokens, self._weights.norm, self._last)
-        self._skip_back(tokens, len(self._records) - 1)
         for index in reversed(range(len(self._records))):
             layer, record = self._weights.layers[index], self._records[index]
             self._feed_forward_back(tokens, layer, record)
             self._attention_back(ids, starts, length, index)
-            self._skip_back(tokens, index - 1)
-        for d in (self._d_stream, self._d_embedded):
-            lib.train_embed_back(tokens, self._width, *addresses(ids, d, self.totals[self._weights.table]))
+        back = addresses(ids, self._d_stream, self.totals[self._weights.table])
+        library().train_embed_back(tokens, self._width, *back)
 
     def _feed_forward_back(self, tokens: int, layer: LayerWeights, record: LayerRecord) -> None:
         scratch, width = self._scratch, self._shape.feed_forward
@@ -167,34 +163,15 @@ class ChunkPass:
     def _add_gradient(self, tokens: int, matrix: Matrix, d: Tensor, x: Tensor) -> None:
         matrix.products.add_gradient(tokens, d, x, self.totals[matrix], self._scratch)
 
-    def _normalize(
-        self, tokens: int, stream: Tensor, added: Tensor | None, skip: int, weight: Weight, to: NormRecord
-    ) -> None:
-        """Add to the stream, from share `skip` on also the embeddings, and norm it; -1 is no share."""
-        share = self._share(skip)
-        skipped = None if share is None else self._embedded.data_ptr()
-        left = stream.data_ptr(), _start(added), skipped, share or 0, weight.values.data_ptr()
-        right = addresses(to.stream, to.normed, to.scales)
-        library().train_add_norm(tokens, self._width, *left, network.NORM_EPSILON, *right)
+    def _normalize(self, tokens: int, stream: Tensor, added: Tensor | None, weight: Weight, to: NormRecord) -> None:
+        left, right = (stream.data_ptr(), _start(added), weight.values.data_ptr()), (to.stream, to.normed, to.scales)
+        library().train_add_norm(tokens, self._width, *left, network.NORM_EPSILON, *addresses(*right))
 
     def _normalize_back(self, tokens: int, weight: Weight, record: NormRecord) -> None:
         """Add the gradient of the norm's input to that of the stream, and give its form for products."""
         forward = self._d_normed, record.stream, record.scales, weight.values
         back = self._d_stream, self._d_half, self.totals[weight]
         library().train_norm_back(tokens, self._width, *addresses(*forward, *back))
-
-    def _skip_back(self, tokens: int, skip: int) -> None:
-        """Give the embeddings the gradient of the stream to which share `skip` of them was added."""
-        share, weights = self._share(skip), self._weights
-        if share is None or weights.shares is None:
-            return
-        d_share = self.totals[weights.shares][skip:]
-        back = addresses(self._d_embedded, d_share)
-        library().train_skip_back(tokens * self._width, *addresses(self._d_stream, self._embedded), share, *back)
-
-    def _share(self, skip: int) -> float | None:
-        shares = self._weights.shares
-        return None if shares is None or skip < 0 else shares.values[skip].item()
 
     def _heads_of(self, index: int, ids: Tensor, length: int) -> Heads:
         layer, values = self._weights.layers[index], self._weights.token_values

@@ -19,15 +19,14 @@ int train_supported(void) {
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
 }
 
-/* Add `y` and a share of `skipped` to the stream (each unless it is null) and normalize: h = sum * scale * weight. */
-void train_add_norm(int64_t rows, int64_t width, const float *x, const Bf16 *y, const float *skipped, float share,
-                    const float *weight, float epsilon, float *sum, Bf16 *h, float *scales) {
+/* Add `y` to the stream (unless it is null) and normalize: sum = x + y, h = sum * scale * weight. */
+void train_add_norm(int64_t rows, int64_t width, const float *x, const Bf16 *y, const float *weight, float epsilon,
+                    float *sum, Bf16 *h, float *scales) {
     for (int64_t row = 0; row < rows; row++, x += width, sum += width, h += width) {
         Floats squares = spread(0);
         for (int64_t i = 0; i < width; i += LANES) {
             Floats value = _mm512_loadu_ps(x + i);
-            if (y) value = _mm512_add_ps(value, widened(y + row * width + i));
-            if (skipped) value = _mm512_fmadd_ps(spread(share), _mm512_loadu_ps(skipped + row * width + i), value);
+            if (y) value = _mm512_add_ps(value, widened(y + i));
             _mm512_storeu_ps(sum + i, value);
             squares = _mm512_fmadd_ps(value, value, squares);
         }
@@ -37,6 +36,7 @@ void train_add_norm(int64_t rows, int64_t width, const float *x, const Bf16 *y, 
             Floats value = _mm512_mul_ps(_mm512_loadu_ps(sum + i), scale);
             narrowed(h + i, _mm512_mul_ps(value, _mm512_loadu_ps(weight + i)));
         }
+        if (y) y += width;
     }
 }
 
@@ -60,17 +60,6 @@ void train_norm_back(int64_t rows, int64_t width, const Bf16 *dh, const float *x
             narrowed(narrow + i, whole);
         }
     }
-}
-
-/* Where a share of `skipped` was added to the stream: dskipped += share * dx, and the gradient of the share. */
-void train_skip_back(int64_t count, const float *dx, const float *skipped, float share, float *dskipped, float *dshare) {
-    Floats dot = spread(0);
-    for (int64_t i = 0; i < count; i += LANES) {
-        Floats d = _mm512_loadu_ps(dx + i);
-        dot = _mm512_fmadd_ps(d, _mm512_loadu_ps(skipped + i), dot);
-        _mm512_storeu_ps(dskipped + i, _mm512_fmadd_ps(d, spread(share), _mm512_loadu_ps(dskipped + i)));
-    }
-    *dshare += _mm512_reduce_add_ps(dot);
 }
 
 /* How the rows of queries, keys and values that a product wrote become those that attention reads.

@@ -12,9 +12,8 @@ from torch import Tensor
 from model_runtime.c_sources import embedded_hash, sources_hash, why_missing
 
 _SIGNATURES = {
-    "train_add_norm": (*[c_int64] * 2, *[c_void_p] * 3, c_float, c_void_p, c_float, *[c_void_p] * 3),
+    "train_add_norm": (*[c_int64] * 2, *[c_void_p] * 3, c_float, *[c_void_p] * 3),
     "train_norm_back": (*[c_int64] * 2, *[c_void_p] * 7),
-    "train_skip_back": (c_int64, *[c_void_p] * 2, c_float, *[c_void_p] * 2),
     "train_place": (*[c_void_p] * 4,),
     "train_place_back": (*[c_void_p] * 7,),
     "train_open": (*[c_int64] * 3, *[c_void_p] * 4),

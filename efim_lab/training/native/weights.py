@@ -75,14 +75,14 @@ class NetworkWeights:
         self.layers = [_layer(layer) for layer in decoder.blocks()]
         self.norm = Weight(decoder.norm.weight)
         self.token_values = _of(decoder.token_values)  # [vocabulary, layers * kv_heads * head_dim]
-        self.shares = None if decoder.embedding_shares is None else Weight(decoder.embedding_shares)  # [layers]
 
     def __iter__(self) -> Iterator[Weight]:
         yield self.table
         for layer in self.layers:
             yield from layer
         yield self.norm
-        yield from (part for part in (self.token_values, self.shares) if part is not None)
+        if self.token_values is not None:
+            yield self.token_values
 
 
 def _layer(layer: EfimLayer) -> LayerWeights:

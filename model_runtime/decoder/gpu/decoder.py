@@ -19,11 +19,11 @@ from model_runtime.decoder.gpu.attention import Attend
 from model_runtime.decoder.gpu.biases import BiasBlock, bias_of
 from model_runtime.decoder.gpu.device import GpuFormat, shares_head
 from model_runtime.decoder.gpu.graphs import PassInputs, Record, RecordedPasses
-from model_runtime.decoder.gpu.kernels import Kernels, Skip, current_device, rotation_factors
+from model_runtime.decoder.gpu.kernels import Kernels, current_device, rotation_factors
 from model_runtime.decoder.gpu.layers import WeightUploader
 from model_runtime.decoder.gpu.slab import WIDTHS, Slab, SlabArena
 from model_runtime.decoder.gpu.top_tokens import TopTokensTable
-from model_runtime.decoder.layers import embedding_share, fused, head, norm, token_values
+from model_runtime.decoder.layers import fused, head, norm, token_values
 from model_runtime.decoder.tensors import as_tensor
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
@@ -75,7 +75,6 @@ class GpuDecoder:
         self._layers = [uploader.layer(config, fused(config, weights, i)) for i in range(len(config.layers))]
         own = token_values(config, weights)
         self._token_values = None if own is None else uploader.table(as_tensor(own))
-        self._last_share = uploader.share(embedding_share(config, weights, len(config.layers)))
         head_dim = config.alike.attention.head_dim
         self._cos, self._sin = (
             each.to(slab.k.device)
@@ -139,22 +138,20 @@ class GpuDecoder:
         """Append rows to their arenas; returns the head's inputs [rows, hidden]."""
         c, kernels, attention, mlp = self.config, self._kernels, self.config.alike.attention, self.config.alike.mlp
         turn = self._cos[inputs.positions], self._sin[inputs.positions]
-        x = embedded = self._embedded(inputs.ids)
+        x = self._embedded(inputs.ids)
         own = self._own_values(inputs.ids)
         y = kernels.apply_norm(x, self._layers[0].norm_in, c.norm_eps, self._embed.dtype)
-        following = [(layer.norm_in, layer.embedding_share) for layer in self._layers[1:]]
-        following.append((self._norm, self._last_share))
-        for i, (layer, (after, share)) in enumerate(zip(self._layers, following, strict=True)):
+        following = [*(layer.norm_in for layer in self._layers[1:]), self._norm]
+        for i, (layer, after) in enumerate(zip(self._layers, following, strict=True)):
             keys, values = self._slab.k[i], self._slab.v[i]
             qkv, added = layer.qkv(y).view(len(y), -1, attention.head_dim), None if own is None else own[:, i]
             q = kernels.rotate_and_store(qkv, layer.heads, added, turn, inputs.at, keys, values)
             seen = self._attend(q, keys, values, inputs.bias, attention.head_dim**-0.5)
             if layer.head_gates is not None:
                 seen = kernels.open_heads(seen, y, layer.head_gates)
-            x, y = kernels.add_and_norm(x, layer.out(seen), layer.out_bias, None, layer.norm_mlp, c.norm_eps)
+            x, y = kernels.add_and_norm(x, layer.out(seen), layer.out_bias, layer.norm_mlp, c.norm_eps)
             up = kernels.activate(layer.up(y), layer.up_bias, mlp.activation, mlp.gated)
-            skipped = None if share is None else Skip(embedded, share)
-            x, y = kernels.add_and_norm(x, layer.down(up), layer.down_bias, skipped, after, c.norm_eps)
+            x, y = kernels.add_and_norm(x, layer.down(up), layer.down_bias, after, c.norm_eps)
         return y
 
     def _own_values(self, ids: torch.Tensor) -> torch.Tensor | None:

@@ -33,13 +33,6 @@ class Heads(NamedTuple):
     eps: float
 
 
-class Skip(NamedTuple):
-    """The embeddings [rows, hidden] fp32 of a pass, and how much of them is added to the stream, a number."""
-
-    embedded: torch.Tensor
-    share: torch.Tensor
-
-
 def current_device(device: torch.device) -> AbstractContextManager[object]:
     """Return a context in which Triton's kernels, which ask for no device, run on the one of their tensors."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
@@ -57,17 +50,10 @@ def _rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor
 
 
 def add_and_norm(
-    x: torch.Tensor,
-    y: torch.Tensor,
-    bias: torch.Tensor | None,
-    skipped: Skip | None,
-    norm: Norm[torch.Tensor],
-    eps: float,
+    x: torch.Tensor, y: torch.Tensor, bias: torch.Tensor | None, norm: Norm[torch.Tensor], eps: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the sum of x, y, y's bias and what skipped layers in fp32, and its norm in y's precision."""
+    """Return the sum of x, y and y's bias in fp32, and its norm in y's precision."""
     x = x + _biased(y, bias)
-    if skipped is not None:
-        x = x + skipped.share * skipped.embedded
     return x, apply_norm(x, norm, eps, y.dtype)
 
 
@@ -149,14 +135,7 @@ class AddAndNorm(Protocol):
     """The type of `add_and_norm`."""
 
     def __call__(
-        self,
-        x: torch.Tensor,
-        y: torch.Tensor,
-        bias: torch.Tensor | None,
-        skipped: Skip | None,
-        norm: Norm[torch.Tensor],
-        eps: float,
-        /,
+        self, x: torch.Tensor, y: torch.Tensor, bias: torch.Tensor | None, norm: Norm[torch.Tensor], eps: float, /
     ) -> tuple[torch.Tensor, torch.Tensor]: ...
 
 

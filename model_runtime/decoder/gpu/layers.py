@@ -29,7 +29,6 @@ class GpuLayer(NamedTuple):
     down: GpuProduct
     down_bias: torch.Tensor | None
     head_gates: torch.Tensor | None
-    embedding_share: torch.Tensor | None
 
 
 class WeightUploader(NamedTuple):
@@ -68,12 +67,7 @@ class WeightUploader(NamedTuple):
             down=self.product(as_tensor(layer.down.weight)),
             down_bias=self._vector(layer.down.bias),
             head_gates=self._vector(layer.head_gates),
-            embedding_share=self.share(layer.embedding_share),
         )
-
-    def share(self, value: float) -> torch.Tensor | None:
-        """Return a share of the embeddings on the device, None for nothing."""
-        return torch.tensor(value, device=self.device) if value else None
 
     def _heads(self, config: ModelConfig, layer: LayerWeights) -> Heads:
         bias = self._vector(layer.qkv.bias)

@@ -37,15 +37,13 @@ static void hand_over(Pass *p, int64_t row, int64_t in) {
         split_digits(p->input.wide + row * in, in, p->input.digits + 2 * row * in, p->input.units + row);
 }
 
-/* Add delta and a share of the embedded tokens to x; the norm of the sum becomes row `to` of the next product. */
-static void add_and_norm(Pass *p, int64_t row, float share, const Norm *norm, int64_t to) {
+/* Add delta to x; the norm of the sum becomes row `to` of the next product. */
+static void add_and_norm(Pass *p, int64_t row, int add, const Norm *norm, int64_t to) {
     const Model *m = p->model;
     int64_t width = m->padded;
     float *x = p->x + row * width, *out = p->input.wide + to * width;
-    const float *delta = p->delta + row * width, *embedded = p->embedded + row * width;
-    for (int64_t i = 0; i < width; i += LANES) *(Floats *)(x + i) += *(const Floats *)(delta + i);
-    for (int64_t i = 0; share && i < width; i += LANES)
-        *(Floats *)(x + i) = fused(*(const Floats *)(embedded + i), spread(share), *(const Floats *)(x + i));
+    const float *delta = p->delta + row * width;
+    for (int64_t i = 0; add && i < width; i += LANES) *(Floats *)(x + i) += *(const Floats *)(delta + i);
     if (norm->bias) layer_norm(x, width, m->hidden, norm, m->epsilon, out);
     else rms_norm(x, width, m->hidden, norm->weight, m->epsilon, out);
     hand_over(p, to, width);
@@ -160,21 +158,11 @@ static void activate(Pass *p, int64_t row, int64_t in) {
     hand_over(p, row, in);
 }
 
-/* The stream of a row begins with its embedded token. */
-static void begin_row(Pass *p, int64_t row) {
-    int64_t width = p->model->padded;
-    memcpy(p->x + row * width, p->embedded + row * width, width * sizeof(float));
-    memset(p->delta + row * width, 0, width * sizeof(float));
-}
-
 static void attention_block(Pass *p, int thread, int64_t i) {
     const Model *m = p->model;
     const Layer *layer = m->layers + i;
     int64_t in = layer->out.in, used = m->heads * m->head_dim;
-    SHARE(row, p->rows) {
-        if (i == 0) begin_row(p, row);
-        add_and_norm(p, row, layer->embedding_share, &layer->norm_in, row);
-    }
+    SHARE(row, p->rows) add_and_norm(p, row, i > 0, &layer->norm_in, row);
     meet(p);
     share_product(p, thread, &layer->qkv, p->rows, p->wide, p->wide_stride);
     SHARE(row, p->rows) place(p, i, row);
@@ -192,7 +180,7 @@ static void attention_block(Pass *p, int thread, int64_t i) {
 
 static void mlp_block(Pass *p, int thread, int64_t i) {
     const Layer *layer = p->model->layers + i;
-    SHARE(row, p->rows) add_and_norm(p, row, 0, &layer->norm_mlp, row);
+    SHARE(row, p->rows) add_and_norm(p, row, 1, &layer->norm_mlp, row);
     meet(p);
     share_product(p, thread, &layer->up, p->rows, p->wide, p->wide_stride);
     SHARE(row, p->rows) activate(p, row, layer->down.in);
@@ -207,7 +195,7 @@ static void pass_share(Pass *p, int thread) {
         attention_block(p, thread, i);
         mlp_block(p, thread, i);
     }
-    SHARE(n, p->wanted) add_and_norm(p, p->wanted_rows[n], m->embedding_share, &m->norm, n);
+    SHARE(n, p->wanted) add_and_norm(p, p->wanted_rows[n], 1, &m->norm, n);
     meet(p);
     share_product(p, thread, &m->head, p->wanted, p->logits, m->head.out);
     if (p->has_tiles) tiles_end();

@@ -14,16 +14,7 @@ from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import rotations
 from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32
 from model_runtime.decoder.any_decoder import CHUNK, Span
-from model_runtime.decoder.layers import (
-    LayerWeights,
-    Norm,
-    Product,
-    embedding_share,
-    fused,
-    head,
-    norm,
-    token_values,
-)
+from model_runtime.decoder.layers import LayerWeights, Norm, Product, fused, head, norm, token_values
 from model_runtime.decoder.native import library as c
 from model_runtime.decoder.native.memory import WeightMemory
 from model_runtime.decoder.quantization import Format, quantized, rounded_to_fp16
@@ -145,7 +136,6 @@ class NativeDecoder:
             self._matrix(Product(head(config, weights), None), form), count, config.hidden,
             _round_up(config.hidden, 64), attention.heads, attention.kv_heads, attention.head_dim, mlp.intermediate,
             form == "int8", mlp.gated, mlp.activation == "gelu_tanh", config.norm_eps,
-            embedding_share(config, weights, count),
         )  # fmt: skip
 
     def _layer(self, parts: LayerWeights, form: Format) -> c.NativeLayer:
@@ -153,7 +143,7 @@ class NativeDecoder:
             self._norm(parts.norm_in), self._norm(parts.norm_mlp),
             *(0 if part is None else self._keep(part) for part in (parts.head_norms, parts.head_gates)),
             self._matrix(parts.qkv, form), self._matrix(parts.out, form),
-            self._matrix(parts.up, form), self._matrix(parts.down, form), parts.embedding_share,
+            self._matrix(parts.up, form), self._matrix(parts.down, form),
         )  # fmt: skip
 
     def _norm(self, norm: Norm[Fp32]) -> c.NativeNorm:

@@ -49,7 +49,6 @@ class NativeLayer(Structure):
         ("out", NativeMatrix),
         ("up", NativeMatrix),
         ("down", NativeMatrix),
-        ("embedding_share", c_float),
     )
 
 
@@ -72,7 +71,6 @@ class NativeModel(Structure):
         ("is_gated", c_int64),
         ("is_gelu", c_int64),
         ("epsilon", c_float),
-        ("embedding_share", c_float),
     )
 
 

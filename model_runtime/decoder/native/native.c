@@ -93,13 +93,12 @@ static int allocate(Runner *r) {
     p->input.wide = calloc(MOST_ROWS * deep, sizeof(float));
     p->input.digits = calloc(MOST_ROWS * 2 * deep, 1);
     p->input.units = calloc(MOST_ROWS, sizeof(float));
-    p->x = calloc(MOST_ROWS * m->padded, sizeof(float));
     p->delta = calloc(MOST_ROWS * m->padded, sizeof(float));
     p->gates = calloc(MOST_ROWS * m->heads, sizeof(float));
     p->wide = calloc(MOST_ROWS * p->wide_stride, sizeof(float));
     p->has_tiles = m->is_int8 && r->set->has_tiles && r->set->has_tiles();
     p->scratch = calloc(p->threads * attention_size(m->head_dim), sizeof(float));
-    return p->input.wide && p->input.digits && p->input.units && p->x && p->delta && p->gates && p->wide && p->scratch;
+    return p->input.wide && p->input.digits && p->input.units && p->delta && p->gates && p->wide && p->scratch;
 }
 
 void efim_close(Runner *r) {
@@ -108,7 +107,7 @@ void efim_close(Runner *r) {
     for (int i = 0; i < r->helping; i++) pthread_join(r->helpers[i], NULL);
     Pass *p = &r->pass;
     free(p->input.wide), free(p->input.digits), free(p->input.units);
-    free(p->x), free(p->delta), free(p->gates), free(p->wide), free(p->scratch);
+    free(p->delta), free(p->gates), free(p->wide), free(p->scratch);
     free(r);
 }
 
@@ -128,11 +127,11 @@ Runner *efim_open(const Model *model, int threads, const char *set) {
 }
 
 /* At most MOST_ROWS rows; fields as in Pass. One pass at a time. */
-void efim_pass(Runner *r, int64_t rows, int64_t shared, const Place *places, const float *embedded,
+void efim_pass(Runner *r, int64_t rows, int64_t shared, const Place *places, float *x,
                const float *token_values, int64_t wanted, const int64_t *wanted_rows, float *logits) {
     Pass *p = &r->pass;
     p->rows = rows, p->shared = shared / KEYS * KEYS, p->places = places;
-    p->embedded = embedded, p->token_values = token_values;
+    p->x = x, p->token_values = token_values;
     if (rows && p->shared <= places->begin) p->shared = 0;
     p->wanted = wanted, p->wanted_rows = wanted_rows, p->logits = logits;
     if (p->threads > 1) begin(r);

@@ -28,7 +28,6 @@ typedef struct {
     const float *head_norms; /* RMS norms of queries and keys, [heads + kv_heads][head_dim], or NULL */
     const float *head_gates; /* [heads][GATE_INPUTS], or NULL */
     Matrix qkv, out, up, down; /* `up` is gate and up if the model is gated */
-    float embedding_share; /* of the embedded tokens, added to the stream before the layer */
 } Layer;
 
 typedef struct {
@@ -38,7 +37,7 @@ typedef struct {
     Matrix head;
     int64_t layer_count, hidden, padded, heads, kv_heads, head_dim, intermediate;
     int64_t is_int8, is_gated, is_gelu; /* the activation is silu or gelu by tanh */
-    float epsilon, embedding_share; /* before the last norm */
+    float epsilon;
 } Model;
 
 /* A row's token stands at `position` of an arena, whose k and v are [layers][kv_heads][capacity][head_dim], and attends
@@ -64,13 +63,13 @@ typedef struct {
     int64_t shared;
     const Place *places;        /* [rows], of one arena in order of position */
     const int64_t *wanted_rows; /* [wanted], whose logits are asked for */
-    const float *embedded;      /* [rows][padded], of the tokens */
+    float *x;                   /* [rows][padded], embedded tokens; changed */
     const float *token_values;  /* [rows][layers][kv_heads][head_dim], added to values, or NULL */
     float *logits;              /* [wanted][head.out] */
     Rows input;
     int has_tiles;
-    float *x, *delta, *wide; /* [rows][padded], [rows][padded], [rows][wide_stride] */
-    float *gates;            /* [rows][heads], of the layer's attention */
+    float *delta, *wide; /* [rows][padded], [rows][wide_stride] */
+    float *gates;        /* [rows][heads], of the layer's attention */
     float *scratch;      /* of attention, [threads][attention_size] */
     atomic_int arrived, epoch;
 } Pass;

@@ -18,8 +18,8 @@
 typedef struct Runner Runner;
 Runner *efim_open(const Model *model, int threads, const char *set);
 void efim_close(Runner *r);
-void efim_pass(Runner *r, int64_t rows, int64_t shared, const Place *places, float *x, int64_t wanted,
-               const int64_t *wanted_rows, float *logits);
+void efim_pass(Runner *r, int64_t rows, int64_t shared, const Place *places, float *x, const float *token_values,
+               int64_t wanted, const int64_t *wanted_rows, float *logits);
 int efim_supported(const char *set);
 
 /* A matrix as the decoder has it, and as numbers [outputs][inputs]. */
@@ -32,15 +32,15 @@ typedef struct {
     Model model;
     Layer layers[3];
     Real real[3][4], head; /* qkv, out, up, down */
-    int64_t vocab, capacity;
+    int64_t vocab, capacity, values; /* elements of what is added to the values of a token in all layers, or 0 */
     int64_t begins[256]; /* the first row that the row at each place sees */
     void *owned[256];
     int count;
 } Case;
 
-/* Keys and values of one sequence; the embedded tokens that made it; logits after each of them. */
+/* Keys and values of one sequence; the embedded tokens and their own values that made it; logits after each of them. */
 typedef struct {
-    float *k, *v, *x, *logits;
+    float *k, *v, *x, *own, *logits;
     int64_t length;
 } Arena;
 
@@ -107,12 +107,13 @@ static Norm norm(Case *c, int layered) {
 static void make(Case *c) {
     Model *m = &c->model;
     int64_t kv_heads = between(1, 3), group = between(1, 12);
-    int layered = draw() % 2, head_norms = draw() % 2;
+    int layered = draw() % 2, head_norms = draw() % 2, head_gates = draw() % 2, token_values = draw() % 2;
     memset(c, 0, sizeof *c);
     m->hidden = between(1, 130), m->padded = rounded_up(m->hidden, 64);
     m->kv_heads = kv_heads, m->heads = kv_heads * group, m->head_dim = 16 * between(1, draw() % 4 ? 3 : 8);
     m->intermediate = between(1, 150), m->layer_count = between(1, 3), m->epsilon = 1e-5f;
     m->is_int8 = draw() % 2, m->is_gated = draw() % 2, m->is_gelu = draw() % 2;
+    c->values = token_values * m->layer_count * m->kv_heads * m->head_dim;
     c->vocab = between(1, 70), c->capacity = between(1, draw() % 4 ? 40 : 200);
     int64_t kind = draw() % 3, once = between(0, 20), begin = 0; /* all see all, some begin anywhere, all after one do */
     for (int64_t t = 0; t < c->capacity; t++)
@@ -130,6 +131,7 @@ static void make(Case *c) {
         layer->norm_in = norm(c, layered), layer->norm_mlp = norm(c, layered);
         int64_t normed = (m->heads + m->kv_heads) * m->head_dim;
         layer->head_norms = head_norms ? vector(c, normed, normed, 1, 0.3) : NULL;
+        layer->head_gates = head_gates ? vector(c, m->heads * GATE_INPUTS, m->heads * GATE_INPUTS, 0, 1) : NULL;
         int biased = draw() % 2;
         layer->qkv = matrix(c, all, m->hidden, biased, copies);
         layer->out = matrix(c, m->hidden, width, biased, copies + 1);
@@ -155,8 +157,10 @@ static void normed(const double *x, int64_t count, const float *weight, const fl
         y[i] = (x[i] - mean) / sqrt(squares + epsilon) * weight[i] + (bias ? bias[i] : 0);
 }
 
-/* Keys and values of the reference, [layers][kv_heads][capacity][head_dim] as in arenas. */
-static void attended(const Case *c, int64_t layer, int64_t at, double *qkv, double *k, double *v, double *out) {
+/* Keys and values of the reference, [layers][kv_heads][capacity][head_dim] as in arenas; `input` is normed, `own` are the
+   token's values or NULL. */
+static void attended(const Case *c, int64_t layer, int64_t at, const double *input, const float *own, double *qkv, double *k,
+                     double *v, double *out) {
     const Model *m = &c->model;
     int64_t dim = m->head_dim;
     const float *rope = m->rope + at * dim, *norms = c->layers[layer].head_norms;
@@ -171,7 +175,9 @@ static void attended(const Case *c, int64_t layer, int64_t at, double *qkv, doub
     for (int64_t h = 0; h < m->kv_heads; h++) {
         int64_t slot = ((layer * m->kv_heads + h) * c->capacity + at) * dim;
         memcpy(k + slot, qkv + (m->heads + h) * dim, dim * sizeof(double));
-        memcpy(v + slot, qkv + (m->heads + m->kv_heads + h) * dim, dim * sizeof(double));
+        for (int64_t i = 0; i < dim; i++)
+            v[slot + i] = qkv[(m->heads + m->kv_heads + h) * dim + i] +
+                          (own ? own[(layer * m->kv_heads + h) * dim + i] : 0);
     }
     for (int64_t h = 0; h < m->heads; h++) {
         int64_t base = (layer * m->kv_heads + h / (m->heads / m->kv_heads)) * c->capacity * dim;
@@ -182,9 +188,13 @@ static void attended(const Case *c, int64_t layer, int64_t at, double *qkv, doub
             peak = fmax(peak, shares[t]);
         }
         for (int64_t t = c->begins[at]; t <= at; t++) sum += shares[t] = exp(shares[t] - peak);
+        const float *gates = c->layers[layer].head_gates;
+        double gate = 0;
+        for (int64_t i = 0; gates && i < GATE_INPUTS && i < m->hidden; i++) gate += gates[h * GATE_INPUTS + i] * input[i];
         for (int64_t i = 0; i < dim; i++) {
             out[h * dim + i] = 0;
             for (int64_t t = c->begins[at]; t <= at; t++) out[h * dim + i] += shares[t] / sum * v[base + t * dim + i];
+            if (gates) out[h * dim + i] *= 2 / (1 + exp(-gate));
         }
     }
 }
@@ -195,7 +205,7 @@ static double activated(const Model *m, double x) {
 }
 
 /* Logits [tokens][vocab] of a sequence from its embedded tokens [tokens][padded]. */
-static void reference(const Case *c, const float *embedded, int64_t tokens, double *logits) {
+static void reference(const Case *c, const float *embedded, const float *own, int64_t tokens, double *logits) {
     const Model *m = &c->model;
     size_t size = m->layer_count * m->kv_heads * c->capacity * m->head_dim * sizeof(double);
     double *k = malloc(size), *v = malloc(size), x[256], n[256], wide[8192], out[8192];
@@ -206,7 +216,7 @@ static void reference(const Case *c, const float *embedded, int64_t tokens, doub
             const Real *w = c->real[l];
             normed(x, m->hidden, layer->norm_in.weight, layer->norm_in.bias, m->epsilon, n);
             product(w, layer->qkv.bias, n, wide);
-            attended(c, l, t, wide, k, v, out);
+            attended(c, l, t, n, c->values ? own + t * c->values : NULL, wide, k, v, out);
             product(w + 1, layer->out.bias, out, n);
             for (int64_t i = 0; i < m->hidden; i++) x[i] += n[i];
             normed(x, m->hidden, layer->norm_mlp.weight, layer->norm_mlp.bias, m->epsilon, n);
@@ -232,7 +242,7 @@ static void pass(const Case *c, Runner *runner, Arena *arenas, const int64_t *to
     int64_t rows = tokens[0] + tokens[1], row = 0, wanted = 0, which[MOST_ROWS], from[MOST_ROWS];
     if (again) shared = again[0] < shared ? again[0] : shared;
     Place *places = malloc(rows * sizeof(Place));
-    float *x = malloc(rows * m->padded * sizeof(float));
+    float *x = malloc(rows * m->padded * sizeof(float)), *own = malloc(rows * c->values * sizeof(float) + 1);
     int64_t *asked = malloc((rows ? rows : 1) * sizeof(int64_t));
     for (int a = 0; a < ARENAS; a++)
         for (int64_t i = 0; i < tokens[a]; i++, row++) {
@@ -241,20 +251,22 @@ static void pass(const Case *c, Runner *runner, Arena *arenas, const int64_t *to
             places[row] = (Place){arena->k, arena->v, c->capacity, c->begins[at], at};
             if (places[row].begin != places->begin) shared = 0;
             memcpy(x + row * m->padded, arena->x + at * m->padded, m->padded * sizeof(float));
+            memcpy(own + row * c->values, arena->own + at * c->values, c->values * sizeof(float));
             if (all || draw() % 3 == 0) asked[wanted] = row, which[wanted] = a, from[wanted++] = at;
         }
     float *logits = malloc(wanted * m->head.out * sizeof(float) + 1);
-    efim_pass(runner, rows, shared, places, x, wanted, asked, logits);
+    efim_pass(runner, rows, shared, places, x, c->values ? own : NULL, wanted, asked, logits);
     for (int64_t i = 0; i < wanted; i++)
         memcpy(arenas[which[i]].logits + from[i] * c->vocab, logits + i * m->head.out, c->vocab * sizeof(float));
-    free(places), free(x), free(asked), free(logits);
+    free(places), free(x), free(own), free(asked), free(logits);
 }
 
 static Arena arena(Case *c) {
     const Model *m = &c->model;
     int64_t size = m->layer_count * m->kv_heads * c->capacity * m->head_dim;
     Arena made = {owned(c, size * sizeof(float)), owned(c, size * sizeof(float)),
-                  owned(c, c->capacity * m->padded * sizeof(float)), owned(c, c->capacity * c->vocab * sizeof(float)), 0};
+                  owned(c, c->capacity * m->padded * sizeof(float)), owned(c, c->capacity * c->values * sizeof(float)),
+                  owned(c, c->capacity * c->vocab * sizeof(float)), 0};
     for (int64_t i = 0; i < size; i++) made.k[i] = NAN, made.v[i] = INFINITY; /* what lies behind a length is junk */
     for (int64_t i = 0; i < c->capacity * c->vocab; i++) made.logits[i] = NAN;
     return made;
@@ -266,12 +278,13 @@ static void check(Case *c, const Arena *found) {
     Arena alone[ARENAS] = {arena(c)};
     int64_t one[ARENAS] = {1, 0};
     memcpy(alone->x, found->x, c->capacity * m->padded * sizeof(float));
+    memcpy(alone->own, found->own, c->capacity * c->values * sizeof(float));
     Runner *runner = efim_open(m, 1, set);
     if (!runner) fail("no runner", 0);
     while (alone->length < found->length) pass(c, runner, alone, one, 0, 1, NULL);
     efim_close(runner);
     double *exact = malloc(c->capacity * c->vocab * sizeof(double)), largest = 1e-3;
-    reference(c, found->x, found->length, exact);
+    reference(c, found->x, found->own, found->length, exact);
     int64_t numbers = found->length * c->vocab, kv = m->layer_count * m->kv_heads * c->capacity * m->head_dim;
     for (int64_t i = 0; i < numbers; i++) largest = fmax(largest, fabs(exact[i]));
     for (int64_t i = 0; i < numbers; i++) {
@@ -305,11 +318,14 @@ static void run(Case *c, long *passes) {
     make(c);
     Arena arenas[ARENAS] = {arena(c), arena(c)};
     for (int a = 0; a < ARENAS; a++)
-        for (int64_t t = 0; t < c->capacity; t++)
+        for (int64_t t = 0; t < c->capacity; t++) {
             for (int64_t i = 0; i < c->model.hidden; i++)
                 arenas[a].x[t * c->model.padded + i] = (float)real(draw() % 8 ? 2 : 200);
+            for (int64_t i = 0; i < c->values; i++) arenas[a].own[t * c->values + i] = (float)real(2);
+        }
     int64_t alike = draw() % 2 ? between(0, c->capacity) : 0;
     memcpy(arenas[1].x, arenas[0].x, alike * c->model.padded * sizeof(float));
+    memcpy(arenas[1].own, arenas[0].own, alike * c->values * sizeof(float));
     Runner *runner = efim_open(&c->model, (int)between(1, 3), set);
     if (!runner) fail("no runner", 0);
     while (arenas[0].length + arenas[1].length < ARENAS * c->capacity) { /* full at the end, to the last token */

@@ -112,7 +112,7 @@ def test_there_must_be_a_whole_checkpoint_to_resume(tmp_path: Path):
 
 
 def test_a_model_with_all_parts_is_exported_with_their_names(gathered: Path, tmp_path: Path):
-    parts = dict.fromkeys(("head_norms", "head_gates", "token_values", "embedding_skip"), True)
+    parts = dict.fromkeys(("head_norms", "head_gates", "token_values"), True)
     shape = replace(SHAPE, **parts, zero_outputs=True, layers=2)
     model = network.build(shape).eval()
     for parameter in model.parameters():
@@ -132,7 +132,7 @@ def test_outputs_gates_and_tables_may_begin_at_zero():
     begun = network.build(replace(network.EMBEDDED_SHAPE, vocabulary=500, layers=1))
     zero = {name for name, parameter in begun.named_parameters() if not parameter.any()}
     assert zero == {
-        "model.token_values.weight", "model.embedding_shares", "model.layers.0.self_attn.head_gates.weight",
+        "model.token_values.weight", "model.layers.0.self_attn.head_gates.weight",
         "model.layers.0.self_attn.o_proj.weight", "model.layers.0.mlp.down_proj.weight",
     }  # fmt: skip
 
