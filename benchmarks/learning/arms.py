@@ -72,13 +72,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tokenizer", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--tokens", type=float, default=8.0, help="millions")
-    parser.add_argument("--only", choices=ARMS, nargs="*", default=list(ARMS))
+    parser.add_argument("--only", choices=ARMS, nargs="*", default=list(ARMS), help=f"beside {WHOLE!r}")
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
     held_out = HeldOut(given.corpus / "heldout.jsonl", given.tokenizer)
     source = ShardSource(given.corpus / "train.jsonl", given.tokenizer)
     losses: dict[str, dict[str, np.ndarray]] = {}
-    for name in given.only:
+    for name in dict.fromkeys((WHOLE, *given.only)):  # the others are compared with it
         kept = given.out / f"{name}.npz"
         if not kept.exists():
             shape, share = ARMS[name]

@@ -120,8 +120,8 @@ line that is not blank, so that lines can be tokenized apart. The context is {co
 
 From scratch, on the Python files of the distributions below: {corpus} MB without tests, vendored and generated files,
 near duplicates and licence notices. It saw {tokens} million tokens in {minutes} minutes on a {device}, in rows of two
-lengths up to the context, and ended at a loss of {loss} nats per token. It is {architecture}; the
-optimizers are Muon for the layers' products and AdamW for everything else.
+lengths up to the context, and ended at a loss of {loss} nats per token. The network is {architecture};
+the optimizers are Muon for the layers' products and AdamW for everything else.
 
 {mixture}
 

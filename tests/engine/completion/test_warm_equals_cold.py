@@ -45,9 +45,8 @@ DOCUMENTS = ("file:///a.py", "file:///b.py")
 LINES = CODE.splitlines(keepends=True)
 FOREIGN = ("é = 'naïve'", "x = '日本語'", "😀😀", "# Größe\r\n", "\t\tif ñ:\r\n", "\r", "a\r\n\r\nb", "ﬁ²Ω")
 TOLERANCE: dict[Format, float] = {"fp32": 1e-4, "fp16": 1e-3, "int8": 0.0}  # the compiled decoder is exact
-ONE_KEY_HEAD = Tiny(
-    "efim", hidden=60, heads=5, kv_heads=1, head_dim=64, intermediate=100
-)  # for five, as the embedded model
+# For five, as in the network that is trained.
+ONE_KEY_HEAD = Tiny("efim", hidden=60, heads=5, kv_heads=1, head_dim=64, intermediate=100)
 
 
 @dataclass(frozen=True)
