@@ -24,7 +24,7 @@ import torch
 from benchmarks.decoding.bandwidth import read_ms
 from benchmarks.decoding.sides import Named, Side, of_gguf, of_torch
 from model_runtime.checkpoint.config import read_config
-from model_runtime.checkpoint.weights import expected_shapes
+from model_runtime.checkpoint.weights import computed_shapes
 
 CONTEXT = 512  # tokens before those of a timed pass
 LONGEST = 2048
@@ -104,7 +104,7 @@ def serve(threads: int, folder: Path, *kind: str) -> None:
 
 def _described(folder: Path) -> dict[str, Any]:
     config = read_config(folder)
-    parameters = sum(prod(shape) for shape in expected_shapes(config).values())
+    parameters = sum(prod(shape) for shape in computed_shapes(config).values())
     return {"layers": len(config.layers), "read_ms": read_ms(parameters)}
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import save_file
 from transformers import AutoConfig
 
-from model_runtime.checkpoint.config import EMBEDDED, ModelConfig, read_config
-from model_runtime.checkpoint.weights import expected_shapes
+from model_runtime.checkpoint.config import EMBEDDED, ModelConfig, parse_config, read_config, read_json
+from model_runtime.checkpoint.weights import expected_shapes, read_weights
 
 SEED = 0
 SMALLEST, LARGEST = "embedded", "0.5B"
@@ -43,6 +45,23 @@ def checkpoint(size: str, folder: Path) -> Path:
     )
     save_file(random_weights(read_config(folder)), folder / "model.safetensors", metadata={"format": "pt"})
     return folder
+
+
+def as_llama(folder: Path, target: Path) -> Path:
+    """The folder, or of a model of our own family a Llama with its matrices alone, which other programs can compute.
+
+    Its text means nothing; a pass costs what the model's would without head norms, gates and values of tokens.
+    """
+    config = read_config(folder)
+    if config.family != "efim":
+        return folder
+    raw = {**read_json(folder / "config.json"), "model_type": "llama", "architectures": ["LlamaForCausalLM"]}
+    weights, target = read_weights(folder, config), target / "llama"
+    target.mkdir()
+    (target / "config.json").write_text(json.dumps(raw), "utf-8")
+    kept = {name: weights[name] for name in expected_shapes(parse_config(raw))}
+    save_arrays(kept, target / "model.safetensors", metadata={"format": "pt"})
+    return target
 
 
 def random_weights(config: ModelConfig) -> dict[str, torch.Tensor]:

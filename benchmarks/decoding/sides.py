@@ -1,7 +1,8 @@
-"""What computes the same weights in a benchmark of speed: the own decoder, transformers, llama.cpp."""
+"""What computes the same matrices in a benchmark of speed: the own decoder, transformers, llama.cpp."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
@@ -12,6 +13,7 @@ import torch
 from transformers import AutoModelForCausalLM, DynamicCache, PreTrainedModel, StaticCache
 from transformers.cache_utils import StaticLayer
 
+from benchmarks.decoding.shapes import as_llama
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.any_decoder import CHUNK, AnyDecoder
@@ -109,11 +111,13 @@ def of_torch(folder: Path, threads: int, context: int, capacity: int) -> Iterato
     weights = read_weights(folder, config)
     for way in _ways(config):
         yield Named(f"{OURS} {way.form}", Own(way.decoder(config, weights, threads), capacity))
-    for dtype, name in ((torch.float32, "fp32"), (torch.bfloat16, "bf16")):
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation="sdpa").eval()
-        yield Named(f"{TRANSFORMERS} {name}", Transformers(model))
-        # No longer than it must be: attention reads all of a static cache at each step.
-        yield Named(f"{TRANSFORMERS} {name}{COMPILED}", CompiledTransformers(model, context + STEP_ROWS))
+    with tempfile.TemporaryDirectory() as temporary:
+        rival = as_llama(folder, Path(temporary))
+        for dtype, name in ((torch.float32, "fp32"), (torch.bfloat16, "bf16")):
+            model = AutoModelForCausalLM.from_pretrained(rival, dtype=dtype, attn_implementation="sdpa").eval()
+            yield Named(f"{TRANSFORMERS} {name}", Transformers(model))
+            # No longer than it must be: attention reads all of a static cache at each step.
+            yield Named(f"{TRANSFORMERS} {name}{COMPILED}", CompiledTransformers(model, context + STEP_ROWS))
 
 
 def of_gguf(folder: Path, threads: int, capacity: int) -> Iterator[Named]:

@@ -14,7 +14,7 @@ from typing import Any, get_args
 from benchmarks.decoding import targets
 from benchmarks.decoding.other_processes import OtherProcesses
 from benchmarks.decoding.process import CONTEXT, LONGEST, Process, TakesTurns, Turn, Work
-from benchmarks.decoding.shapes import LARGEST, SHAPES, checkpoint
+from benchmarks.decoding.shapes import LARGEST, SHAPES, as_llama, checkpoint
 from benchmarks.decoding.sides import COMPILED, OURS, TRANSFORMERS, llama_missing
 from benchmarks.table import show
 from efim_lab.replay.report import percentile
@@ -59,9 +59,10 @@ def _of_size(size: str) -> dict[str, Any]:
 
 
 def write_ggufs(folder: Path, target: Path) -> None:
-    """Write a checkpoint's weights as GGUF files of each kind."""
+    """Write a checkpoint's weights, as far as llama.cpp can compute with them, as GGUF files of each kind."""
     from benchmarks.decoding.gguf_file import Kind, write  # gguf is installed for `make bench` only
 
+    folder = as_llama(folder, target)
     config = read_config(folder)
     weights = read_weights(folder, config)
     for kind in get_args(Kind):

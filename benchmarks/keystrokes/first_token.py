@@ -1,7 +1,8 @@
 """The same keystrokes through this engine and through llama.cpp: milliseconds to the first new token.
 
-llama.cpp has the embedded model's weights as F16 and as Q8_0, one thread, and does not compute again what a prompt
-shares at the start with the one before it. Its times are those of computing alone; ours hold planning and tokenizing.
+llama.cpp has the matrices of the embedded model as F16 and as Q8_0, one thread, and does not compute again what a
+prompt shares at the start with the one before it. Its times are those of computing alone; ours hold planning and
+tokenizing.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.decoding.sides import llama_missing
+from benchmarks.decoding.speed import write_ggufs
 from benchmarks.decoding.targets import Reach, show_all
 from benchmarks.table import show
 from efim_lab.replay import trace
@@ -25,7 +27,6 @@ from efim_ls.completion.models.open import fit_budget
 from efim_ls.completion.planning.window import Budget
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import EMBEDDED, read_config
-from model_runtime.checkpoint.weights import read_weights
 from model_runtime.ids import Ids
 from model_runtime.prompt.prompt import order_parts, window_ids
 from model_runtime.prompt.template import Template, find_template
@@ -90,24 +91,23 @@ def measure(recorded: Trace, efim: Mapping[str, Any]) -> dict[str, Any]:
 
 def _all_timed(keystrokes: Sequence[Keystroke], folder: Path) -> Figures:
     """Time each kind of prompts with each kind of weights, without and with --cache-reuse."""
-    from benchmarks.decoding.gguf_file import Kind, write  # both need what is installed for `make bench` only
-    from benchmarks.decoding.llama import Llama, Weights
+    from benchmarks.decoding.llama import Llama, Weights  # installed for `make bench` only
 
     config, tokenizer = read_config(EMBEDDED), Tokenizer(EMBEDDED / "tokenizer.json")
     policies = _policies(tokenizer, fit_budget(Settings(), config))
     asked = {name: _prompts(keystrokes, policy) for name, policy in policies.items()}
     found = Figures()
-    for kind in get_args(Kind):
-        write(path := folder / f"{kind}.gguf", config, read_weights(EMBEDDED, config), kind)
+    write_ggufs(EMBEDDED, folder)
+    for path in sorted(folder.glob("*.gguf")):
         weights = Weights(path)
         contexts = [Llama(weights, THREADS, config.context, flash) for flash in (False, True)]
         for name, prompts in asked.items():
             at_once = [_timed(llama, prompts[:1]).ms[0] for llama in contexts]
             fastest = contexts[at_once.index(min(at_once))]
-            found[f"{kind}, {name}"] = _best(
+            found[f"{path.stem}, {name}"] = _best(
                 [_timed(each, prompts) for each in (contexts if name == EFIM else [fastest])]
             )
-            found[f"{kind}, {name}, --cache-reuse"] = _best([_timed(fastest, prompts, LEAST_CHUNK)])
+            found[f"{path.stem}, {name}, --cache-reuse"] = _best([_timed(fastest, prompts, LEAST_CHUNK)])
     return found
 
 

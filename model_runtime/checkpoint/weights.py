@@ -85,8 +85,8 @@ def as_fp32(*parts: npt.NDArray[Any]) -> Fp32:
 
 
 def count_parameters(weights: Weights) -> int:
-    """Return the number of parameters."""
-    return sum(weight.size for weight in weights.values())
+    """Return the number of parameters that passes compute with: all but the values of tokens, which are looked up."""
+    return sum(weight.size for name, weight in weights.items() if name != TOKEN_VALUES)
 
 
 def _stored(path: Path) -> Iterator[tuple[str, StoredTensor]]:
@@ -158,6 +158,11 @@ def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
         if layer.attention.head_gates:
             shapes[at + "self_attn.head_gates.weight"] = (layer.attention.heads, GATE_INPUTS)
     return shapes
+
+
+def computed_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Return those of the tensors that passes compute with: values of tokens are looked up in a mapped file."""
+    return {name: shape for name, shape in expected_shapes(config).items() if name != TOKEN_VALUES}
 
 
 def _add_norm(shapes: dict[str, tuple[int, ...]], config: ModelConfig, name: str) -> None:

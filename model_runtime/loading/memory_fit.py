@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, get_args
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import rotation_bytes
-from model_runtime.checkpoint.weights import expected_shapes
+from model_runtime.checkpoint.weights import computed_shapes
 from model_runtime.decoder.gpu.device import GPU_RESERVE, GpuFormat, gpu_unfit, most_weight_bytes, weight_bytes
 from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
@@ -48,12 +48,15 @@ class MemoryNeed(NamedTuple):
 
 
 def model_size(config: ModelConfig, folder: Path | None = None) -> ModelSize:
-    """Return the size of a model of this shape; one for transformers is counted from its folder."""
+    """Return the size of a model of this shape; one for transformers is counted from its folder.
+
+    Values of tokens take no memory on a CPU: they are looked up in a file that is mapped.
+    """
     if config.foreign and folder:
         from model_runtime.decoder.hf.config import hf_size
 
         return ModelSize(*hf_size(folder))
-    sizes = [prod(shape) for shape in expected_shapes(config).values()]
+    sizes = [prod(shape) for shape in computed_shapes(config).values()]
     joined = max(2 * config.hidden * layer.mlp.intermediate for layer in set(config.layers))
     return ModelSize(sum(sizes), max(*sizes, joined))
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.weights import Weights, expected_shapes
+from model_runtime.checkpoint.weights import Weights, computed_shapes, expected_shapes
 from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.kv.arena import DenseArena
 from model_runtime.loading.weight_format import CpuMethod
@@ -82,4 +82,4 @@ def _sample(config: ModelConfig) -> ModelConfig:
 
 
 def _parameters(config: ModelConfig) -> int:
-    return sum(map(prod, expected_shapes(config).values()))
+    return sum(map(prod, computed_shapes(config).values()))

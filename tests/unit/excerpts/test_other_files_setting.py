@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from model_runtime.loading.checkpoint_reader import Checkpoint, read_checkpoint
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
+from tests.models import Tiny, make
 from tests.tiny_tokenizers import write
 from tests.unit.prompt.test_excerpt_layout import CASES
 
@@ -42,13 +45,17 @@ def test_large_models_that_were_trained_on_repositories_read_other_files(name: s
         assert shows_other_files(Settings(other_files="off"), each) == (False, "switched off")
 
 
-def test_the_embedded_model_reads_none_and_keeps_no_rows_for_them() -> None:
-    is_on, reason = shows_other_files(Settings(), read_checkpoint(EMBEDDED))
-    assert not is_on and " million parameters: too few" in reason
-    off, budget = load_model(Settings(persist=False), lambda *_: None)
+def test_a_small_model_reads_none_and_keeps_no_rows_for_them(tmp_path: Path) -> None:
+    folder = make(tmp_path / "model", Tiny(context=2560, excerpt_rows=512, vocabulary=read_config(EMBEDDED).vocab))
+    shutil.copy(EMBEDDED / "tokenizer.json", folder)
+    for each in (EMBEDDED, folder):
+        is_on, reason = shows_other_files(Settings(), read_checkpoint(each))
+        assert not is_on and " million parameters: too few" in reason
+    settings = Settings(model=str(folder), persist=False)
+    off, budget = load_model(settings, lambda *_: None)
     assert (off.excerpt_rows, off.mask, off.parts.library, budget.excerpts) == (0, "", None, NO_EXCERPT_BUDGET)
     assert budget.describe()["other_files"] == "off" and budget.describe()["other_files_reason"] == reason
-    on, budget = load_model(Settings(persist=False, other_files="on"), lambda *_: None)
-    assert on.excerpt_rows == read_config(EMBEDDED).excerpt_rows >= sum(budget.excerpts) > 500 and on.parts.library
+    on, budget = load_model(replace(settings, other_files="on"), lambda *_: None)
+    assert on.excerpt_rows == 512 >= sum(budget.excerpts) > 500 and on.parts.library
     assert all(tokens <= most for tokens, most in zip(budget.excerpts, FULL_EXCERPTS, strict=True))
     assert budget.describe()["other_files"] == "on"

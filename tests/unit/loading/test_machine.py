@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model_runtime import machine
-from model_runtime.checkpoint.config import EMBEDDED, read_config
-from model_runtime.checkpoint.layer_spec import Dense
+from model_runtime.checkpoint.config import parse_config
+from model_runtime.checkpoint.layer_spec import GATE_INPUTS, Dense
 from model_runtime.decoder.gpu.device import (
     GPU_RESERVE,
     MIB,
@@ -47,6 +47,12 @@ from tests.models import reshaped
 
 GIB = 1 << 30
 FREE = 8 * GIB
+LLAMA = parse_config(
+    {
+        "model_type": "llama", "vocab_size": 8192, "hidden_size": 320, "num_hidden_layers": 8, "head_dim": 64,
+        "num_attention_heads": 5, "num_key_value_heads": 1, "intermediate_size": 864, "tie_word_embeddings": True,
+    }
+)  # fmt: skip
 sizes = st.builds(ModelSize, st.integers(1 << 20, 1 << 35), st.integers(1, 1 << 30), st.integers(0, 1 << 20))
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such files")
@@ -151,8 +157,10 @@ def test_what_files_and_other_processes_hold_is_not_released(tmp_path: Path) -> 
         assert (releasable_memory() - before > len(pages) // 2) is held
 
 
-def test_a_size_is_that_of_the_checkpoint() -> None:
-    assert model_size(read_config(EMBEDDED)).parameters == 11_228_480
+def test_a_size_is_that_of_what_is_computed_with() -> None:
+    assert model_size(LLAMA).parameters == 11_228_480
+    own = reshaped(LLAMA, head_norms=True, head_gates=True, token_values=True)
+    assert model_size(own).parameters - model_size(LLAMA).parameters == 8 * (2 * 64 + 5 * GATE_INPUTS)
 
 
 @given(size=sizes, free=st.integers(0, 1 << 37), kv=st.integers(0, 1 << 31))
@@ -191,7 +199,7 @@ def test_the_largest_that_fits_is_named() -> None:
 
 
 def test_a_format_that_does_not_fit_is_refused_with_one_that_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = read_config(EMBEDDED)
+    config = LLAMA
     size, kv = model_size(config), 1 << 20
     monkeypatch.setattr(
         "model_runtime.loading.memory_fit.available_memory", lambda: memory_need(size, "fp16", kv).total
@@ -202,7 +210,7 @@ def test_a_format_that_does_not_fit_is_refused_with_one_that_does(monkeypatch: p
 
 
 def test_a_format_that_this_cpu_cannot_compute_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = read_config(EMBEDDED)
+    config = LLAMA
     monkeypatch.setattr("model_runtime.loading.memory_fit.supported_formats", lambda config: ["fp32"])
     assert usable_formats(config, "auto", 0) == ["fp32"]
     with pytest.raises(ModelError, match="'int8' cannot be used on this CPU: set weights to 'auto'"):
@@ -232,7 +240,7 @@ SHAPES = {
 def test_what_is_told_to_fit_on_a_gpu_is_what_is_loaded_there(
     monkeypatch: pytest.MonkeyPatch, name: str, form: GpuFormat
 ) -> None:
-    config = replace(read_config(EMBEDDED), **SHAPES[name])
+    config = replace(LLAMA, **SHAPES[name])
     size, needed = model_size(config), GpuNeed(form, weight_bytes(config, form), 512).bytes
     for free in (needed - 1, needed):
         gpu(monkeypatch, free)
@@ -245,20 +253,20 @@ def test_what_is_told_to_fit_on_a_gpu_is_what_is_loaded_there(
 
 def test_what_transformers_computes_fits_on_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu(monkeypatch, 80 * GIB)
-    config = replace(read_config(EMBEDDED), foreign=True)
+    config = replace(LLAMA, foreign=True)
     assert usable_gpu_formats(ModelSize(1, 1), 0, config) == []
 
 
 def test_layers_that_differ_run_on_no_gpu_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu(monkeypatch, 80 * GIB)
-    config = read_config(EMBEDDED)
+    config = LLAMA
     mixed = replace(config, layers=(config.alike, replace(config.alike, mlp=Dense(64))))
     assert choose_device("auto", config, 512).device == "cuda"
     assert choose_device("auto", mixed, 512).reason == "the model's layers differ"
 
 
 def test_a_refusal_of_the_gpu_tells_what_would_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = reshaped(read_config(EMBEDDED), layers=64)
+    config = reshaped(LLAMA, layers=64)
     least = GpuNeed("int8", weight_bytes(config, "int8"), 512).bytes
     gpu(monkeypatch, least)
     with pytest.raises(ModelError, match=rf"set weights to 'int8', which needs {-(-least // MIB)} MiB, or device to"):

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 
 from benchmarks.decoding import hf, other_processes, sides, speed, targets
 from benchmarks.decoding.process import PASSES, Process, Turn, Work, turn
-from benchmarks.decoding.shapes import SHAPES, checkpoint
+from benchmarks.decoding.shapes import SHAPES, as_llama, checkpoint
 from benchmarks.decoding.sides import COMPILED, STEP_ROWS, CompiledTransformers, Named, Transformers
 from benchmarks.decoding.targets import Reach
 from benchmarks.keystrokes.first_token import BATCH, Infill
@@ -191,6 +191,17 @@ def test_random_models_have_the_size_that_their_names_tell(
 
 def test_the_first_size_is_the_embedded_model(tmp_path: Path) -> None:
     assert checkpoint(next(iter(SHAPES)), tmp_path) == EMBEDDED
+
+
+def test_other_programs_compute_the_matrices_of_our_own_family_as_a_llama(tmp_path: Path) -> None:
+    own = models.make(tmp_path / "own", Tiny("efim"))
+    rival = as_llama(own, tmp_path)
+    kept, had = (read_weights(folder, read_config(folder)) for folder in (rival, own))
+    assert all(np.array_equal(kept[name], had[name]) for name in kept)
+    assert {name.split(".")[-2] for name in had.keys() - kept} == {"token_values", "q_norm", "k_norm", "head_gates"}
+    model, loaded = AutoModelForCausalLM.from_pretrained(rival, output_loading_info=True)
+    assert model.config.model_type == "llama" and not loaded["missing_keys"] and not loaded["unexpected_keys"]
+    assert as_llama(rival, tmp_path) == rival
 
 
 @given(before=st.integers(0, 3000), after=st.integers(0, 1500))
