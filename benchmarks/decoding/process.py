@@ -12,7 +12,6 @@ import json
 import os
 import subprocess
 import sys
-from math import prod
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -24,7 +23,7 @@ import torch
 from benchmarks.decoding.bandwidth import read_ms
 from benchmarks.decoding.sides import Named, Side, of_gguf, of_torch
 from model_runtime.checkpoint.config import read_config
-from model_runtime.checkpoint.weights import computed_shapes
+from model_runtime.loading.memory_fit import model_size
 
 CONTEXT = 512  # tokens before those of a timed pass
 LONGEST = 2048
@@ -104,8 +103,7 @@ def serve(threads: int, folder: Path, *kind: str) -> None:
 
 def _described(folder: Path) -> dict[str, Any]:
     config = read_config(folder)
-    parameters = sum(prod(shape) for shape in computed_shapes(config).values())
-    return {"layers": len(config.layers), "read_ms": read_ms(parameters)}
+    return {"layers": len(config.layers), "read_ms": read_ms(model_size(config).parameters)}
 
 
 def turn(loaded: list[Named], work: Work) -> Turn:
