@@ -1,4 +1,4 @@
-"""Computes a network's loss and gradients on CPU threads, each of which takes its share of a step's rows."""
+"""Computes a network's loss and gradients on CPU threads, which take a step's rows in turns."""
 
 from __future__ import annotations
 
@@ -40,20 +40,21 @@ class NativeGradients:
 
     def __call__(self, rows: Tensor) -> float:
         """Set the parameters' gradients to those of rows [rows, length]; return the mean loss in nats per token."""
-        threads, targets = len(self._passes), int((rows[:, 1:] != PADDING).sum())
+        targets = int((rows[:, 1:] != PADDING).sum())
         at_once = max(1, _CHUNK // rows.shape[1])
-        chunks = [rows[at : at + at_once] for at in range(0, len(rows), at_once)]
-        weights = list(self._weights)
+        # Threads take from one iterator what is left: one whose core another program slows takes less.
+        chunks = iter([rows[at : at + at_once] for at in range(0, len(rows), at_once)])
+        weights = iter(list(self._weights))
 
         def pack(thread: int) -> None:
-            for weight in weights[thread::threads]:
+            for weight in weights:
                 weight.pack()
 
         def learn(thread: int) -> float:
             own = self._passes[thread]
             for total in own.totals.values():
                 total.zero_()
-            return sum(own.run(chunk, sample_starts(chunk), 1 / targets) for chunk in chunks[thread::threads])
+            return sum(own.run(chunk, sample_starts(chunk), 1 / targets) for chunk in chunks)
 
         self._on_each(pack)
         losses = self._on_each(learn)
