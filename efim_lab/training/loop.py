@@ -143,8 +143,7 @@ class TrainingLoop:
 
     def _step(self, batches: Batches) -> float:
         length = self._schedule.length_at(self.progress, self.share())
-        count = -(-self._schedule.tokens_per_step // length)  # of the longest rows 4, which two threads share evenly
-        rows = torch.tensor(batches.take(count, length), device=self.device)
+        rows = torch.tensor(batches.take(self._schedule.rows_in_step(length), length), device=self.device)
         loss = self.learner.descend(rows, self._rate(), self._schedule.clip)
         self.progress.step += 1
         self.progress.tokens += rows.numel()

@@ -1,4 +1,4 @@
-"""Computes a network's loss and gradients on CPU threads, which take a step's rows in turns."""
+"""Computes a network's loss and gradients on CPU threads, each of which takes the next rows when it is free."""
 
 from __future__ import annotations
 
@@ -42,11 +42,12 @@ class NativeGradients:
         """Set the parameters' gradients to those of rows [rows, length]; return the mean loss in nats per token."""
         targets = int((rows[:, 1:] != PADDING).sum())
         at_once = max(1, _CHUNK // rows.shape[1])
-        # Threads take from one iterator what is left: one whose core another program slows takes less.
+        # All threads take from the same two iterators, so that one whose core another program slows takes less. They
+        # are of lists, which threads may share; generators they may not.
         chunks = iter([rows[at : at + at_once] for at in range(0, len(rows), at_once)])
         weights = iter(list(self._weights))
 
-        def pack(thread: int) -> None:
+        def pack(_: int) -> None:
             for weight in weights:
                 weight.pack()
 

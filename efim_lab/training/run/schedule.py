@@ -42,7 +42,8 @@ class Schedule:
 
     The rate rises over the first `warmup_tokens`, stays at `rate`, and falls to zero over the last share `decay` of
     the budget (WSD); with a decay of 0 it never falls. The rate also rises again wherever a run went on with fresh
-    optimizer state. A step's rows go through the model in passes of `tokens_at_once`, which bounds memory.
+    optimizer state. A step has at least `tokens_per_step`, in whole rows, which go through the model in passes of
+    `tokens_at_once`: that bounds memory.
     """
 
     seed: int = 0
@@ -53,6 +54,11 @@ class Schedule:
     tokens_at_once: int = 4096
     lengths: tuple[tuple[float, int], ...] = ((0.0, 512), (0.6, 2048))
     clip: float = 1.0
+
+    def rows_in_step(self, length: int) -> int:
+        """Return how many rows of `length` tokens a step has."""
+        # Rounded up: of 8,192 tokens, 3 rows of 2,560 would leave one of two threads idle.
+        return -(-self.tokens_per_step // length)
 
     def rate_at(self, progress: RunProgress, share: float) -> float:
         """Return the learning rate of the next step, at which `share` of the budget is spent."""

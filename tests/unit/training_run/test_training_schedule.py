@@ -31,6 +31,12 @@ def test_the_rate_rises_stays_and_falls():
     assert found == pytest.approx([0, 0.5, 1, 1, 1, 0.5, 0.25, 0, 0], abs=2e-4)
 
 
+@given(st.integers(1, 100_000), st.integers(1, 5_000))
+def test_a_step_has_whole_rows_and_no_more_than_it_needs_for_its_tokens(tokens: int, length: int):
+    rows = replace(WSD, tokens_per_step=tokens).rows_in_step(length)
+    assert (rows - 1) * length < tokens <= rows * length
+
+
 @given(st.integers(0, 100 * MILLION), st.sampled_from([0.1, 0.2, 0.5, 1.0]))
 def test_the_rate_is_the_smaller_of_a_rise_and_a_fall(tokens: int, decay: float):
     found = rate(tokens, replace(WSD, decay=decay))
