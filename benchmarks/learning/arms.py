@@ -29,7 +29,7 @@ LLAMA, WHOLE = "Llama", "all parts"
 PARTS = ("head_norms", "head_gates", "token_values", "zero_outputs")
 ARMS: dict[str, tuple[Shape, float]] = {  # the shape, and its tokens as a share of --tokens
     LLAMA: (Shape(), 1.0),
-    f"{LLAMA}, half of the tokens": (Shape(), 0.5),
+    f"{LLAMA}, 1.3 times the tokens": (Shape(), 1.3),
     WHOLE: (EMBEDDED_SHAPE, 1.0),
     **{f"without {part}": (replace(EMBEDDED_SHAPE, **{part: False}), 1.0) for part in PARTS},
 }
