@@ -27,7 +27,7 @@ from efim_lab.training.samples.stream import Batches, ShardSource
 ROW, STEP, RATE, WARMUP, DECAY, CLIP = 512, 4096, 3e-3, 250_000, 0.35, 1.0
 LLAMA, WHOLE = "Llama", "all parts"
 PARTS = ("head_norms", "head_gates", "token_values", "zero_outputs")
-ARMS: dict[str, tuple[Shape, float]] = {  # the shape, and its tokens as a share of --tokens
+ARMS: dict[str, tuple[Shape, float]] = {  # the shape, and how many times --tokens it reads
     LLAMA: (Shape(), 1.0),
     f"{LLAMA}, 1.3 times the tokens": (Shape(), 1.3),
     WHOLE: (EMBEDDED_SHAPE, 1.0),
@@ -81,8 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in dict.fromkeys((WHOLE, *given.only)):  # the others are compared with it
         kept = given.out / f"{name}.npz"
         if not kept.exists():
-            shape, share = ARMS[name]
-            alone = held_out.losses(train(shape, source, int(given.tokens * share * 1e6)))
+            shape, times = ARMS[name]
+            alone = held_out.losses(train(shape, source, int(given.tokens * times * 1e6)))
             np.savez(kept, alone=alone, counted=held_out.with_counts(alone))
         losses[name] = dict(np.load(kept))
     header = ("arm", "nats", "more than all parts", "with counts", "more than all parts")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -17,7 +15,6 @@ from efim_lab.training.samples.masks import sample_starts
 from efim_lab.training.samples.packing import PADDING
 
 _CHUNK = 1024  # tokens that go through the model together, unless a row is longer: their activations fit the cache
-T = TypeVar("T")
 
 
 def why_unfit(shape: Shape) -> str | None:
@@ -42,29 +39,20 @@ class NativeGradients:
         """Set the parameters' gradients to those of rows [rows, length]; return the mean loss in nats per token."""
         targets = int((rows[:, 1:] != PADDING).sum())
         at_once = max(1, _CHUNK // rows.shape[1])
-        # All threads take from the same two iterators, so that one whose core another program slows takes less. They
-        # are of lists, which threads may share; generators they may not.
+        # All threads take from one iterator, so that one whose core another program slows takes less. It is a list's:
+        # threads must not share a generator.
         chunks = iter([rows[at : at + at_once] for at in range(0, len(rows), at_once)])
-        weights = iter(list(self._weights))
 
-        def pack(_: int) -> None:
-            for weight in weights:
-                weight.pack()
-
-        def learn(thread: int) -> float:
-            own = self._passes[thread]
+        def learn(own: ChunkPass) -> float:
             for total in own.totals.values():
                 total.zero_()
             return sum(own.run(chunk, sample_starts(chunk), 1 / targets) for chunk in chunks)
 
-        self._on_each(pack)
-        losses = self._on_each(learn)
+        for packed in [self._pool.submit(weight.pack) for weight in self._weights]:
+            packed.result()
+        losses = list(self._pool.map(learn, self._passes))
         self._hand_over()
         return sum(losses) / targets
-
-    def _on_each(self, work: Callable[[int], T]) -> list[T]:
-        """Run the work once for each thread."""
-        return list(self._pool.map(work, range(len(self._passes))))
 
     def _hand_over(self) -> None:
         """Sum the threads' totals and make them, or their parts, the parameters' gradients."""

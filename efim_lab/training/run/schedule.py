@@ -42,8 +42,8 @@ class Schedule:
 
     The rate rises over the first `warmup_tokens`, stays at `rate`, and falls to zero over the last share `decay` of
     the budget (WSD); with a decay of 0 it never falls. The rate also rises again wherever a run went on with fresh
-    optimizer state. A step has at least `tokens_per_step`, in whole rows, which go through the model in passes of
-    `tokens_at_once`: that bounds memory.
+    optimizer state. A step has whole rows with at least `tokens_per_step` tokens in all; they go through the model in
+    passes of `tokens_at_once`, which bounds memory.
     """
 
     seed: int = 0
