@@ -153,9 +153,9 @@ files of the same project open:
 ## Limits
 
 It finishes words, attributes and common phrases, and now and then a line; it knows little of what code means. In
-FIM's usual order, with nothing after the last marker, it hardly knows where to go on: ask it in the order above. It
-learnt Python alone, mostly from libraries with English comments. It may spell out pieces of the files it learnt from.
-Read what it suggests.
+FIM's usual order it completes fewer lines, as the table says: ask it in the order above. It learnt Python alone,
+mostly from libraries with English comments. It may spell out pieces of the files it learnt from. Read what it
+suggests.
 
 ## Sources
 
