@@ -246,8 +246,8 @@ def test_the_embedded_model_finds_a_better_line_than_the_greedy_one() -> None:
         ngrams=True,
         progress=lambda *_: None,
     )
-    prompt = build(model.tokenizer, model.template, STORE, "", "    def keys(self")
-    rule = stop_rule("    def keys(self", "", explicit=False, max_lines=12)
+    prompt = build(model.tokenizer, model.template, STORE, "", "    def save(self")
+    rule = stop_rule("    def save(self", "", explicit=False, max_lines=12)
     jobs = [GenerateJob(A, prompt, rule, 48, better_line=better) for better in (False, True)]
     engine = LocalEngine(model.parts)
     greedy, made = (engine.generate(job, NEVER) for job in jobs)

@@ -29,7 +29,7 @@ async def test_a_preset_shows_what_is_unsure_once_nobody_types_and_another_never
 @pytest.mark.parametrize(
     ("level", "name", "suggested"),
     [
-        ("balanced", "second", "ond"), ("balanced", "first", ""), ("balanced", "secure", "ure"),
+        ("balanced", "second", "ond"), ("balanced", "first", ""), ("more", "secure", "ure"),
         (0, "second", "ond"), (0, "secure", ""),
     ],
 )  # fmt: skip

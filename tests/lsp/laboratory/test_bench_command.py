@@ -23,7 +23,7 @@ def test_the_embedded_model_serves_users_on_pythons_own_code() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     *shown, last = done.stdout.splitlines()
     found = json.loads(last)
-    sizes = {"users": 2, "rounds": 2, "tokens": 3, "longest": 2048 - 3 - 35, "context": 2048, "model": "embedded"}
+    sizes = {"users": 2, "rounds": 2, "tokens": 3, "longest": 2560 - 3 - 35, "context": 2560, "model": "embedded"}
     assert found.items() >= sizes.items()
     assert found["longest"] / 2 * 0.6 < found["prompt_tokens"] < found["longest"]
     none, fim, efim = (scheme["reused"] for scheme in found["schemes"].values())
@@ -58,8 +58,12 @@ def test_a_model_with_another_ones_tokenizer_is_refused(tmp_path: Path) -> None:
     [
         (["--data", "empty"], 2, "empty has no code: name a heldout.jsonl or a folder of Python files"),
         (["--data", "none"], 2, "none cannot be read (No such file or directory)"),
-        (["--data", "short"], 2, "the data has 0 texts of 942 tokens or more, for 16 users: name a folder with more"),
-        (["--tokens", "2000"], 1, "a context of 2048 tokens has no room for 2000 new ones after a prompt: lower"),
+        (
+            ["--data", "short"],
+            2,
+            "the data has 0 texts of 1,198 tokens or more, for 16 users: name a folder with more",
+        ),
+        (["--tokens", "2500"], 1, "a context of 2560 tokens has no room for 2500 new ones after a prompt: lower"),
         (
             ["--model", "none"],
             1,

@@ -44,7 +44,7 @@ async def by_key(editor: Editor, typed: str, below: str = "") -> list[str]:
 @pytest.mark.parametrize(
     ("typed", "below"),
     [
-        ("    def ", ""),
+        ("    def find(", ""),
         ("    def count(self) -> int:\n        ", ""),
         ("    def count(self) -> int:\n        return ", "\n\n\nprint(1)\n"),
         ("    def add(self, row):\n        self.", ""),

@@ -54,10 +54,8 @@ async def test_signatures_of_the_workspace_stand_in_the_prompt(folder: Path):
     async with working_in(folder, **PARTS) as editor:
         told = await explained(editor, folder)
         assert places(told) == [("signatures", "store.py"), ("imports", "store.py")]
-        assert (
-            "<|fim_suffix|><|file_sep|>store.py\nclass ZebraStore:\n" in told["prompt"]
-        )  # isolated: seen from MIDDLE on
-        assert f"<|file_sep|>store.py\n{SIGNATURE}<|fim_middle|>" in told["prompt"]
+        assert told["prompt"].startswith("<|repo_name|>project\n<|file_sep|>store.py\nclass ZebraStore:\n")
+        assert f"<|file_sep|>store.py\n{SIGNATURE}<|file_sep|>visit.py\n<|fim_prefix|>" in told["prompt"]
         assert told["excerpts"][0]["lines"] == [1, 4, 8]
         assert told["costs"]["signatures"] > told["costs"]["imports"] > 0
 

@@ -15,7 +15,7 @@ from tests.lsp.wire import ENV, HANG
 
 AREA = "def {}(width, height):\n    return width * height\n\n\n"
 SURE = AREA.format("area") + AREA.format("size") + AREA.format("face") + "def edge(width, height):\n    return wid"
-REPEATED = "# Title\n\nSome words here.\n"  # the model would only say the third line again
+PROSE = "# Title\n\nSome words here.\n"  # the model has nothing to say before the third line
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -42,13 +42,13 @@ def test_a_place_beyond_the_text_is_clamped_and_said(page: Path) -> None:
 
 
 def test_an_empty_answer_is_explained_in_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "notes").write_text(REPEATED, encoding="utf-8")
+    (tmp_path / "notes").write_text(PROSE, encoding="utf-8")
     done = run(f"{tmp_path / 'notes'}:2:1")
     assert (done.returncode, done.stdout) == (0, "")
-    told = "the suggestion only repeated text around the cursor: keep typing to get the next one"
+    told = "the model expects no more text here: keep typing to get the next suggestion"
     assert done.stderr == f"efim-ls: no suggestion: {told}\n"
     answer = json.loads(run(f"{tmp_path / 'notes'}:2:1", "--json").stdout)
-    assert (answer["text"], answer["reason"], answer["why"]) == ("", "duplicate", told)
+    assert (answer["text"], answer["reason"], answer["why"]) == ("", "empty", told)
 
 
 def test_it_says_where_editors_would_cut_the_suggestion(tmp_path: Path) -> None:
@@ -82,8 +82,8 @@ def test_it_knows_an_indexed_repository_but_not_the_file_as_it_is_on_disk(tmp_pa
 
 
 def test_it_warns_of_a_suggestion_that_editors_would_hide(tmp_path: Path) -> None:
-    (tmp_path / "page.py").write_text("result = ", encoding="utf-8")  # nothing tells what comes next
-    done = run(f"{tmp_path / 'page.py'}:1:10")
+    (tmp_path / "page.py").write_text("value = ", encoding="utf-8")  # nothing tells what comes next
+    done = run(f"{tmp_path / 'page.py'}:1:9")
     assert done.returncode == 0 and done.stdout.strip()
     assert done.stderr.startswith("efim-ls: while you type, editors show nothing here: the model is only ")
     assert done.stderr.count("\n") == 1 and "'suggestions'" in done.stderr
