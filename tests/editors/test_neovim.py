@@ -218,7 +218,7 @@ def test_words_and_lengths_of_any_script(shared: Neovim) -> None:
     assert lengths == [len(word.encode("utf-16-le")) // 2 for word in words]
 
 
-@pytest.mark.parametrize("typed", [WIDE[:44], WIDE[:20] + "xyz_of_another_thing(value"], ids=["through", "away"])
+@pytest.mark.parametrize("typed", [WIDE[:44], WIDE[:20] + "xyz(first_argument, sec"], ids=["through", "away"])
 def test_no_stale_ghost_text_is_ever_shown(editor: Neovim, typed: str) -> None:
     editor.type("o")
     editor.lua("_G.drawn, _G.answered = {}, {}")

@@ -29,7 +29,7 @@ def test_a_word_is_taken_and_the_rest_stays(window: Window):
     window.see_ghost(REST)
     window.press("Control+ArrowRight")
     window.see_line("    width, height")
-    window.see_ghost(" = shape.width, shape.height")
+    window.see_ghost(" = rect.width, rect.height")
     window.press("Tab")
     window.see_saved(f"{SHAPES}{HEAD}    {BEGUN}{REST}")
 
@@ -72,12 +72,12 @@ def test_tab_takes_the_ghost_text_once_the_list_of_words_is_closed(window: Windo
 
 
 def test_a_line_is_taken_and_the_rest_stays(window: Window):
-    window.type("def describe_border(shape):\n")
+    window.type("def describe_border(rect):\n")
     window.press("Alt+Backslash")
     first, rest = eventually(lambda: parted(window.ghost), lambda: f"no two lines of ghost text: {window.ghost!r}")
     window.press("Control+ArrowDown")
     window.see_ghost(rest)
-    window.see_saved(f"{SHAPES}def describe_border(shape):\n    {first}\n")
+    window.see_saved(f"{SHAPES}def describe_border(rect):\n    {first}\n")
 
 
 def parted(text: str) -> tuple[str, ...]:
@@ -88,11 +88,11 @@ def parted(text: str) -> tuple[str, ...]:
 
 def test_what_follows_other_scripts_lands_behind_them(window: Window):
     window.show(ABROAD + SHAPES)
-    begun = ABROAD[: ABROAD.index("ape.width")]
+    begun = ABROAD[: ABROAD.index("ct.width")]
     window.type(begun)
-    window.see_ghost("ape.width, shape.height")
+    window.see_ghost("ct.width, rect.height")
     window.press("Control+ArrowRight")
-    window.see_line(f"{begun}ape]")  # VS Code has closed the bracket
+    window.see_line(f"{begun}ct]")  # VS Code has closed the bracket
     window.press("Tab")
     window.see_saved(ABROAD + SHAPES + ABROAD.rstrip())
 
@@ -123,7 +123,7 @@ def several(window: Window) -> tuple[str, ...]:
 def test_ghost_text_is_never_stale_while_typing_fast(window: Window):
     window.type(HEAD + BEGUN)
     window.see_ghost(REST)
-    known, line = f"    {BEGUN}{REST}", f"    {BEGUN}ght = shape.width + 2 * 3 - shape.hei"
+    known, line = f"    {BEGUN}{REST}", f"    {BEGUN}ght = rect.width + 2 * 3 - rect.hei"
     window.watch()
     window.type(line.lstrip().removeprefix(BEGUN), delay=10)
     window.see_ghost("ght")

@@ -156,7 +156,7 @@ def test_the_list_of_words_has_the_suggestion_where_it_is_asked_for(opened: Open
     window.type(HEAD + BEGUN)
     window.see_ghost(REST)
     window.press("Control+Space")
-    ours = window.menu.filter(has_text="height = shape.width")
+    ours = window.menu.filter(has_text="height = rect.width")
     ours.first.wait_for()
     window.picture("list-of-words")
     ours.first.click()

@@ -3,47 +3,47 @@
 SHAPES = '''"""Shapes and what is measured about them."""
 
 
-def area(shape):
-    width, height = shape.width, shape.height
+def area(rect):
+    width, height = rect.width, rect.height
     return width * height
 
 
-def describe_area(shape):
-    logger.info("measured %s of shape %s", area(shape), shape.name)
+def describe_area(rect):
+    logger.info("measured %s of shape %s", area(rect), rect.name)
     counters.measured_shapes += 1
-    return area(shape)
+    return area(rect)
 
 
-def volume(shape):
-    width, height = shape.width, shape.height
-    return width * height * shape.depth
+def volume(rect):
+    width, height = rect.width, rect.height
+    return width * height * rect.depth
 
 
-def describe_volume(shape):
-    logger.info("measured %s of shape %s", volume(shape), shape.name)
+def describe_volume(rect):
+    logger.info("measured %s of shape %s", volume(rect), rect.name)
     counters.measured_shapes += 1
-    return volume(shape)
+    return volume(rect)
 
 
-def perimeter(shape):
-    width, height = shape.width, shape.height
+def perimeter(rect):
+    width, height = rect.width, rect.height
     return 2 * (width + height)
 
 
-def diagonal(shape):
-    width, height = shape.width, shape.height
+def diagonal(rect):
+    width, height = rect.width, rect.height
     return hypot(width, height)
 
 
-def ratio(shape):
-    width, height = shape.width, shape.height
+def ratio(rect):
+    width, height = rect.width, rect.height
     return width / height
 
 
 '''
-HEAD = "def border(shape):\n"
-BEGUN, REST = "width, hei", "ght = shape.width, shape.height"
-ABROAD = 'labels["größe 😀 日本語"] = [shape.width, shape.height]\n'
+HEAD = "def border(rect):\n"
+BEGUN, REST = "width, hei", "ght = rect.width, rect.height"
+ABROAD = 'labels["größe 😀 日本語"] = [rect.width, rect.height]\n'
 # What follows is too unlikely to be shown at once; its second part is likely enough once the first is accepted.
 OPEN_ENDED = """def reset(counters):
     counters.measured_shapes = 0

@@ -11,7 +11,7 @@ from efim_ls.completion.suggestions.levels import LEVELS
 from tests.editors.drivers.shapes import SHAPES
 from tests.lsp.wire import REAL, started
 
-UNSURE = f"{SHAPES}def border(shape):\n    ‸"
+UNSURE = f"{SHAPES}def border(rect):\n    ‸"
 CALLS = "import made_up\n\nalpha = made_up.second(1)\nbeta = made_up.second(2)\ngamma = made_up.sec"
 
 
@@ -19,7 +19,7 @@ async def test_a_preset_shows_what_is_unsure_once_nobody_types_and_another_never
     async with started(REAL, settings={"suggestions": "balanced"}) as windowed:
         page = windowed.open(UNSURE)
         ghost = await page.ghost()
-        assert ghost is not None and ghost.startswith("width, height = shape.")
+        assert ghost is not None and ghost.startswith("width, height = rect.")
         assert (await windowed.stats())["last_confidence"] < LEVELS["balanced"]
         windowed.tell("workspace/didChangeConfiguration", {"settings": {"suggestions": "sure", "shared": False}})
         assert await page.ghost() is None
