@@ -39,8 +39,8 @@ class NativeGradients:
         """Set the parameters' gradients to those of rows [rows, length]; return the mean loss in nats per token."""
         targets = int((rows[:, 1:] != PADDING).sum())
         at_once = max(1, _CHUNK // rows.shape[1])
-        # All threads take from one iterator, so that one whose core another program slows takes less. It is a list's:
-        # threads must not share a generator.
+        # All threads take from one iterator, so that one whose core another program slows takes less. Threads
+        # may share a list's iterator, but no generator.
         chunks = iter([rows[at : at + at_once] for at in range(0, len(rows), at_once)])
 
         def learn(own: ChunkPass) -> float:
