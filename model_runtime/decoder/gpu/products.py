@@ -88,8 +88,9 @@ def compiled_product() -> ScaledProduct:
 
     It is tuned by trial: otherwise sums over a matrix stay far below the memory's bandwidth.
     """
-    options = {"coordinate_descent_tuning": True}
-    return torch.compile(scaled_product, dynamic=True, recompile_limit=MOST_COMPILED, options=options)  # pyright: ignore
+    # Not by `torch.compile`'s own argument, which torch 2.11 lacks.
+    torch.compiler.config.recompile_limit = max(torch.compiler.config.recompile_limit, MOST_COMPILED)
+    return torch.compile(scaled_product, dynamic=True, options={"coordinate_descent_tuning": True})  # pyright: ignore
 
 
 def _exact(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
