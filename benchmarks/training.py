@@ -21,6 +21,7 @@ from benchmarks.table import show
 from efim_lab.training import network
 from efim_lab.training.loop import AutogradGradients, Learner
 from efim_lab.training.native.gradients import NativeGradients
+from efim_lab.training.native.muon import KernelMuon
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.stream import Batches, ShardSource
 from efim_lab.training.trainer import PLANS
@@ -38,7 +39,7 @@ def side(native: bool) -> Learner:
     torch.manual_seed(0)  # pyright: ignore[reportUnknownMemberType]
     model = network.build(network.EMBEDDED_SHAPE)
     model.train()
-    optimizers = network.optimizers(model, RATE, native)
+    optimizers = network.optimizers(model, RATE, KernelMuon if native else network.torch_muon)
     if native:
         return Learner(model, optimizers, NativeGradients(model))
     compiled = torch.compile(dynamic=False)(network.loss_of)  # pyright: ignore[reportUnknownMemberType]

@@ -21,6 +21,7 @@ from benchmarks.table import show
 from efim_lab.training import network
 from efim_lab.training.loop import Learner
 from efim_lab.training.native.gradients import NativeGradients
+from efim_lab.training.native.muon import KernelMuon
 from efim_lab.training.network import EMBEDDED_SHAPE, Shape
 from efim_lab.training.samples.stream import Batches, ShardSource
 
@@ -39,7 +40,7 @@ def train(shape: Shape, source: ShardSource, budget: int) -> network.EfimForCaus
     """Train a network on the source's first rows; the rate rises, stays, and falls to zero over the last share."""
     torch.manual_seed(0)  # pyright: ignore[reportUnknownMemberType]
     model = network.build(replace(shape, context=ROW))
-    learner = Learner(model, network.optimizers(model, RATE, native=True), NativeGradients(model))
+    learner = Learner(model, network.optimizers(model, RATE, KernelMuon), NativeGradients(model))
     batches = Batches(source)
     try:
         for tokens in range(0, budget, STEP):

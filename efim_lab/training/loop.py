@@ -17,6 +17,7 @@ from efim_lab.training.samples.stream import Batches, ShardSource
 
 SAVE_EVERY = 600.0  # seconds of training between checkpoints
 SAVE_SHARE = 0.1  # of the budget; a short run saves more often
+SHARD_PROCESSES = {"cpu": 1, "cuda": 4}  # one makes 400,000 tokens a second, and an H200 takes 1.1 million
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class TrainingLoop:
     def learn(self, source: ShardSource, after_step: AfterStep | None = None) -> None:
         """Train on a source's rows from the run's current position, with a log beside the checkpoints."""
         done = self.progress
-        batches = Batches(source, done.shard, done.row, done.length)
+        batches = Batches(source, done.shard, done.row, done.length, SHARD_PROCESSES[self.device.type])
         try:
             with Reporter(self.folder / "log.jsonl", done.step) as reporter:
                 self.train(batches, reporter, after_step)

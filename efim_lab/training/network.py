@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple, Protocol, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention, silu
 from torch.optim import AdamW, Muon
 
-from efim_lab.training.native.muon import KernelMuon
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.masks import sample_starts
 from efim_lab.training.samples.packing import PADDING
@@ -25,6 +24,12 @@ from model_runtime.checkpoint.layer_spec import GATE_INPUTS
 ROPE_BASE, NORM_EPSILON = 10000.0, 1e-5
 _DECAY = 0.1  # of matrices, times the learning rate
 _SPREAD = 0.02  # standard deviation of random weights
+
+
+class MakeMuon(Protocol):
+    """Makes an optimizer for matrices: torch's Muon, or one of ours."""
+
+    def __call__(self, matrices: list[nn.Parameter], /, lr: float, weight_decay: float) -> torch.optim.Optimizer: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +70,6 @@ class Shape:
 
 # What the experiments recommend: the embedded model, 11.2 million parameters beside 4.2 million of token values.
 EMBEDDED_SHAPE = Shape(head_norms=True, head_gates=True, token_values=True, zero_outputs=True)
-LARGER = Shape(  # 32 million parameters
-    width=512,
-    layers=10,
-    heads=8,
-    kv_heads=2,
-    feed_forward=1408,
-    head_norms=True,
-    head_gates=True,
-    token_values=True,
-    zero_outputs=True,
-)
 
 
 def read_shape(folder: Path) -> Shape:
@@ -112,8 +106,13 @@ class RmsNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x [.., size], normed and weighted."""
-        wide = x.float()
-        return self.weight * (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + NORM_EPSILON)).to(x.dtype)
+        return rms_norm(x, self.weight)
+
+
+def rms_norm(x: Tensor, weight: Tensor) -> Tensor:
+    """Return x [.., size], normed in fp32 and weighted."""
+    wide = x.float()
+    return weight * (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + NORM_EPSILON)).to(x.dtype)
 
 
 class EfimForCausalLM(nn.Module):
@@ -191,7 +190,7 @@ class _Attention(nn.Module):
             projected.unflatten(-1, (-1, self.shape.head_dim)).transpose(1, 2)
             for projected in (self.q_proj(x), self.k_proj(x), own)
         )
-        q, k = _turned(self._normed(q, self.q_norm), turns), _turned(self._normed(k, self.k_norm), turns)
+        q, k = turned(self._normed(q, self.q_norm), turns), turned(self._normed(k, self.k_norm), turns)
         mixed = scaled_dot_product_attention(q, k, v, seen, is_causal=seen is None, enable_gqa=True).transpose(1, 2)
         if self.head_gates is not None:
             mixed = mixed * (2 * torch.sigmoid(self.head_gates(x[..., :GATE_INPUTS])))[..., None]
@@ -218,7 +217,7 @@ def rotations(length: int, head_dim: int) -> Tensor:
     return torch.cat([angles.cos(), angles.sin()], dim=1).float()
 
 
-def _turned(heads: Tensor, turns: Tensor) -> Tensor:
+def turned(heads: Tensor, turns: Tensor) -> Tensor:
     """Turn the two halves of heads [.., length, dim] as one complex number."""
     (low, high), (cosine, sine) = heads.chunk(2, dim=-1), turns.to(heads.dtype).chunk(2, dim=-1)
     return torch.cat([low * cosine - high * sine, high * cosine + low * sine], dim=-1)
@@ -257,13 +256,15 @@ def seen_by(starts: Tensor) -> Tensor:
     return ((places <= places[:, None]) & (places >= starts[..., None]))[:, None]
 
 
-def optimizers(model: EfimForCausalLM, rate: float, native: bool = False) -> list[torch.optim.Optimizer]:
-    """Return Muon, torch's or our own, for the layers' products, and AdamW for look-ups, norms and gates."""
+def torch_muon(matrices: list[nn.Parameter], lr: float, weight_decay: float) -> torch.optim.Optimizer:
+    """Return torch's Muon, with the update's size matched to AdamW's as in our own."""
+    return Muon(matrices, lr=lr, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw")
+
+
+def optimizers(model: EfimForCausalLM, rate: float, muon: MakeMuon = torch_muon) -> list[torch.optim.Optimizer]:
+    """Return Muon for the layers' products, and AdamW for look-ups, norms and gates."""
     named = list(model.named_parameters())
     matrices = [parameter for name, parameter in named if name.endswith("_proj.weight")]
     others = [parameter for name, parameter in named if not name.endswith("_proj.weight")]
-    if native:
-        muon = KernelMuon(matrices, lr=rate, weight_decay=_DECAY)
-    else:
-        muon = Muon(matrices, lr=rate, weight_decay=_DECAY, adjust_lr_fn="match_rms_adamw")
-    return [muon, AdamW(others, lr=rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True)]
+    adamw = AdamW(others, lr=rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
+    return [muon(matrices, lr=rate, weight_decay=_DECAY), adamw]

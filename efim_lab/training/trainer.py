@@ -8,9 +8,12 @@ from pathlib import Path
 import torch
 
 from efim_lab.training import checkpoint, network
+from efim_lab.training.gpu.gradients import GpuGradients, attend_masked, attend_samples
+from efim_lab.training.gpu.muon import StackedMuon
 from efim_lab.training.loop import AutogradGradients, Learner, TrainingLoop, device
 from efim_lab.training.native import library
 from efim_lab.training.native.gradients import NativeGradients, why_unfit
+from efim_lab.training.native.muon import KernelMuon
 from efim_lab.training.run.clock import ComputingClock
 from efim_lab.training.run.schedule import Schedule, TokenBudget
 from efim_lab.training.samples.sample_maker import Shares
@@ -26,17 +29,11 @@ class TrainerSettings(Schedule):
     shares: Shares = field(default_factory=Shares)
 
 
-# Long steps make the optimizers cheap; 200 million tokens take a core half a day. A data-centre GPU has time
-# for many passes over the corpus, with a model that still decodes at typing speed on one core.
+# Long steps make the optimizers cheap; 200 million tokens take a core half a day, and an H200 three minutes.
 PLANS = {
     "cpu": TrainerSettings(tokens_per_step=8192, lengths=((0.0, 512), (0.7, 2560))),
     "cuda": TrainerSettings(
-        shape=network.LARGER,
-        rate=2e-3,
-        warmup_tokens=13_000_000,
-        tokens_per_step=65536,
-        tokens_at_once=65536,
-        lengths=((0.0, 1024), (0.7, 2560)),
+        rate=4e-3, warmup_tokens=4_000_000, tokens_per_step=65536, tokens_at_once=66560, lengths=((0.0, 2560),)
     ),
 }
 
@@ -65,10 +62,13 @@ class Trainer(TrainingLoop):
 
 def _learner(model: network.EfimForCausalLM, settings: TrainerSettings, compiled: bool) -> Learner:
     """Choose what computes gradients and Muon's steps: our kernels on a CPU that has what they need, else torch."""
-    reason = (library.why_unsupported() or why_unfit(settings.shape)) if device().type == "cpu" else "on a GPU"
+    if device().type == "cuda":
+        optimizers = network.optimizers(model, settings.rate, StackedMuon)
+        attend = attend_masked if settings.shares.repository else attend_samples
+        return Learner(model, optimizers, GpuGradients(model, settings.tokens_at_once, attend, compiled))
+    reason = library.why_unsupported() or why_unfit(settings.shape)
     if not reason:
-        optimizers = network.optimizers(model, settings.rate, native=True)
-        return Learner(model, optimizers, NativeGradients(model))
+        return Learner(model, network.optimizers(model, settings.rate, KernelMuon), NativeGradients(model))
     print(f"gradients are computed by autograd: {reason}")
     compile_loss = torch.compile(dynamic=False)  # pyright: ignore[reportUnknownMemberType]
     of_rows = network.loss_of_samples if settings.shares.repository else network.loss_of

@@ -1,4 +1,4 @@
-"""An endless, reproducible stream of training rows; another process makes them one shard ahead."""
+"""An endless, reproducible stream of training rows; other processes make them, each one shard ahead."""
 
 import functools
 import multiprocessing
@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import threading
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -80,20 +81,27 @@ def windows(text: str, length: int, rng: random.Random) -> Iterator[tuple[str, b
 
 
 class Batches:
-    """Batches of rows in order; `shard`, `row` and `length` are the position to continue from."""
+    """Batches of rows in order; `shard`, `row` and `length` are the position to continue from.
 
-    def __init__(self, source: ShardSource, shard: int = 0, row: int = 0, length: int = 0) -> None:
+    The rows do not depend on how many `processes` make them.
+    """
+
+    def __init__(
+        self, source: ShardSource, shard: int = 0, row: int = 0, length: int = 0, processes: int = 1
+    ) -> None:
         self.shard, self.row, self.length = shard, row, length
         self._source = source
         self._rows: NDArray[np.int32] | None = None
-        self._next: Future[NDArray[np.int32]] | None = None
-        self._worker = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _follow_parent)
+        self._ahead = deque[Future[NDArray[np.int32]]]()
+        self._processes = processes
+        self._workers = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _follow_parent)
 
     def take(self, count: int, length: int) -> NDArray[np.int64]:
         """Return the next batch [count, length]; a new length starts at the next shard."""
         if length != self.length:
             self.shard, self.row = self.shard + (self.length > 0), 0
-            self.length, self._rows, self._next = length, None, None
+            self.length, self._rows = length, None
+            self._ahead.clear()
         if self._rows is None:
             self._rows = self._load()
         if self.row + count > len(self._rows):
@@ -105,16 +113,14 @@ class Batches:
         return self._rows[self.row - count : self.row].astype(np.int64)
 
     def close(self) -> None:
-        """Stop the worker process."""
-        self._worker.shutdown(cancel_futures=True)
+        """Stop the processes."""
+        self._workers.shutdown(cancel_futures=True)
 
     def _load(self) -> NDArray[np.int32]:
-        current = self._next or self._submit(self.shard)
-        self._next = self._submit(self.shard + 1)
-        return current.result()
-
-    def _submit(self, shard: int) -> Future[NDArray[np.int32]]:
-        return self._worker.submit(make_shard, self._source, shard, self.length)
+        while len(self._ahead) <= self._processes:
+            shard = self.shard + len(self._ahead)
+            self._ahead.append(self._workers.submit(make_shard, self._source, shard, self.length))
+        return self._ahead.popleft().result()
 
 
 def _follow_parent() -> None:
