@@ -6,6 +6,7 @@ import asyncio
 import gc
 import threading
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -23,6 +24,7 @@ from tests.models import CODE
 from tests.sized import ONE_PLACE, Sized
 
 STORM = 1000
+THREADS = 4
 EARLIER: list[object] = []
 
 
@@ -85,8 +87,16 @@ async def test_a_model_that_is_replaced_leaves_nothing(session: Session) -> None
     await session.settled()
 
 
+async def start_all_threads() -> None:
+    """Let the loop's executor have all of its threads: it would start them one by one, as work comes."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
+    together = threading.Barrier(THREADS)
+    await asyncio.gather(*(asyncio.to_thread(together.wait) for _ in range(THREADS)))
+
+
 async def test_a_thousand_superseded_requests_leave_nothing_that_grows(session: Session) -> None:
     completer = cast("Completer", session._model.completer)
+    await start_all_threads()
     await storm(session)
     kinds = (Answer, asyncio.Task)
     before, arenas, threads = [alive(kind) for kind in kinds], alive(DenseArena), threading.active_count()
