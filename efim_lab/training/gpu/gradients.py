@@ -63,14 +63,14 @@ class GpuGradients:
             own = F.embedding(ids, model.token_values.weight).bfloat16()
             values = list(torch.split(own, own.shape[-1] // shape.layers, dim=-1))
         for layer, own in zip(model.blocks(), values, strict=True):
-            weights = LayerWeights.of(layer)
+            weights = RoundedLayer.of(layer)
             inputs = self._open(stream, own, turns, weights, shape)
             seen = self._attend(inputs.q, inputs.k, inputs.v, starts)
             stream = self._close(stream, seen, inputs.gates, weights)
         return self._loss(stream, model.norm.weight, model.embed_tokens.weight, rows)
 
 
-class LayerWeights(NamedTuple):
+class RoundedLayer(NamedTuple):
     """A layer's weights in bf16, as arguments of compiled functions: queries, keys and values are one matrix."""
 
     norm_in: Tensor
@@ -83,7 +83,7 @@ class LayerWeights(NamedTuple):
     down: Tensor
 
     @classmethod
-    def of(cls, layer: EfimLayer) -> LayerWeights:
+    def of(cls, layer: EfimLayer) -> RoundedLayer:
         """Round a layer's weights; their gradients reach those in fp32."""
         attention, mlp = layer.self_attn, layer.mlp
         q_norm, k_norm, gates = attention.q_norm, attention.k_norm, attention.head_gates
@@ -110,7 +110,7 @@ class AttentionInputs(NamedTuple):
 
 
 def attention_inputs(
-    stream: Tensor, own: Tensor | None, turns: Tensor, weights: LayerWeights, shape: Shape
+    stream: Tensor, own: Tensor | None, turns: Tensor, weights: RoundedLayer, shape: Shape
 ) -> AttentionInputs:
     """Return what a layer attends with; `own` [rows, length, kv_heads * head_dim] is added to values."""
     x = rms_norm(stream, weights.norm_in)
@@ -128,7 +128,7 @@ def attention_inputs(
     return AttentionInputs(q.contiguous(), k, v, gates)
 
 
-def after_attention(stream: Tensor, seen: Tensor, gates: Tensor | None, weights: LayerWeights) -> Tensor:
+def after_attention(stream: Tensor, seen: Tensor, gates: Tensor | None, weights: RoundedLayer) -> Tensor:
     """Return the stream after the block; `seen` [rows, length, heads, head_dim] is what attention returned."""
     seen = seen if gates is None else seen * gates[..., None]
     stream = stream + F.linear(seen.flatten(2), weights.out)

@@ -14,7 +14,7 @@ from tests.lsp.wire import REAL, Editor, Page, started
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 HIDDEN = " += 1"
-LEVEL = 0.35  # between the probabilities of the beginning, and of a word more
+LEVEL = 0.4  # between the probabilities of the beginning, and of a word more
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

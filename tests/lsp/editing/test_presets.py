@@ -12,7 +12,7 @@ from tests.editors.drivers.shapes import SHAPES
 from tests.lsp.wire import REAL, started
 
 UNSURE = f"{SHAPES}def border(rect):\n    ‸"
-CALLS = "import made_up\n\nalpha = made_up.second(1)\nbeta = made_up.second(2)\ngamma = made_up.sec"
+CALLS = "import made_up\n\nalpha = made_up.second(1)\nbeta = made_up.{}(2)\ngamma = made_up.sec"
 
 
 async def test_a_preset_shows_what_is_unsure_once_nobody_types_and_another_never() -> None:
@@ -27,19 +27,22 @@ async def test_a_preset_shows_what_is_unsure_once_nobody_types_and_another_never
 
 
 @pytest.mark.parametrize(
-    ("level", "name", "suggested"),
+    ("level", "called", "name", "suggested"),
     [
-        ("balanced", "second", "ond"), ("balanced", "first", ""), ("more", "secure", "ure"),
-        (0, "second", "ond"), (0, "secure", ""),
+        ("balanced", "second", "second", "ond"), ("balanced", "second", "first", ""),
+        ("balanced", "secure", "secure", "ure"), (0, "second", "second", "ond"), (0, "second", "secure", ""),
     ],
 )  # fmt: skip
-async def test_a_name_that_a_module_lacks_is_cut(tmp_path: Path, level: object, name: str, suggested: str) -> None:
+async def test_a_name_that_a_module_lacks_is_cut(
+    tmp_path: Path, level: object, called: str, name: str, suggested: str
+) -> None:
+    calls = CALLS.format(called)
     site = tmp_path / ".venv" / "lib" / "python3.99" / "site-packages"
     site.mkdir(parents=True)
     (tmp_path / ".venv" / "pyvenv.cfg").write_text("home = nowhere\nversion = 3.99.1\n", "utf-8")
     (site / "made_up.py").write_text(f"def {name}(one, other): ...\n", "utf-8")
     async with editor({"suggestions": level, "persist": False}, folder=tmp_path) as headless:
         uri = (tmp_path / "calls.py").as_uri()
-        headless.open(uri, CALLS, "python")
+        headless.open(uri, calls, "python")
         await headless.settled()
-        assert (await headless.complete(uri, len(CALLS))).text.partition("(")[0] == suggested
+        assert (await headless.complete(uri, len(calls))).text.partition("(")[0] == suggested

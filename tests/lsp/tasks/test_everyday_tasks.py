@@ -23,7 +23,7 @@ from tests.lsp.tasks.task_file import (
     suggestions_in,
 )
 
-USEFUL = 9  # of fifteen; may only rise
+USEFUL = 10  # of fifteen; may only rise
 RENEW = f"Run `python -m tests.lsp.tasks.record` to renew {TASKS.name}, then judge what it leaves open."
 
 SOURCE = TASKS.read_text("utf-8")
