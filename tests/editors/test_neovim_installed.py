@@ -23,7 +23,7 @@ from .drivers.waiting import eventually
 from .fetching.neovim import NATIVE, OLDER
 from .fetching.programs import TMUX
 
-TEXT = "@overload\ndef area_of_circle(radius):\n    return 3.14 * radius * radius\n\n\n"
+TEXT = "@overload\ndef area_of_circle(radius: float) -> float:\n    return 3.14 * radius * radius\n\n\n"
 NATIVE_ALONE = 'vim.lsp.enable("efim_ls")\nvim.lsp.inline_completion.enable()\n'
 SCREENSHOTS = ROOT / "build" / "screenshots"
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
@@ -50,7 +50,7 @@ def suggests(editor: Neovim) -> None:
     editor.edit("a.py", TEXT)
     editor.ready()
     editor.type("o", "def area_of_ci")
-    assert editor.ghost().startswith("rcle(radius):")
+    assert editor.ghost().startswith("rcle(radius: float) -> float:")
 
 
 @pytest.mark.parametrize("archive", (None, PLUGIN_ARCHIVE), ids=("linked", "unpacked"))
@@ -80,7 +80,7 @@ def test_neovims_own_switches_are_enough(tmp_path: Path) -> None:
     with neovim(need(NATIVE), tmp_path, RECORDER + LOAD + NATIVE_ALONE) as editor:
         suggests(editor)
         editor.lua("vim.lsp.inline_completion.get()")
-        editor.until("the line", lambda: "def area_of_circle(radius):" in editor.lines[-2:])
+        editor.until("the line", lambda: "def area_of_circle(radius: float) -> float:" in editor.lines[-2:])
         editor.until("the count", lambda: editor.request("efim/stats")["accepted"] == 1)
 
 
@@ -93,7 +93,7 @@ def test_a_server_that_died_is_started_again(program: Path, tmp_path: Path) -> N
         editor.until("the end of the first", lambda: "signal 9" in editor.notices)
         editor.ready()
         editor.type("r")
-        assert editor.ghost().startswith("cle(radius):")
+        assert editor.ghost().startswith("cle(radius: float) -> float:")
         editor.api.command("Efim restart")
         editor.until("another server", lambda: server_of(editor, but=(first, second)))
         editor.ready()
@@ -107,7 +107,7 @@ def test_a_daemon_that_died_is_replaced_unnoticed(program: Path, tmp_path: Path)
         editor.type("r")
         editor.ready()
         editor.type("c")
-        assert editor.ghost().startswith("le(radius):")
+        assert editor.ghost().startswith("le(radius: float) -> float:")
         assert (server_of(editor), editor.notices) == (relay, notices)
 
 
@@ -251,7 +251,7 @@ def test_a_person_sees_it_in_a_terminal(program: Path, tmp_path: Path) -> None:
         eventually(lambda: "efim ready" in screen(), screen)
         keys("G", "o")
         keys("-l", "def area_of_ci")
-        eventually(lambda: screen().count("def area_of_circle(radius):") == 2, screen)
+        eventually(lambda: screen().count("def area_of_circle(radius: float) -> float:") == 2, screen)
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         (SCREENSHOTS / f"neovim-{program.parents[1].name}.txt").write_text(screen(), "utf-8")
         keys("Tab")
@@ -261,6 +261,8 @@ def test_a_person_sees_it_in_a_terminal(program: Path, tmp_path: Path) -> None:
         def is_saved() -> bool:
             """Save until the file has it: Neovim takes keys that wait before it inserts what was accepted."""
             keys("-l", ":w\n")
-            return "\ndef area_of_circle(radius):  # seen" in (tmp_path / "area.py").read_text("utf-8")
+            return "\ndef area_of_circle(radius: float) -> float:  # seen" in (tmp_path / "area.py").read_text(
+                "utf-8"
+            )
 
         eventually(is_saved, screen)

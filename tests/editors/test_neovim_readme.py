@@ -20,7 +20,7 @@ from .fetching.neovim import NATIVE, OLDER
 README = (PLUGIN / "README.md").read_text("utf-8")
 SHELL = re.search(r"in the clone's folder:\n\n((?:    .*\n)+)", README)
 PACK, SETUP = re.findall(r"```lua\n(.*?)```", README, re.DOTALL)[:2]
-TEXT = "@overload\ndef area_of_circle(radius):\n    return 3.14 * radius * radius\n\n\n"
+TEXT = "@overload\ndef area_of_circle(radius: float) -> float:\n    return 3.14 * radius * radius\n\n\n"
 
 
 @contextmanager
@@ -49,9 +49,9 @@ def suggests(editor: Neovim) -> None:
     editor.edit("a.py", TEXT)
     editor.ready()
     editor.type("o", "def area_of_ci")
-    assert editor.ghost().startswith("rcle(radius):")
+    assert editor.ghost().startswith("rcle(radius: float) -> float:")
     editor.type("<C-Down>")
-    editor.line("def area_of_circle(radius):")
+    editor.line("def area_of_circle(radius: float) -> float:")
     editor.type("<Tab>")
 
 

@@ -59,7 +59,7 @@ describe("explanations", () => {
     it("show what is hidden, word by word", async () => {
         const least = (value?: number) =>
             workspace.getConfiguration("efim-ls").update("suggestions", value, ConfigurationTarget.Global);
-        await least(0.88);
+        await least(0.95);
         await open(BEGUN.slice(0, -1));
         await commands.executeCommand("type", { text: BEGUN.slice(-1) });
         const page = await eventually("a suggestion", async () => /<h2>What (is|would have been) suggested[^]*/.exec(await explanation())?.[0]);
