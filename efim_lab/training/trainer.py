@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from efim_lab.training import checkpoint, network
-from efim_lab.training.gpu.gradients import GpuGradients, attend_masked, attend_samples
+from efim_lab.training.gpu.loss import GpuLoss, attend_masked, attend_samples
 from efim_lab.training.gpu.muon import StackedMuon
 from efim_lab.training.loop import AutogradGradients, Learner, TrainingLoop, device
 from efim_lab.training.native import library
@@ -65,7 +65,9 @@ def _learner(model: network.EfimForCausalLM, settings: TrainerSettings, compiled
     if device().type == "cuda":
         optimizers = network.optimizers(model, settings.rate, StackedMuon)
         attend = attend_masked if settings.shares.repository else attend_samples
-        return Learner(model, optimizers, GpuGradients(model, settings.tokens_at_once, attend, compiled))
+        return Learner(
+            model, optimizers, AutogradGradients(GpuLoss(model, attend, compiled), settings.tokens_at_once)
+        )
     reason = library.why_unsupported() or why_unfit(settings.shape)
     if not reason:
         return Learner(model, network.optimizers(model, settings.rate, KernelMuon), NativeGradients(model))

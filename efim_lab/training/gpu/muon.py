@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-MOMENTUM, STEPS = 0.95, 5
+from efim_lab.training.native.muon import MOMENTUM
+
+STEPS = 5
 QUINTIC = (3.4445, -4.7750, 2.0315)  # torch.optim.Muon's
 LEAST_NORM = 1e-7
 

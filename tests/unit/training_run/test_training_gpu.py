@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from efim_lab.training import network
-from efim_lab.training.gpu.gradients import GpuGradients, attend_masked, range_ends
+from efim_lab.training.gpu.loss import GpuLoss, attend_masked, cumulative_lengths
 from efim_lab.training.gpu.muon import StackedMuon
+from efim_lab.training.loop import AutogradGradients
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.masks import sample_starts
 from efim_lab.training.samples.packing import PADDING
@@ -48,8 +49,8 @@ def test_gradients_are_those_of_the_network(parts: tuple[str, ...]) -> None:
     wanted = network.loss_of_samples(model, rows)
     gradients = torch.autograd.grad(wanted, list(model.parameters()))
     # Two passes of two rows: with the same count of targets in each, their means are the mean.
-    rows[:, -3:], at_once = PADDING, 2 * rows.shape[1]
-    assert GpuGradients(model, at_once, attend_masked, compiled=False)(rows) == pytest.approx(wanted.item(), rel=2e-3)
+    found = AutogradGradients(GpuLoss(model, attend_masked, compiled=False), 2 * rows.shape[1])
+    assert found(rows) == pytest.approx(wanted.item(), rel=2e-3)
     for (name, parameter), gradient in zip(model.named_parameters(), gradients, strict=True):
         assert parameter.grad is not None
         assert (parameter.grad - gradient).norm() <= 0.05 * gradient.norm(), name
@@ -59,7 +60,7 @@ def test_gradients_are_those_of_the_network(parts: tuple[str, ...]) -> None:
 @settings(max_examples=50)
 def test_ranges_are_what_places_of_rows_see(seed: int, count: int, length: int) -> None:
     starts = sample_starts(rows_of_samples(seed, count, length))
-    ends = range_ends(starts)
+    ends = cumulative_lengths(starts)
     assert ends.dtype == torch.int32 and ends[0] == 0 and ends[-1] == count * length and not len(ends) % 256
     places = torch.arange(count * length)
     first = ends.long()[torch.searchsorted(ends.long(), places, right=True) - 1]

@@ -1,4 +1,4 @@
-"""Computes a network's loss and gradients on a GPU: the parts of a layer compiled, attention over samples by flash.
+"""Computes a network's loss on a GPU: the parts of a layer compiled, attention over samples by flash.
 
 A part is compiled once and called for every layer, which takes seconds; a whole network takes more than a minute. The
 stream between layers is bf16, weights and their gradients are fp32.
@@ -32,28 +32,19 @@ _SAMPLE_BLOCK = 256  # the count of samples is rounded up to it, so that tensors
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
-class GpuGradients:
-    """Gradients by autograd in bf16, of passes of at most `tokens_at_once` tokens, which bounds memory."""
+class GpuLoss:
+    """Computes the mean loss of rows in bf16, for autograd to go back from."""
 
-    def __init__(self, network: EfimForCausalLM, tokens_at_once: int, attend: Attend, compiled: bool = True) -> None:
-        self._network, self._at_once, self._attend = network, tokens_at_once, attend
+    def __init__(self, network: EfimForCausalLM, attend: Attend, compiled: bool = True) -> None:
+        self._network, self._attend = network, attend
         self._open, self._close, self._loss = attention_inputs, after_attention, mean_loss
         if compiled:
             self._open = torch.compile(attention_inputs, dynamic=False)  # pyright: ignore[reportUnknownMemberType]
             self._close = torch.compile(after_attention, dynamic=False)  # pyright: ignore[reportUnknownMemberType]
             self._loss = torch.compile(mean_loss, dynamic=False)  # pyright: ignore[reportUnknownMemberType]
 
-    def __call__(self, rows: Tensor) -> float:
-        """Add the gradients of rows [rows, length] to those of the parameters; return the mean loss."""
-        at_once = max(1, self._at_once // rows.shape[1])
-        return sum(self._add(rows[at : at + at_once], len(rows)) for at in range(0, len(rows), at_once))
-
-    def _add(self, rows: Tensor, of: int) -> float:
-        loss = self._loss_of(rows) * (len(rows) / of)
-        loss.backward()  # pyright: ignore[reportUnknownMemberType]
-        return loss.item()
-
-    def _loss_of(self, rows: Tensor) -> Tensor:
+    def __call__(self, rows: Tensor) -> Tensor:
+        """Return the mean cross entropy in nats of token ids [rows, length], without padding."""
         model, shape = self._network.model, self._network.shape
         ids, starts = rows.clamp(min=0), sample_starts(rows)
         turns = rotations(rows.shape[1], shape.head_dim).to(rows.device)[:, None]
@@ -150,7 +141,7 @@ def attend_samples(q: Tensor, k: Tensor, v: Tensor, starts: Tensor) -> Tensor:
     Not where a sample has isolated excerpts: after those it sees all of itself, so its places are no single range.
     """
     rows, length = starts.shape
-    ends = range_ends(starts)
+    ends = cumulative_lengths(starts)
     q, k, v = (each.flatten(0, 1) for each in (q, k, v))
     # By its operator: the arguments of `varlen_attn` differ between versions of torch.
     out = torch.ops.aten._flash_attention_forward(q, k, v, ends, ends, length, length, 0.0, True, False)[0]
@@ -163,8 +154,11 @@ def attend_masked(q: Tensor, k: Tensor, v: Tensor, starts: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v, seen_by(starts)).transpose(1, 2)
 
 
-def range_ends(starts: Tensor) -> Tensor:
-    """Return 0 and the end of each range in the flattened rows, int32; the last one is repeated to a round count."""
+def cumulative_lengths(starts: Tensor) -> Tensor:
+    """Return where samples begin in the flattened rows, and where the last one ends, int32 (flash's `cu_seqlens`).
+
+    The end is repeated up to a multiple of 256 entries: samples of no length.
+    """
     rows, length = starts.shape
     begins = (starts == torch.arange(length, device=starts.device)).flatten().nonzero().flatten()
     padding = -len(begins) % _SAMPLE_BLOCK or _SAMPLE_BLOCK
