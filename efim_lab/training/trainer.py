@@ -63,11 +63,9 @@ class Trainer(TrainingLoop):
 def _learner(model: network.EfimForCausalLM, settings: TrainerSettings, compiled: bool) -> Learner:
     """Choose what computes gradients and Muon's steps: our kernels on a CPU that has what they need, else torch."""
     if device().type == "cuda":
-        optimizers = network.optimizers(model, settings.rate, StackedMuon)
-        attend = attend_masked if settings.shares.repository else attend_samples
-        return Learner(
-            model, optimizers, AutogradGradients(GpuLoss(model, attend, compiled), settings.tokens_at_once)
-        )
+        loss = GpuLoss(model, attend_masked if settings.shares.repository else attend_samples, compiled)
+        gradients = AutogradGradients(loss, settings.tokens_at_once)
+        return Learner(model, network.optimizers(model, settings.rate, StackedMuon), gradients)
     reason = library.why_unsupported() or why_unfit(settings.shape)
     if not reason:
         return Learner(model, network.optimizers(model, settings.rate, KernelMuon), NativeGradients(model))
