@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast, get_args
 
+from model_runtime.checkpoint.families.by_name import FAMILY_FIELDS
+from model_runtime.checkpoint.families.shared_fields import UnknownArchitecture, read_rope
 from model_runtime.checkpoint.fields import Fields
-from model_runtime.checkpoint.layer_spec import Activation, Dense, Full, LayerSpec
-from model_runtime.checkpoint.rope_parameters import Rope, RopeKind
+from model_runtime.checkpoint.layer_spec import (
+    AltUp,
+    Attention,
+    Convolved,
+    Dense,
+    Experts,
+    Full,
+    Latent,
+    LayerSpec,
+    Lookback,
+    Recurrence,
+    ShortConv,
+    State,
+)
+from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.errors import ModelError
 from model_runtime.isolated import Mask
 from model_runtime.regular_files import MIB, read_regular
@@ -21,18 +35,18 @@ EMBEDDED = Path(__file__).parents[1] / "embedded"  # the model that ships in the
 EXCERPTS_KEY = "isolated_excerpts"  # of `config.json`: a model's mask and their most tokens
 EXCERPT_ROWS_UNIT = 64  # tokens of a block of attention
 LANGUAGES_KEY = "programming_languages"  # of `config.json`; transformers keeps it and does not read it
-ACTIVATIONS: dict[str, Activation] = {
-    "silu": "silu",
-    "swish": "silu",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu_new": "gelu_tanh",
-}
+
+NO_MLP = Dense(intermediate=0)
+ONE_OF_EACH = (
+    (Full, Latent, Convolved),
+    (ShortConv, Recurrence, Lookback),
+    (Dense,),
+    (Experts,),
+)  # parts that layers which are alike share
+# What configurations of a family do not have, since none of its layers needs it.
+FAMILY_DEFAULTS: dict[str, dict[str, Any]] = {"mamba2": {"num_attention_heads": 1, "intermediate_size": 1}}
 
 Part = TypeVar("Part", Full, Dense)
-
-
-class UnknownArchitecture(ModelError):
-    """Our own decoder does not know a part of the model."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +54,11 @@ class ModelConfig:
     """Shape of a decoder; sizes in elements, `context` in tokens.
 
     Before its `context` a model that was trained with a `mask` has `excerpt_rows` rows for excerpts, else none.
-    `norm_offset` is added to the weights of norms. `embedding_scale` multiplies embeddings, `residual_scale`
-    what a layer adds; `logits_scale` divides logits. Of a `foreign` model, which transformers computes, only the
-    fields that size arenas and prompts are set.
+    `norm_offset` is added to the weights of norms, which have biases if they are layer norms with a `norm_bias`.
+    `embedding_scale` multiplies embeddings, `residual_scale` what a layer adds; `logits_scale` divides logits, and
+    with a `logits_cap` c a logit x becomes c tanh(x / c). With `scaled_residuals` what a layer adds, and what it is
+    added to, is shifted and scaled, each number by its own. Of a `foreign` model, which transformers computes, only
+    the fields that size arenas and prompts are set.
     """
 
     family: str
@@ -50,23 +66,82 @@ class ModelConfig:
     hidden: int
     layers: tuple[LayerSpec, ...]
     norm_eps: float
-    rope: Rope
     context: int
     tied: bool
     end_ids: tuple[int, ...]
     norm: Literal["rms", "layer"] = "rms"
+    norm_bias: bool = True
     norm_offset: float = 0.0
     embedding_scale: float = 1.0
     residual_scale: float = 1.0
     logits_scale: float = 1.0
+    logits_cap: float = 0.0
+    altup: AltUp | None = None
+    scaled_residuals: bool = False
     foreign: bool = False
     excerpt_rows: int = 0
     mask: Mask | Literal[""] = ""
 
     @property
     def alike(self) -> LayerSpec:
-        """What each layer is, of a model whose layers are all alike."""
+        """What each layer is, but for its window and its rotation, of a model whose layers are all alike."""
         return self.layers[0]
+
+    @property
+    def are_alike(self) -> bool:
+        """Whether parts of one type are alike in all layers that have them, but for windows and rotations.
+
+        There is only one type of attention, and only one of states.
+        """
+        parts = {part for layer in self.layers for part in (_without_place(layer.attention), layer.state, layer.mlp)}
+        types = [type(part) for part in parts - {None}]
+        orders = {(layer.norms_after, layer.parallel) for layer in self.layers}
+        return len(orders) == 1 and all(sum(each in kinds for each in types) <= 1 for kinds in ONE_OF_EACH)
+
+    @property
+    def attentions(self) -> tuple[Attention, ...]:
+        """The attention of each layer that has one."""
+        return tuple(layer.attention for layer in self.layers if layer.attention is not None)
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        """The state of each layer that has one."""
+        return tuple(layer.state for layer in self.layers if layer.state is not None)
+
+    @property
+    def full(self) -> Full:
+        """The attention of each layer, of a model whose layers all have keys and values of each head."""
+        attention = self.attentions[0]
+        assert isinstance(attention, Full)
+        return attention
+
+    @property
+    def dense(self) -> Dense:
+        """The feed-forward part of the layers without experts, which has no numbers if there is none."""
+        return next((layer.mlp for layer in self.layers if isinstance(layer.mlp, Dense)), NO_MLP)
+
+    @property
+    def ropes(self) -> tuple[Rope, ...]:
+        """The different rotations of the layers, in the order in which they come first."""
+        return tuple(dict.fromkeys(each.rope for each in self.attentions))
+
+    @property
+    def leaves(self) -> int:
+        """The last layer that writes keys, values or a state: behind it rows without logits are not needed.
+
+        Early layers write in front of the first of them.
+        """
+        return max(i for i, each in enumerate(self.layers) if each.reads is None and not each.early)
+
+    @property
+    def first_early(self) -> int | None:
+        """The layer in front of which keys and values of early layers are made, None without such layers."""
+        return next((i for i, each in enumerate(self.layers) if each.early), None)
+
+    @property
+    def rotated(self) -> int:
+        """Numbers of a key that rotations are made for; 0 if no layer attends."""
+        return self.attentions[0].rotated if self.attentions else 0
 
     @property
     def positions(self) -> int:
@@ -110,26 +185,50 @@ def parse_config(raw: dict[str, Any]) -> ModelConfig:
     if quantized := fields.object("quantization_config"):
         how = quantized.get("quant_method")
         raise ModelError(f"the checkpoint is quantized ({how}): use the unquantized model")
-    heads, rope = fields.size("num_attention_heads"), _rope(fields)
+    fields = Fields(FAMILY_DEFAULTS.get(family, {}) | raw)
+    heads, hidden, count = (fields.size(name) for name in ("num_attention_heads", "hidden_size", "num_hidden_layers"))
     shape: dict[str, Any] = dict(
         family=family,
         vocab=fields.size("vocab_size"),
-        hidden=fields.size("hidden_size"),
+        hidden=hidden,
         heads=heads,
         kv_heads=_kv_heads(fields, heads),
-        head_dim=fields.size("head_dim", max(1, fields.size("hidden_size") // heads)),
-        intermediate=fields.size("intermediate_size"),
+        head_dim=fields.size("head_dim", max(1, hidden // heads)),
         norm_eps=fields.number("rms_norm_eps", 1e-6),
-        rope=rope,
-        context=_context(fields, fields.has("sliding_window", null=False)),
+        context=fields.size("max_position_embeddings", 2048),
         tied=fields.flag("tie_word_embeddings"),
         end_ids=fields.ids("eos_token_id"),
-        query_scale=rope.attention**2,
+        windows=(0,) * count,
+        mlps=(None,) * count,
+        attends=(True,) * count,
+        reads=(None,) * count,
+        early=(False,) * count,
+        states=(None,) * count,
     )
     shape |= FAMILY_FIELDS[family](fields)
-    layer = LayerSpec(_taken(Full, shape), _taken(Dense, shape))
-    shape["layers"] = (layer,) * fields.size("num_hidden_layers")
-    return ModelConfig(**shape | _excerpts(fields, shape["context"]))
+    if "ropes" not in shape:
+        shape["ropes"] = (read_rope(fields),) * count
+    if "intermediate" not in shape:
+        shape["intermediate"] = fields.size("intermediate_size")
+    shape["layers"] = tuple(_layers(shape))
+    return ModelConfig(**shape | _excerpts(fields, shape))
+
+
+def _layers(shape: dict[str, Any]) -> Iterator[LayerSpec]:
+    """Yield the layers, taking the fields that are theirs out of those of the model."""
+    by_layer = [shape.pop(name) for name in ("attends", "reads", "early", "windows", "ropes", "states", "mlps")]
+    whole = {name: shape.pop(name) for name in ("norms_after", "parallel") if name in shape}
+    full, dense, own = _taken(Full, shape), _taken(Dense, shape), shape.pop("attention", None)
+    mlp = dense if shape.pop("feeds_forward", True) else None
+    for attends, reads, early, window, rope, state, own_mlp in zip(*by_layer, strict=True):
+        attention: Attention | None = None
+        window = 0 if window >= shape["context"] else window
+        if attends and own is not None:
+            attention = replace(own, rope=rope, **dict(window=window) if isinstance(own, Convolved) else {})
+        elif attends:
+            scale = full.query_scale * rope.attention**2
+            attention = replace(full, rope=rope, window=window, query_scale=scale)
+        yield LayerSpec(attention, own_mlp or mlp, state=state, reads=reads, early=early, **whole)
 
 
 def _taken(part: type[Part], shape: dict[str, Any]) -> Part:
@@ -138,16 +237,30 @@ def _taken(part: type[Part], shape: dict[str, Any]) -> Part:
     return part(**{name: shape.pop(name) for name in names})
 
 
+def _without_place(attention: Attention | None) -> Attention | None:
+    if attention is None:
+        return None
+    attention = replace(attention, rope=Rope())
+    return attention if isinstance(attention, Latent) else replace(attention, window=0)
+
+
 def refuse_excerpts(raw: dict[str, Any], who: str) -> None:
     """Raise ModelError if a model wants isolated excerpts, which `who` cannot compute."""
     if Fields(raw).has(EXCERPTS_KEY, null=False):
         raise ModelError(f"{who} cannot compute {EXCERPTS_KEY} of config.json: use a model of another architecture")
 
 
-def _excerpts(fields: Fields, positions: int) -> dict[str, Any]:
+def _excerpts(fields: Fields, shape: dict[str, Any]) -> dict[str, Any]:
     """Read the mask that a model was trained with; the excerpts' rows take the first of its positions."""
     if not fields.has(EXCERPTS_KEY, null=False):
         return {}
+    positions: int = shape["context"]
+    layers: tuple[LayerSpec, ...] = shape["layers"]
+    if any(layer.window or layer.state for layer in layers):
+        kind = "slide" if any(layer.window for layer in layers) else "have states"
+        raise ModelError(
+            f"config.json: layers that {kind} do not keep {EXCERPTS_KEY} in sight: remove one of the two"
+        )
     inner = Fields(fields.object(EXCERPTS_KEY))
     mask, excerpt_rows = inner.text("mask"), inner.size("tokens")
     if mask not in get_args(Mask):
@@ -161,133 +274,8 @@ def _excerpts(fields: Fields, positions: int) -> dict[str, Any]:
     return dict(excerpt_rows=excerpt_rows, mask=mask, context=positions - excerpt_rows)
 
 
-def _llama(fields: Fields) -> dict[str, Any]:
-    attention, mlp = fields.flag("attention_bias"), fields.flag("mlp_bias")
-    return dict(qkv_bias=attention, out_bias=attention, mlp_bias=mlp, activation=_activation(fields, "silu"))
-
-
-def _mistral(fields: Fields) -> dict[str, Any]:
-    """Return Mistral's fields: there is a sliding window unless it is null."""
-    slides = not fields.has("sliding_window") or fields.has("sliding_window", null=False)
-    return dict(context=_context(fields, slides, 4096), activation=_activation(fields, "silu"))
-
-
-def _qwen2(fields: Fields) -> dict[str, Any]:
-    """Return Qwen 2's fields: a sliding window is named even if it is not used."""
-    context = _context(fields, fields.flag("use_sliding_window"), 4096)
-    return dict(qkv_bias=True, context=context, activation=_activation(fields, "silu"))
-
-
-def _qwen3(fields: Fields) -> dict[str, Any]:
-    biases = dict.fromkeys(("qkv_bias", "out_bias"), fields.flag("attention_bias"))
-    return _qwen2(fields) | biases | dict(head_dim=fields.size("head_dim", 128), head_norms=True)
-
-
-def _starcoder2(fields: Fields) -> dict[str, Any]:
-    biases = dict.fromkeys(("qkv_bias", "out_bias", "mlp_bias"), fields.flag("use_bias", True))
-    return biases | dict(
-        norm="layer",
-        norm_eps=fields.number("norm_epsilon", 1e-5),
-        activation=_activation(fields, "gelu_pytorch_tanh"),
-        gated=False,
-        tied=fields.flag("tie_word_embeddings", True),
-    )
-
-
-def _gemma(fields: Fields) -> dict[str, Any]:
-    """Return Gemma's fields: its first configurations name another gelu than it was trained with."""
-    biases = dict.fromkeys(("qkv_bias", "out_bias"), fields.flag("attention_bias"))
-    return biases | dict(
-        head_dim=fields.size("head_dim", 256),
-        norm_offset=1.0,
-        activation="gelu_tanh",
-        embedding_scale=math.sqrt(fields.size("hidden_size")),
-        tied=fields.flag("tie_word_embeddings", True),
-    )
-
-
-def _granite(fields: Fields) -> dict[str, Any]:
-    head_dim = fields.size("head_dim", max(1, fields.size("hidden_size") // fields.size("num_attention_heads")))
-    return _llama(fields) | dict(
-        embedding_scale=fields.number("embedding_multiplier", 1.0),
-        residual_scale=fields.number("residual_multiplier", 1.0),
-        query_scale=fields.number("attention_multiplier", 1.0) * math.sqrt(head_dim) * _rope(fields).attention ** 2,
-        logits_scale=fields.number("logits_scaling", 1.0),
-    )
-
-
-def _efim(fields: Fields) -> dict[str, Any]:
-    """Return the fields of the embedded model's family: a Llama with parts that its configuration names."""
-    parts = ("head_norms", "head_gates", "token_values")
-    return {part: fields.flag(part) for part in parts} | dict(
-        activation=_activation(fields, "silu"), tied=fields.flag("tie_word_embeddings", True)
-    )
-
-
-FAMILY_FIELDS: dict[str, Callable[[Fields], dict[str, Any]]] = {
-    "llama": _llama,
-    "qwen2": _qwen2,
-    "qwen3": _qwen3,
-    "mistral": _mistral,
-    "starcoder2": _starcoder2,
-    "gemma": _gemma,
-    "granite": _granite,
-    "efim": _efim,
-}
-
-
 def _kv_heads(fields: Fields, heads: int) -> int:
     kv_heads = fields.size("num_key_value_heads", heads)
     if heads % kv_heads:
         raise ModelError(f"config.json: {heads} query heads cannot share {kv_heads} key heads: fetch the model again")
     return kv_heads
-
-
-def _activation(fields: Fields, default: str) -> Activation:
-    name = fields.text("hidden_act", default)
-    if name not in ACTIVATIONS:
-        raise UnknownArchitecture(
-            f"the decoder does not know the activation {name!r}: use a model with silu or gelu by tanh"
-        )
-    return ACTIVATIONS[name]
-
-
-def _context(fields: Fields, slides: bool, window: int | None = None) -> int:
-    """Return how many tokens every layer attends to: at most a sliding window, beyond which we do not go."""
-    longest = fields.size("max_position_embeddings", 2048)
-    return min(longest, fields.size("sliding_window", window)) if slides else longest
-
-
-def _rope(fields: Fields) -> Rope:
-    """Read the rotary embedding: version 4 has `rope_scaling` beside `rope_theta`, version 5 `rope_parameters`."""
-    inner = Fields(fields.object("rope_parameters") | fields.object("rope_scaling"))
-    theta = inner.number("rope_theta", fields.number("rope_theta", 10000.0))
-    kind = inner.text("rope_type", inner.text("type", "default"))
-    partial = inner.number("partial_rotary_factor", fields.number("partial_rotary_factor", 1.0))
-    if kind not in ("default", "linear", "dynamic", "llama3", "yarn") or partial != 1:
-        which = f"{kind!r} of {partial:.0%} of a head"
-        raise UnknownArchitecture(f"the decoder does not know rotary embedding {which}: use another model")
-    if kind in ("default", "dynamic"):
-        return Rope(theta)
-    factor = inner.number("factor")
-    longest = fields.size("max_position_embeddings", 2048)
-    original = inner.size("original_max_position_embeddings", longest) if kind != "linear" else 0
-    if kind == "llama3":
-        slow, fast = inner.number("low_freq_factor"), inner.number("high_freq_factor")
-        return Rope(theta, kind, factor, original, slow, fast)
-    if kind == "yarn":
-        slow, fast = inner.number("beta_slow", 1.0), inner.number("beta_fast", 32.0)
-        attention = inner.number("attention_factor", _yarn_attention(inner, factor))
-        return Rope(theta, kind, factor, original, slow, fast, attention, inner.flag("truncate", True))
-    return Rope(theta, cast("RopeKind", kind), factor)
-
-
-def _yarn_attention(inner: Fields, factor: float) -> float:
-    """Return the factor that sharpens attention for longer texts (arXiv 2309.00071, section 3.4)."""
-
-    def sharpened(weight: float) -> float:
-        return 0.1 * weight * math.log(max(factor, 1.0)) + 1.0
-
-    if inner.flag("mscale") and inner.flag("mscale_all_dim"):
-        return sharpened(inner.number("mscale")) / sharpened(inner.number("mscale_all_dim"))
-    return sharpened(1.0)

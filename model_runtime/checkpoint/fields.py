@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Sequence
 from typing import Any, cast
 
 from model_runtime.errors import ModelError
 
+INFINITE = {"__float__": "Infinity"}  # how transformers 5 writes what JSON has no number for
 LARGEST_SIZE = 1 << 24  # larger than any size of a model that could run here
 
 
@@ -20,11 +23,33 @@ class Fields:
         """Return whether a field is there; `null` says whether null counts."""
         return name in self._raw and (null or self._raw[name] is not None)
 
+    def is_list(self, name: str) -> bool:
+        """Return whether a field is a list."""
+        return isinstance(self._raw.get(name), list)
+
+    def is_text(self, name: str) -> bool:
+        """Return whether a field is a string."""
+        return isinstance(self._raw.get(name), str)
+
     def size(self, name: str, default: int | None = None) -> int:
         """Read a positive whole number."""
         value = self._given(name, default)
         if type(value) is not int or not 0 < value <= LARGEST_SIZE:
             raise ModelError(f"config.json: {name} is {value!r}, not a positive whole number: fetch the model again")
+        return value
+
+    def count(self, name: str, default: int) -> int:
+        """Read a whole number of at least 0."""
+        value = self.whole(name, default)
+        if not 0 <= value <= LARGEST_SIZE:
+            raise ModelError(f"config.json: {name} is {value!r}, not a whole number from 0 on: fetch the model again")
+        return value
+
+    def whole(self, name: str, default: int) -> int:
+        """Read a whole number of either sign."""
+        value = self._given(name, default)
+        if type(value) is not int:
+            raise ModelError(f"config.json: {name} is {value!r}, not a whole number: fetch the model again")
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
@@ -33,6 +58,15 @@ class Fields:
         if type(value) not in (int, float) or not 0 < value <= sys.float_info.max:
             raise ModelError(f"config.json: {name} is {value!r}, not a positive number: fetch the model again")
         return float(value)
+
+    def numbers(self, name: str, default: tuple[float, ...]) -> tuple[float, ...]:
+        """Read as many numbers as the default has, each at least 0 and perhaps infinite."""
+        value: object = self._given(name, default)
+        given = cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()
+        numbers = [math.inf if each == INFINITE else each for each in given]
+        if len(numbers) != len(default) or not all(type(each) in (int, float) and each >= 0 for each in numbers):  # pyright: ignore
+            raise ModelError(f"config.json: {name} is {value!r}, not {len(default)} numbers: fetch the model again")
+        return tuple(map(float, cast("list[float]", numbers)))
 
     def flag(self, name: str, default: bool = False) -> bool:
         """Read a boolean; a missing one is `default`."""

@@ -29,9 +29,17 @@ def rotation_bytes(head_dim: int, tokens: int) -> int:
 
 
 def frequencies(rope: Rope, head_dim: int) -> npt.NDArray[np.float32]:
-    """Return the radians per token [head_dim / 2], fp32."""
+    """Return the radians per token [head_dim / 2], fp32; those of numbers that are not rotated are 0."""
+    found, rotated = np.zeros(head_dim // 2, np.float32), rope.rotated(head_dim)
+    found[: rotated // 2] = _frequencies(rope, rotated)
+    return found
+
+
+def _frequencies(rope: Rope, head_dim: int) -> npt.NDArray[np.float32]:
     powers = np.arange(0, head_dim, 2, dtype=np.float32) / head_dim
     plain = (rope.theta ** -powers.astype(np.float64)).astype(np.float32)
+    if rope.kind == "none":
+        return np.zeros_like(plain)
     if rope.kind == "linear":
         return plain / rope.factor
     if rope.kind == "llama3":

@@ -15,7 +15,8 @@ from safetensors import SafetensorError, safe_open
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.hub.names import hub_origin
-from model_runtime.checkpoint.layer_spec import GATE_INPUTS, LayerSpec
+from model_runtime.checkpoint.tensor_names import stored_name
+from model_runtime.checkpoint.tensor_shapes import LOOKED_UP, expected_shapes
 from model_runtime.checkpoint.weight_files import weight_files
 from model_runtime.errors import ModelError
 from model_runtime.mapped_memory import release_pages
@@ -23,11 +24,13 @@ from model_runtime.mapped_memory import release_pages
 Weights = dict[str, npt.NDArray[Any]]  # in the format that they are stored in, see `as_fp32`
 Fp32 = npt.NDArray[np.float32]
 
-TOKEN_VALUES = "model.token_values.weight"  # for each token, those of all layers side by side
-
 BF16 = np.dtype([("bf16", "<u2")])  # numpy has no bf16: as a field, its bits cannot be taken for numbers
 DTYPES = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": BF16}
 EXPONENTS = {DTYPES["F16"]: 0x7C00, BF16: 0x7F80}  # bits that are all set in NaN and infinity, and in no number
+
+
+# Their checkpoints end with layers that predict tokens further ahead, which nothing here asks.
+PREDICTS_FURTHER = ("deepseek_v3", "glm4_moe_lite")
 
 
 class StoredTensor(NamedTuple):
@@ -41,6 +44,7 @@ class StoredTensor(NamedTuple):
 def read_weights(folder: Path, config: ModelConfig) -> Weights:
     """Map every tensor of a checkpoint, sharded or not; ModelError if one is missing or has a wrong shape.
 
+    Those that are expected have the names of `expected_shapes`, whatever their family calls them.
     Nothing is copied: pages are read when they are used, and a file stays mapped as long as one of its tensors is.
     """
     stored: dict[str, StoredTensor] = {}
@@ -57,14 +61,15 @@ def read_weights(folder: Path, config: ModelConfig) -> Weights:
             )
             raise ModelError(f"{path} cannot be read ({error}): {remedy}") from None
     _check(stored, config)
+    usual = {stored_name(config.family, name): name for name in expected_shapes(config)}
     weights = {
-        name: tensor.content.view(DTYPES[tensor.dtype]).reshape(tensor.shape)
+        usual.get(name, name): tensor.content.view(DTYPES[tensor.dtype]).reshape(tensor.shape)
         for name, tensor in stored.items()
         if tensor.dtype in DTYPES
     }
-    for name in expected_shapes(config):
+    for own, name in usual.items():
         if not _is_finite(weights[name]):  # the model would produce nonsense
-            raise ModelError(f"{name} contains NaN or infinity: fetch the model again")
+            raise ModelError(f"{own} contains NaN or infinity: fetch the model again")
     return weights
 
 
@@ -85,8 +90,8 @@ def as_fp32(*parts: npt.NDArray[Any]) -> Fp32:
 
 
 def count_parameters(weights: Weights) -> int:
-    """Return the number of parameters that passes compute with: all but the values of tokens, which are looked up."""
-    return sum(weight.size for name, weight in weights.items() if name != TOKEN_VALUES)
+    """Return the number of parameters that passes compute with: all but those that are looked up by token."""
+    return sum(weight.size for name, weight in weights.items() if name not in LOOKED_UP)
 
 
 def _stored(path: Path) -> Iterator[tuple[str, StoredTensor]]:
@@ -110,12 +115,14 @@ def release_weights(weights: Weights) -> None:
 
 
 def _check(stored: dict[str, StoredTensor], config: ModelConfig) -> None:
-    for name, shape in expected_shapes(config).items():
+    for usual, shape in expected_shapes(config).items():
+        name = stored_name(config.family, usual)
         if name not in stored:
             raise ModelError(f"the weights lack {name}, which config.json asks for: fetch the model again")
         _check_tensor(name, stored[name], shape)
     layers = len(config.layers)
-    if any(name.startswith(f"model.layers.{layers}.") for name in stored):
+    further = stored_name(config.family, f"model.layers.{layers}.")
+    if config.family not in PREDICTS_FURTHER and any(name.startswith(further) for name in stored):
         raise ModelError(f"the weights have more layers than config.json's {layers}: fetch the model again")
 
 
@@ -132,55 +139,3 @@ def _is_finite(weight: npt.NDArray[Any]) -> bool:
     if mask is None:
         return bool(np.isfinite(weight).all())
     return not ((weight.view(np.uint16) & mask) == mask).any()
-
-
-def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """Return names (transformers' own) and shapes of the tensors that the decoder needs."""
-    c = config
-    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (c.vocab, c.hidden)}
-    _add_norm(shapes, c, "model.norm")
-    attention = c.alike.attention
-    if attention.token_values:
-        shapes[TOKEN_VALUES] = (c.vocab, len(c.layers) * attention.kv_heads * attention.head_dim)
-    if not c.tied:
-        shapes["lm_head.weight"] = (c.vocab, c.hidden)
-    for i, layer in enumerate(c.layers):
-        at = f"model.layers.{i}."
-        _add_norm(shapes, c, at + "input_layernorm")
-        _add_norm(shapes, c, at + "post_attention_layernorm")
-        for name, out, into, biased in _products(layer, c.hidden):
-            shapes[f"{at}{name}.weight"] = (out, into)
-            if biased:
-                shapes[f"{at}{name}.bias"] = (out,)
-        if layer.attention.head_norms:
-            norms = (layer.attention.head_dim,)
-            shapes[at + "self_attn.q_norm.weight"] = shapes[at + "self_attn.k_norm.weight"] = norms
-        if layer.attention.head_gates:
-            shapes[at + "self_attn.head_gates.weight"] = (layer.attention.heads, GATE_INPUTS)
-    return shapes
-
-
-def computed_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """Return those of the tensors that passes compute with: values of tokens are looked up in a mapped file."""
-    return {name: shape for name, shape in expected_shapes(config).items() if name != TOKEN_VALUES}
-
-
-def _add_norm(shapes: dict[str, tuple[int, ...]], config: ModelConfig, name: str) -> None:
-    shapes[f"{name}.weight"] = (config.hidden,)
-    if config.norm == "layer":
-        shapes[f"{name}.bias"] = (config.hidden,)
-
-
-def _products(layer: LayerSpec, hidden: int) -> list[tuple[str, int, int, bool]]:
-    """Return each matrix of a layer: name, outputs, inputs, and whether it has a bias."""
-    a, m = layer.attention, layer.mlp
-    q, kv = a.heads * a.head_dim, a.kv_heads * a.head_dim
-    up, down = (("gate_proj", "up_proj"), "down_proj") if m.gated else (("c_fc",), "c_proj")
-    return [
-        ("self_attn.q_proj", q, hidden, a.qkv_bias),
-        ("self_attn.k_proj", kv, hidden, a.qkv_bias),
-        ("self_attn.v_proj", kv, hidden, a.qkv_bias),
-        ("self_attn.o_proj", hidden, q, a.out_bias),
-        *((f"mlp.{name}", m.intermediate, hidden, m.mlp_bias) for name in up),
-        (f"mlp.{down}", hidden, m.intermediate, m.mlp_bias),
-    ]

@@ -1,0 +1,1 @@
+"""What the families of models compute, read from the fields of their configurations."""
