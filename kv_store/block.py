@@ -35,8 +35,8 @@ class BlockCodec(Protocol):
         """Return whether rows come back as they were."""
         ...
 
-    def forms_at(self, first: int, length: int, wanted: int) -> tuple[int, int]:
-        """Return the form to try for a block where `wanted` is that of most, and one that can represent any rows.
+    def forms_at(self, rows: Any, first: int, length: int, wanted: int) -> tuple[int, int]:
+        """Return the form to try for a block's rows where `wanted` is that of most, and one that can represent them.
 
         The block begins at token `first` of a sequence of `length` tokens.
         """
@@ -44,6 +44,10 @@ class BlockCodec(Protocol):
 
     def size(self, form: int) -> int:
         """Return the size of a block in bytes."""
+        ...
+
+    def slot_bytes(self, form: int) -> int:
+        """Return the size of slots for blocks of a form: that of most blocks, or more if larger ones take many."""
         ...
 
     def encode(self, rows: Any, begin: int, form: int) -> Bytes:

@@ -107,14 +107,15 @@ def open_store(
 def _open_memory(context: StoreContext, options: Mapping[str, Any]) -> Level:
     """Reserve `bytes` of host memory, for exact blocks; raises MemoryError."""
     exact = context.codec.exact
-    return Level(MemoryTier(options["bytes"], context.codec.size(exact)), exact, behind=False, reach=Reach.PROCESS)
+    tier = MemoryTier(options["bytes"], context.codec.slot_bytes(exact))
+    return Level(tier, exact, behind=False, reach=Reach.PROCESS)
 
 
 def _open_disk(context: StoreContext, options: Mapping[str, Any]) -> Level | None:
     """Open the model's file of blocks of a `form`, which takes `bytes` together with the notes."""
     assert context.folder is not None
     form, capacity = options["form"], options["bytes"] - _notes_bytes(options["bytes"])
-    slot = context.codec.size(form)  # of most blocks
+    slot = context.codec.slot_bytes(form)
     tier = DiskTier.open(context.folder / BLOCKS, context.fingerprint, slot, capacity, context.report)
     return Level(tier, form, behind=True, reach=Reach.DISK) if tier else None
 

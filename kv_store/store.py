@@ -194,7 +194,7 @@ class Store:
 
     def _block(self, document: int, computed: ComputedBlocks, i: int, rows: Any, wanted: int) -> Block:
         first, codec = i * BLOCK_TOKENS, self._codec
-        form, fitting = codec.forms_at(first, computed.length, wanted)
+        form, fitting = codec.forms_at(rows, first, computed.length, wanted)
         try:
             data = codec.encode(rows, computed.begin + first, form)
         except ValueError:  # this form cannot represent these rows

@@ -30,7 +30,8 @@ RECORD_BYTES = RECORD.itemsize
 CHECKED_BYTES = RECORD_BYTES - 4  # all but own_check
 MAX_PARTS = 255
 WORDS = RECORD_BYTES // 8
-KNOWN_FORMS = range(3)  # of blocks, in this version of the file
+# Forms of blocks in this version of the file: three formats, of whole blocks or parts of them, perhaps with states.
+KNOWN_FORMS = frozenset(form for form in range(32) if form % 8 < 3)
 
 Records = npt.NDArray[np.void]  # of RECORD
 Slots = npt.NDArray[np.intp]

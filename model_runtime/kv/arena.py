@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,19 @@ import numpy.typing as npt
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.isolated import IsolatedExcerpts
-from model_runtime.kv.layout import KeysValues, KvLayout, arena_bytes
+from model_runtime.kv.layout import (
+    FP32,
+    KEPT_BEHIND,
+    SLIDE_UNIT,
+    SLIDING_PASS,
+    KeysValues,
+    KvLayout,
+    Numbers,
+    Plane,
+    split,
+)
 from model_runtime.kv.sequence import Quality, TokenSequence
+from model_runtime.kv.snapshots import KeptState
 from model_runtime.logits import Logits
 from model_runtime.mapped_memory import map_zeros, release_pages
 
@@ -22,56 +33,127 @@ class Arena(TokenSequence, ABC):
     """Keys and values of one token sequence, and of the excerpts before it.
 
     Invariant: `[:, :, excerpt_rows + i]` of each of the layout's `planes` holds what the model computed for `ids[i]`
-    after `ids[:i]` and the excerpts, if it sees them, for every i < length; what lies beyond is junk. Planes are
-    arrays of the kind that the decoder which computes here works with; `k` is the first, `v` the last. `logits`,
-    where `logits_at` is not -1, follow `ids[:logits_at]`. `answers` is what the engine remembers of the last answer
-    made here: kept on truncation; dropped by `copy_prefix`, `change_owner` and `enter`.
+    after `ids[:i]` and the excerpts, if it sees them, for every i < length; what lies beyond is junk. Of layers that
+    slide it is `[:, :, i - base]`, for every i from `base` on. Planes are arrays of the kind that the decoder which
+    computes here works with; `k` is the first, `v` the second, if there are any. Of layers that have a state,
+    `states` [1 + kept, numbers] holds the live ones, then those that are kept, by slot. `logits`, where `logits_at`
+    is not -1, follow `ids[:logits_at]`. `answers` is what the engine remembers of the last answer made here: kept on
+    truncation; dropped by `copy_prefix`, `change_owner` and `enter`.
     """
 
     k: Any
     v: Any
 
-    def __init__(self, layout: KvLayout, planes: tuple[Any, ...], capacity: int, excerpt_rows: int) -> None:
-        """Start empty, with the planes of a layout."""
-        super().__init__(capacity, excerpt_rows)
-        self.layout, self.planes = layout, planes
-        self.k, self.v = planes[0], planes[-1]
+    def __init__(
+        self, layout: KvLayout, planes: tuple[Any, ...], capacity: int, excerpt_rows: int, states: Any = None
+    ) -> None:
+        """Start empty, with the planes of a layout, and with `states` of zeros if it has some."""
+        super().__init__(capacity, excerpt_rows, layout.window, layout.kept_states)
+        self.layout, self.planes, self.states = layout, planes, states
+        self.k, self.v = planes[:2] if planes else (None, None)
         self.logits: Logits | None = None
         self.answers: object | None = None
 
     @abstractmethod
-    def write(self, row: int, computed: Iterable[npt.NDArray[np.float32]]) -> None:
+    def write(self, row: int, computed: Iterable[Numbers]) -> None:
         """Write keys and values, one array for each plane, to the rows from `row` on."""
 
     @abstractmethod
     def read(self, start: int, end: int) -> KeysValues:
-        """Return the keys and values of the tokens from `start` to `end`, valid until the arena changes."""
+        """Return the keys and values of the tokens from `start` to `end`, valid until the arena changes.
+
+        Those that layers which slide have not kept are arrays of no tokens. Of a model with states those after `end`
+        tokens follow, [1, 1, 1, numbers], or [1, 1, 0, numbers] if they are not kept.
+        """
 
     def copy_out(self, start: int, end: int) -> KeysValues:
         """Return a copy of the keys and values of the tokens from `start` to `end`."""
         return tuple(plane.copy() for plane in self.read(start, end))
 
-    def copy_in(self, ids: Ids, computed: Iterable[npt.NDArray[np.float32]], quality: Quality) -> None:
-        """Append tokens with a copy of keys and values that were computed after the same preceding tokens."""
+    def copy_in(self, ids: Ids, computed: Sequence[Numbers], quality: Quality) -> None:
+        """Append tokens with a copy of keys and values that were computed after the same preceding tokens.
+
+        Where arrays of layers that slide have no tokens, these are not kept, nor what was before. Layers that have a
+        state cannot go on until this is truncated to where one came with the tokens.
+        """
+        end = self.length + len(ids)
+        if self.snapshots is not None:
+            *computed, states = computed
+            self.snapshots.truncate(self.length)
+            if states.shape[2]:
+                self.states[1 + self.snapshots.keep(end)] = states[0, 0, 0]
+        if any(len(ids) > numbers.shape[2] for numbers in computed):
+            self.base = -(-end // SLIDE_UNIT) * SLIDE_UNIT
+        else:
+            self.slide(self.length, end)
         self.write(self.excerpt_rows + self.length, computed)
         self.append(ids, quality)
+
+    def slide(self, start: int, end: int) -> None:
+        """Make room where layers slide for tokens from `start` to `end`, at most SLIDING_PASS of them."""
+        if not self.window:
+            return
+        if end - self.base <= min(plane.rows(self.capacity) for plane in self.layout.planes if plane.window):
+            return
+        assert end - start <= SLIDING_PASS
+        base = max(0, start - self.window - KEPT_BEHIND) // SLIDE_UNIT * SLIDE_UNIT
+        kept = slice(base - self.base, start - self.base)
+        for plane, numbers in zip(self.layout.planes, self.planes, strict=True):
+            if plane.window and base < start:
+                numbers[:, :, : start - base] = _copied(numbers[:, :, kept])
+        self.base = base
+
+    def begin_pass(self, count: int, rows: int) -> tuple[KeptState, ...]:
+        """Get ready for a pass over the next `count` tokens; return what is to be kept of states, and where."""
+        self.slide(self.length, self.length + count)
+        return super().begin_pass(count, rows)
+
+    def restore_states(self, length: int) -> None:
+        """Go on from the states after so many tokens, which are kept."""
+        assert self.snapshots is not None
+        self.states[0] = self.states[1 + self.snapshots.slot(length)] if length else 0
+
+    def states_after(self, length: int) -> Any:
+        """Return the states after so many tokens, [1, 1, 1, numbers], or none of them if they are not there."""
+        assert self.snapshots is not None
+        row = 0 if length == self.snapshots.live else None
+        if length in self.snapshots.places:
+            row = 1 + self.snapshots.slot(length)
+        return self.states[:0][None, None] if row is None else self.states[row : row + 1][None, None]
 
     def copy_prefix(self, other: TokenSequence, length: int) -> None:
         """Become the first `length` tokens of `other`, with its keys and values; those that are equal stay."""
         assert isinstance(other, Arena)
         start = min(common_prefix(self.ids, other.ids[:length]), self.rows.first_below(Quality.EXACT))
-        rows = slice(self.excerpt_rows + start, self.excerpt_rows + length)
-        for mine, theirs in zip(self.planes, other.planes, strict=True):
+        for plane, mine, theirs in zip(self.layout.planes, self.planes, other.planes, strict=True):
+            same = start if self.base == other.base or not plane.window else 0
+            rows = other.rows_of(plane, same, length)
             mine[:, :, rows] = theirs[:, :, rows]
         self.answers = None
         super().copy_prefix(other, length)
+        if self.snapshots is not None and other.snapshots is not None:
+            for place in self.snapshots.places:
+                self.states[1 + self.snapshots.slot(place)] = other.states[1 + other.snapshots.slot(place)]
+            self.states[0] = other.states_after(length)[0, 0, 0]
+
+    def rows_of(self, plane: Plane, start: int, end: int) -> slice:
+        """Return where a plane has the tokens from `start` to `end`; of layers that slide, those that are kept."""
+        first = -self.base if plane.window else self.excerpt_rows
+        return slice(max(0, first + start), max(0, first + end))
+
+    def rows_read(self, start: int, end: int) -> list[slice]:
+        """Return where each plane has these tokens; nowhere if layers that slide have not kept them all."""
+        assert 0 <= start <= end <= self.length
+        is_kept = start >= self.base
+        planes = self.layout.planes
+        return [self.rows_of(each, start, end) if is_kept or not each.window else slice(0) for each in planes]
 
     def keep_logits(self, logits: Logits, at: int) -> None:
         """Copy the logits [vocab] that follow the first `at` tokens, so that the same prompt costs no pass.
 
         They are copied where they are, without the other rows of their pass.
         """
-        self.logits, self.logits_at = logits.copy() if isinstance(logits, np.ndarray) else logits.clone(), at
+        self.logits, self.logits_at = _copied(logits), at
 
     def give_back(self) -> None:
         """Forget all that is here, for the memory to be used elsewhere, as far as it is this arena's own."""
@@ -101,22 +183,32 @@ class DenseArena(Arena):
 
         Small pages: the tokens of a short document lie in each head's rows, one huge page apart. Raises MemoryError.
         """
-        layout = KvLayout.of(config)
-        memory = map_zeros(arena_bytes(config, capacity), in_huge_pages=False).view(np.float32)
-        super().__init__(layout, layout.split(memory, config.excerpt_rows + capacity), capacity, config.excerpt_rows)
+        layout, rows = KvLayout.of(config), config.excerpt_rows + capacity
+        self._memory = map_zeros(layout.arena_bytes(rows), in_huge_pages=False).view(np.float32)
+        states, planes = np.split(self._memory, [layout.states_bytes // FP32])
+        by_slot = states.reshape(-1, layout.state_numbers) if layout.states else None
+        super().__init__(layout, split(planes, layout.placed_in_arena(rows)), capacity, config.excerpt_rows, by_slot)
 
-    def write(self, row: int, computed: Iterable[npt.NDArray[np.float32]]) -> None:
+    def write(self, row: int, computed: Iterable[Numbers]) -> None:
         """Write keys and values, one array for each plane, to the rows from `row` on."""
-        for plane, numbers in zip(self.planes, computed, strict=True):
-            plane[:, :, row : row + numbers.shape[2]] = numbers
+        start = row - self.excerpt_rows
+        for layout, plane, numbers in zip(self.layout.planes, self.planes, computed, strict=True):
+            tokens = numbers.shape[2]
+            rows = self.rows_of(layout, start, start + tokens)
+            plane[:, :, rows] = numbers[:, :, tokens - (rows.stop - rows.start) :]
 
     def read(self, start: int, end: int) -> KeysValues:
         """Return views of the keys and values of the tokens from `start` to `end`."""
-        assert 0 <= start <= end <= self.length
-        rows = slice(self.excerpt_rows + start, self.excerpt_rows + end)
-        return tuple(plane[:, :, rows] for plane in self.planes)
+        pairs = zip(self.planes, self.rows_read(start, end), strict=True)
+        planes = [plane[:, :, rows] for plane, rows in pairs]
+        return tuple(planes if self.snapshots is None else [*planes, self.states_after(end)])
 
     def give_back(self) -> None:
         """Forget all that is here, and return its pages to the system; they are mapped anew once written."""
         super().give_back()
-        release_pages(self.k)
+        release_pages(self._memory)
+
+
+def _copied(numbers: Any) -> Any:
+    """Return a copy of an array of numpy's or torch's."""
+    return numbers.clone() if hasattr(numbers, "clone") else numbers.copy()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -13,7 +13,7 @@ from model_runtime.cancel import Cancel
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.isolated import IsolatedExcerpts, SequenceKey, ids_of
 from model_runtime.kv.arena import Arena
-from model_runtime.kv.layout import KeysValues
+from model_runtime.kv.layout import KeysValues, Numbers, Plane
 from model_runtime.kv.sequence import Quality
 
 EXCERPT_ROWS_KEPT = 8  # as many excerpts are kept in RAM as fill so many rooms
@@ -57,12 +57,12 @@ class ExcerptLibrary:
     def __init__(
         self,
         scratch: Arena,
-        rotations: npt.NDArray[np.complex64],
+        rotations: Sequence[npt.NDArray[np.complex64]],
         most_tokens: int,
     ) -> None:
         """Compute in `scratch`, an arena without excerpt rows; keep `most_tokens`, and always those last asked for.
 
-        `rotations` [positions, head_dim / 2] are those of keys in arenas.
+        `rotations` [positions, head_dim / 2] are those of keys in arenas, by number of a plane's `rope`.
         """
         self._scratch, self._rotations, self._most = scratch, rotations, most_tokens
         self._kept: OrderedDict[bytes, ComputedExcerpt] = OrderedDict()
@@ -118,12 +118,15 @@ class ExcerptLibrary:
         """Write an arena's excerpts, which are ready, into its excerpt rows, rotated to their places."""
         row, worst = arena.excerpt_rows - arena.excerpts.tokens, Quality.EXACT
         for text in arena.excerpts.texts:
-            made, factors = self._kept[text], self._rotations[row]
+            made = self._kept[text]
             planes = zip(arena.layout.planes, made.numbers, strict=True)
-            arena.write(row, [turned(numbers, factors) if plane.rotated else numbers for plane, numbers in planes])
+            arena.write(row, [self._turned(plane, numbers, row) for plane, numbers in planes])
             row += made.tokens
             worst = min(worst, made.quality)
         arena.rows.see(arena.excerpts.before_excerpts, worst)
+
+    def _turned(self, plane: Plane, numbers: Numbers, row: int) -> Numbers:
+        return turned(numbers, self._rotations[plane.rope][row]) if plane.rotated else numbers
 
     def _evict(self, last: int) -> None:
         tokens = sum(made.tokens for made in self._kept.values())

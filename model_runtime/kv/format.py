@@ -20,14 +20,15 @@ KV_LAYOUT = 1  # of keys and values in an arena: fp32, keys rotated, the two hal
 class KvFormat:
     """How a model's keys and values lie in arrays of fp32.
 
-    `rotations`, complex64 [capacity, width / 2], are the factors of the key at each position, or None if unknown:
-    dimensions 2j and 2j + 1 are the parts of one number. `fingerprint`, 32 bytes, differs whenever the same tokens
-    may have different keys and values, or a different meaning. `bf16` says whether all numbers have that precision.
+    `rotations`, complex64 [capacity, width / 2] for each number of a plane's `rope`, are the factors of the key at
+    each position, or None if unknown: dimensions 2j and 2j + 1 are the parts of one number. `fingerprint`, 32 bytes,
+    differs whenever the same tokens may have different keys and values, or a different meaning. `bf16` says whether
+    all numbers have that precision.
     """
 
     fingerprint: bytes
     layout: KvLayout
-    rotations: npt.NDArray[np.complex64] | None
+    rotations: tuple[npt.NDArray[np.complex64], ...] | None
     bf16: bool = False
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 import numpy as np
 
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts, SequenceKey
+from model_runtime.kv.snapshots import KeptState, Snapshots
 
 
 class Quality(IntEnum):
@@ -115,11 +117,16 @@ class TokenSequence:
 
     Before the window of these tokens lie `excerpt_rows` rows, a multiple of 64, for `excerpts`: one after the other,
     the last one up to the window, so that token i is always at row `excerpt_rows + i`.
+
+    Layers that see the last `window` tokens alone have kept those from `base` on: a token can be computed if all
+    that it sees there are kept. Layers that have a state go on from where it stands or was kept.
     """
 
-    def __init__(self, capacity: int, excerpt_rows: int = 0) -> None:
-        """Start empty."""
+    def __init__(self, capacity: int, excerpt_rows: int = 0, window: int = 0, states: int = 0) -> None:
+        """Start empty; `states` places may be kept of layers that have some."""
         self.capacity, self.excerpt_rows = capacity, excerpt_rows
+        self.window, self.base = window, 0
+        self.snapshots = Snapshots(states) if states else None
         self.excerpts = NONE_ISOLATED
         self.rows = Rows()
         self.logits_at = -1
@@ -145,7 +152,9 @@ class TokenSequence:
 
     def resumes_at(self, length: int) -> int:
         """Return where computing can go on, at or before `length`, once this is truncated there."""
-        return resumes_at(length)
+        if self.snapshots is not None:
+            length = self.snapshots.resumes_at(length)
+        return length if not self.base or length >= self.base + self.window - 1 else 0
 
     def kept(self, key: SequenceKey) -> int:
         """Count the key's tokens that stay once this is truncated to what it has in common with them."""
@@ -179,9 +188,24 @@ class TokenSequence:
         assert 0 <= length <= self.length
         length = self.resumes_at(length)
         self.rows.truncate(length)
+        if not length:
+            self.base = 0
         if self.logits_at > length:
             self.logits_at = -1
+        if self.snapshots is not None:
+            if self.snapshots.live != length:
+                self.restore_states(length)
+                self.snapshots.live = length
+            self.snapshots.truncate(length)
         return length
+
+    def restore_states(self, length: int) -> None:
+        """Go on from the states after so many tokens, which are kept."""
+
+    def mark(self, places: Iterable[int]) -> None:
+        """Have states kept after these counts of tokens, as long as others can go instead."""
+        if self.snapshots is not None:
+            self.snapshots.marks = frozenset(places)
 
     def approximate(self, length: int) -> int:
         """Count those of the excerpts and the first `length` tokens that are not exact."""
@@ -203,10 +227,19 @@ class TokenSequence:
             raise IndexError(f"{count} tokens cannot be computed again at {recomputed.tolist()} of {length}")
         return recomputed
 
+    def begin_pass(self, count: int, rows: int) -> tuple[KeptState, ...]:
+        """Get ready for a pass over the next `count` tokens, the last `rows` of which get logits.
+
+        Return what is to be kept of states, and where.
+        """
+        return () if self.snapshots is None else self.snapshots.begin_pass(self.length, count, rows)
+
     def end_pass(self, ids: Ids, recomputed: Ids | None) -> None:
         """Hold what a pass has computed; logits that follow tokens computed again are no longer known."""
         if recomputed is None:
             self.append(ids)
+            if self.snapshots is not None:
+                self.snapshots.live = self.length
         elif len(recomputed) and self.logits_at > recomputed[0]:
             self.logits_at = -1
 
@@ -231,12 +264,16 @@ class TokenSequence:
         They must not see other excerpts than are here; these stay.
         """
         self.truncate(0)
+        self.base = other.base
         self._ids[:length] = other.ids[:length]
         self.rows.copy_prefix(other.rows, length)
+        if self.snapshots is not None and other.snapshots is not None:
+            self.snapshots.copy_places(place for place in other.snapshots.places if place <= length)
+            self.snapshots.live = length
 
 
 def resumes_at(length: int) -> int:
-    """Return where computing can go on, at or before `length` rows: after any of them, since each is kept."""
+    """Return where computing can go on, at or before `length` rows: after any of them, if each is kept."""
     return length
 
 

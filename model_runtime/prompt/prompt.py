@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -92,6 +93,14 @@ class Prompt:
     def ids(self) -> Ids:
         """The token ids of the window: without isolated excerpts, which have rows of their own."""
         return window_ids(self.parts)
+
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """Where head and tail end, and all, as counts of `ids`: what changes behind leaves what is before."""
+        window = [part for part in self.parts if part.origin is None]
+        ends = list(accumulate(len(part.ids) for part in window))
+        inner = [end for part, end in zip(window, ends, strict=True) if part.name in ("head", "tail")]
+        return (*inner, ends[-1])
 
     @property
     def origins(self) -> tuple[str, ...]:
