@@ -13,6 +13,8 @@ from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
 from model_runtime.logits import Logits
 
+Rotations = tuple[npt.NDArray[np.complex64], ...]
+
 CHUNK = 64  # rows of one prefill pass on a CPU: how long a newer request may have to wait
 TORCH_ATTENTION = "scaled_dot_product_attention"
 TORCH_ATTENTION_REASON = "the model runs on the CPU, where xformers has no kernel"
@@ -29,6 +31,19 @@ class Span(NamedTuple):
     arena: Arena
     rows: int = 1
     recomputed: Ids | None = None
+
+
+def parts_of(span: Span, most: int) -> list[Span]:
+    """Cut a span into such of at most `most` tokens, in their order; each has its share of the rows with logits."""
+    ids, arena, rows, recomputed = span
+    if len(ids) <= most:
+        return [span]
+    parts = list[Span]()
+    for start in range(0, len(ids), most):
+        end = min(start + most, len(ids))
+        wanted = max(0, end - max(start, len(ids) - rows))
+        parts.append(Span(ids[start:end], arena, wanted, None if recomputed is None else recomputed[start:end]))
+    return parts
 
 
 class TopTokens(NamedTuple):
@@ -69,8 +84,11 @@ class AnyDecoder(Protocol):
         ...
 
     @property
-    def rotations(self) -> npt.NDArray[np.complex64] | None:
-        """Factors of the keys in arenas, at least [excerpt_rows + capacity, head_dim / 2], or None if unknown."""
+    def rotations(self) -> Rotations | None:
+        """Factors of the keys in arenas, at least [excerpt_rows + capacity, head_dim / 2], or None if unknown.
+
+        There is a table for each of the config's `ropes`.
+        """
         ...
 
     def forward(self, ids: Ids, arena: Arena, rows: int = 1, /) -> Logits:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch.nn import functional as F
 
@@ -38,3 +40,29 @@ def attend(
     rows = q.transpose(0, 1).reshape(1, kv_heads, heads // kv_heads * new, dim)
     out = F.scaled_dot_product_attention(rows, k[None], v[None], attn_mask=bias, scale=scale)
     return out.view(heads, new, dim).transpose(0, 1).reshape(new, heads * dim)
+
+
+def attend_by_row(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    seen: Sequence[tuple[int, int]],
+    scale: float,
+    cap: float,
+    sinks: torch.Tensor | None,
+) -> torch.Tensor:
+    """Attend each row of q [new, heads, dim] to the keys that it has `seen`; returns [new, heads * dim].
+
+    Scores are capped unless `cap` is 0, and `sinks` [heads] take their shares. One row after the other, each over
+    its own keys alone: torch's fused attention knows neither, and a row's bits shall not depend on its company.
+    """
+    made = list[torch.Tensor]()
+    for row, (begin, end) in zip(q, seen, strict=True):
+        keys, values = k[:, begin:end], v[:, begin:end]
+        scores = row.view(len(k), -1, row.shape[-1]) @ keys.transpose(1, 2) * scale
+        if cap:
+            scores = cap * torch.tanh(scores / cap)
+        if sinks is not None:
+            scores = torch.cat((scores, sinks.view(len(k), -1, 1)), -1)
+        made.append((scores.softmax(-1)[..., : end - begin] @ values).view(-1))
+    return torch.stack(made)

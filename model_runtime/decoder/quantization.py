@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.layer_spec import widest_inputs
 from model_runtime.checkpoint.weights import Fp32, as_fp32
 from model_runtime.errors import Fp16Overflow
 
@@ -22,10 +23,7 @@ ROWS_AT_ONCE = 4096  # rows of a matrix that are converted at once
 
 def int8_too_wide(config: ModelConfig) -> str | None:
     """Return why int8 products cannot sum up a model's widest rows, or None if they can."""
-    inputs = (
-        (layer.mlp.intermediate, layer.attention.heads * layer.attention.head_dim) for layer in set(config.layers)
-    )
-    widest = max(config.hidden, *(max(each) for each in inputs))
+    widest = max(config.hidden, *map(widest_inputs, set(config.layers)))
     return too_wide(widest) if widest > MOST_INT8_INPUTS else None
 
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import torch
 
 from model_runtime.checkpoint.weights import BF16, Fp32
-from model_runtime.decoder.layers import Norm
+from model_runtime.decoder.weights.layer import Norm
 
 
 def as_tensor(weight: npt.NDArray[Any]) -> torch.Tensor:

@@ -13,7 +13,6 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from model_runtime.checkpoint.config import ModelConfig, refuse_excerpts
 from model_runtime.checkpoint.fields import Fields
 from model_runtime.checkpoint.layer_spec import Dense, Full, LayerSpec
-from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.decoder.hf.pack import count_unpacked
 from model_runtime.decoder.hf.read import read_hf_config
 from model_runtime.errors import ModelError
@@ -47,7 +46,6 @@ def hf_config(folder: Path) -> ModelConfig:
         hidden=hidden,
         layers=(LayerSpec(attention, Dense(intermediate=0)),) * fields.size("num_hidden_layers"),
         norm_eps=0.0,
-        rope=Rope(),
         context=min([fields.size("max_position_embeddings"), *_bounds(found)]),
         tied=found.tie_word_embeddings,
         end_ids=fields.ids("eos_token_id"),

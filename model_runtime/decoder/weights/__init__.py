@@ -1,0 +1,1 @@
+"""Weights of checkpoints joined as decoders compute with them. Needs no torch."""
