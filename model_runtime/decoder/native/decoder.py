@@ -5,33 +5,31 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.rope import rotations
+from model_runtime.checkpoint.layer_spec import Experts, Latent, LayerSpec, Recurrence
 from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32
-from model_runtime.decoder.any_decoder import CHUNK, Span
-from model_runtime.decoder.layers import LayerWeights, Norm, Product, fused, head, norm, token_values
+from model_runtime.decoder.any_decoder import CHUNK, Rotations, Span, parts_of
 from model_runtime.decoder.native import library as c
-from model_runtime.decoder.native.memory import WeightMemory
-from model_runtime.decoder.quantization import Format, quantized, rounded_to_fp16
+from model_runtime.decoder.native.places.experts import ExpertPlacement
+from model_runtime.decoder.native.weights import NativeWeights
+from model_runtime.decoder.quantization import Format
+from model_runtime.decoder.weights.layer import token_values
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.kv.arena import Arena
+from model_runtime.kv.layout import SLIDING_PASS, KvLayout
 from model_runtime.kv.sequence import Quality
 
 MOST_THREADS = 64
+MOST_EXPERTS, MOST_TAPS = 1024, 8  # of pass.h
 MOST_ROWS = 64  # rows of one pass; wider ones are split, to the same bits
+# As pass.h has them: what an arena holds of each kind of layers, and where a row is.
+HELD = np.dtype([("k", np.uintp), ("v", np.uintp), ("capacity", np.int64), ("base", np.int64)])
 ROW_PLACE = np.dtype(
-    [
-        ("k", np.uintp),
-        ("v", np.uintp),
-        ("capacity", np.int64),
-        ("begin", np.int64),
-        ("position", np.int64),
-    ]
+    [("held", np.uintp), ("begin", np.int64), ("position", np.int64), ("state", np.uintp), ("keep", np.uintp)]
 )
 
 
@@ -44,10 +42,32 @@ def native_missing(config: ModelConfig) -> str | None:
         return lib
     if not c.instruction_sets():
         return "this CPU has neither AVX2 with FMA and F16C nor ARM's dot products"
-    if len(set(config.layers)) > 1:
+    if config.altup is not None or config.scaled_residuals:
+        return f"it has no layers of {config.family}"
+    if not config.are_alike:
         return "the model's layers differ"
-    head_dim = config.alike.attention.head_dim
-    return f"heads of {head_dim} dimensions are no multiple of 16" if head_dim % 16 else None
+    if any(isinstance(layer.mlp, Experts) and layer.mlp.count > MOST_EXPERTS for layer in config.layers):
+        return f"a layer has more than {MOST_EXPERTS} experts"
+    if any(state.kernel > MOST_TAPS for state in config.states):
+        return f"a convolution reads more than {MOST_TAPS} tokens"
+    sizes = {size: what for layer in config.layers for what, size in _lane_sizes(layer)}
+    odd = [f"{what} of {size} numbers are no multiple of 16" for size, what in sizes.items() if size % 16]
+    return odd[0] if odd else None
+
+
+def _lane_sizes(layer: LayerSpec) -> Iterator[tuple[str, int]]:
+    """Yield what is computed in whole lanes, and its numbers."""
+    a, state = layer.attention, layer.state
+    if isinstance(a, Latent):
+        yield from (("latents", a.rank), ("rotated keys", a.rotated), ("queries", a.query_rank))
+    elif a is not None:
+        yield "heads", a.head_dim
+    if state is not None:
+        yield "channels", state.channels
+    if isinstance(state, Recurrence):
+        yield from (("values", state.value), ("norms", state.normed))
+        if state.rule == "correct":
+            yield "keys", state.key
 
 
 class NativeDecoder:
@@ -58,22 +78,27 @@ class NativeDecoder:
     top_tokens = None
 
     def __init__(
-        self, config: ModelConfig, weights: Weights, form: Format, threads: int, instructions: str | None = None
+        self,
+        config: ModelConfig,
+        weights: Weights,
+        form: Format,
+        threads: int,
+        instructions: str | None = None,
+        placement: ExpertPlacement | None = None,
     ) -> None:
         """Prepare the weights as fp16 or int8; `weights` may be dropped afterwards.
 
-        `instructions` are the best that this CPU has, unless a test chooses others.
+        `instructions` are the best that this CPU has, unless a test chooses others. With a `placement` memory holds
+        some experts alone.
         """
         self.config = config
         self._embed = weights["model.embed_tokens.weight"]
         self._token_values = token_values(config, weights)  # mapped: rows that no text has are never read
-        self._memory = WeightMemory()
-        self._arrays: list[npt.NDArray[Any]] = []  # memory that the compiled part points into
-        self._positions = config.positions
-        self._rope = self._kept(rotations(config.rope, config.alike.attention.head_dim, self._positions))
+        self._layout, self._positions = KvLayout.of(config), config.positions
         lib = c.library()
         assert not isinstance(lib, str) and form in ("fp16", "int8")
-        self._library, self._model = lib, self._native_model(weights, form)
+        self._library, self._weights = lib, NativeWeights(config, self._layout, weights, form, placement)
+        self._model = self._weights.model
         chosen = instructions or c.instruction_sets()[0]
         self._runner = lib.efim_open(ctypes.byref(self._model), min(threads, MOST_THREADS), chosen.encode())
         if not self._runner:
@@ -83,9 +108,9 @@ class NativeDecoder:
         self._x = np.zeros((MOST_ROWS, self._model.padded), dtype=np.float32)
 
     @property
-    def rotations(self) -> npt.NDArray[np.complex64]:
-        """Factors of the keys in arenas, [positions, head_dim / 2], a view."""
-        return self._rope
+    def rotations(self) -> Rotations:
+        """Factors of the keys in arenas, [positions, head_dim / 2] for each of the config's ropes, views."""
+        return tuple(self._weights.ropes.values())
 
     def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> Fp32:
         """Append `ids` [n] to the arena and return the logits [rows, vocab] that follow each of the last `rows`."""
@@ -93,17 +118,26 @@ class NativeDecoder:
 
     def forward_spans(self, spans: Sequence[Span]) -> Fp32:
         """Append to several different arenas in one pass; returns the spans' logits [sum of rows, vocab]."""
+        if self._layout.window and any(len(span.ids) > SLIDING_PASS for span in spans):
+            parts = [part for span in spans for part in parts_of(span, SLIDING_PASS)]
+            return np.concatenate([self.forward_spans([part]) for part in parts])
         ids = np.concatenate([span.ids for span in spans])
-        places = np.concatenate([_row_places(span, self._positions) for span in spans])
+        tokens = [_tokens_of(span, self._positions) for span in spans]  # before any arena begins the pass
+        places = [*map(_places_of, spans, tokens)]  # the first of each is what the second points to
+        of_all = np.concatenate([each for _, each in places])
         wanted = np.concatenate(list(_logit_rows(spans)))
         logits = np.empty((len(wanted), self._model.head.outputs), dtype=np.float32)
         shared = _shared(spans)
         for start in range(0, len(ids), MOST_ROWS):
             part = slice(start, start + MOST_ROWS)
-            self._pass(ids[part], places[part], shared, start, wanted, logits)
+            self._pass(ids[part], of_all[part], shared, start, wanted, logits)
         for span in spans:
             span.arena.end_pass(span.ids, span.recomputed)
-        return logits[:, : self.config.vocab]
+        return self._capped(logits[:, : self.config.vocab])
+
+    def _capped(self, logits: Fp32) -> Fp32:
+        cap = self.config.logits_cap
+        return np.tanh(logits / cap) * np.float32(cap) if cap else logits
 
     def _pass(
         self,
@@ -126,86 +160,38 @@ class NativeDecoder:
             self._runner, len(ids), shared, places.ctypes.data, self._x.ctypes.data,
             None if values is None else values.ctypes.data, len(here), here.ctypes.data, logits[first:].ctypes.data,
         )  # fmt: skip
-
-    def _native_model(self, weights: Weights, form: Format) -> c.NativeModel:
-        config, count = self.config, len(self.config.layers)
-        attention, mlp = config.alike.attention, config.alike.mlp
-        layers = (c.NativeLayer * count)(*(self._layer(fused(config, weights, i), form) for i in range(count)))
-        return c.NativeModel(
-            layers, self._norm(norm(config, weights, "model.norm")), self._rope.ctypes.data,
-            self._matrix(Product(head(config, weights), None), form), count, config.hidden,
-            _round_up(config.hidden, 64), attention.heads, attention.kv_heads, attention.head_dim, mlp.intermediate,
-            form == "int8", mlp.gated, mlp.activation == "gelu_tanh", config.norm_eps,
-        )  # fmt: skip
-
-    def _layer(self, parts: LayerWeights, form: Format) -> c.NativeLayer:
-        return c.NativeLayer(
-            self._norm(parts.norm_in), self._norm(parts.norm_mlp),
-            *(0 if part is None else self._keep(part) for part in (parts.head_norms, parts.head_gates)),
-            self._matrix(parts.qkv, form), self._matrix(parts.out, form),
-            self._matrix(parts.up, form), self._matrix(parts.down, form),
-        )  # fmt: skip
-
-    def _norm(self, norm: Norm[Fp32]) -> c.NativeNorm:
-        weight, bias = norm
-        padded = _round_up(len(weight), 64)
-        return c.NativeNorm(self._vector(weight, padded), 0 if bias is None else self._vector(bias, padded))
-
-    def _matrix(self, product: Product, form: Format) -> c.NativeMatrix:
-        weight, bias = product
-        columns = weight.shape[1]
-        outputs, inputs = _round_up(len(weight), 16), _round_up(columns, 64)
-        added = 0 if bias is None else self._vector(bias, outputs)
-        if form == "int8":
-            whole, scale = quantized(weight)
-            scales = self._vector(scale[:, 0], outputs)
-        else:
-            whole, scales = rounded_to_fp16(weight), 0
-        stored = self._memory.zeros((outputs, inputs), whole.dtype)
-        stored[: len(whole), :columns] = whole
-        self._arrays.append(stored)
-        sums = 0
-        if form == "int8":
-            sums = self._keep(stored.sum(1, dtype=np.int32) * np.int32(128))
-        _interleave(stored, 4 if form == "int8" else 1)
-        return c.NativeMatrix(stored.ctypes.data, scales, sums, added, outputs, inputs)
-
-    def _vector(self, values: Fp32, length: int) -> int:
-        return self._keep(np.pad(values, (0, length - len(values))))
-
-    def _keep(self, array: npt.NDArray[Any]) -> int:
-        return self._kept(array).ctypes.data
-
-    def _kept(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        kept = self._memory.zeros(array.shape, array.dtype)
-        kept[...] = array
-        self._arrays.append(kept)
-        return kept
+        if self._weights.placed is not None:
+            self._weights.placed.raise_error()
 
 
-def _interleave(weights: npt.NDArray[np.generic], inputs: int) -> None:
-    """Lay weights [out, in] out as [out / 16, in / inputs, 16, inputs], in place."""
-    rows = len(weights)
-    lanes = weights.reshape(rows // 16, 16, -1, inputs).transpose(0, 2, 1, 3)
-    weights[:] = np.ascontiguousarray(lanes).reshape(weights.shape)
+def _tokens_of(span: Span, positions: int) -> Ids:
+    """Return the places of a span's tokens; IndexError if one has no room, or no rotation.
 
-
-def _round_up(size: int, unit: int) -> int:
-    return -(-size // unit) * unit
-
-
-def _row_places(span: Span, positions: int) -> npt.NDArray[np.void]:
+    The compiled part would read past the end of rotations.
+    """
     arena, tokens = span.arena, span.arena.places_of_pass(len(span.ids), span.recomputed)
-    if (
-        len(tokens) and arena.excerpt_rows + tokens[-1] >= positions
-    ):  # the compiled part would read past the rotations' end
+    if len(tokens) and arena.excerpt_rows + tokens[-1] >= positions:
         raise IndexError(f"{positions} rows for excerpts and tokens have no place for token {tokens[-1]}")
-    places = np.empty(len(tokens), ROW_PLACE)
-    places["k"], places["v"] = arena.k.ctypes.data, arena.v.ctypes.data
-    places["capacity"] = arena.excerpt_rows + arena.capacity
+    return tokens
+
+
+def _places_of(span: Span, tokens: Ids) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
+    """Return what a span's arena holds of each kind of layers, and where its rows are; begin a pass with that."""
+    arena = span.arena
+    kept = arena.begin_pass(len(span.ids), span.rows) if span.recomputed is None else ()
+    held = np.empty(len(arena.planes) // 2, HELD)
+    held["k"], held["v"] = ([each.ctypes.data for each in arena.planes[i::2]] for i in range(2))
+    held["capacity"] = [each.shape[2] for each in arena.planes[::2]]
+    held["base"] = [arena.base if plane.window else 0 for plane in arena.layout.planes[::2]]
+    places = np.zeros(len(tokens), ROW_PLACE)
+    places["held"] = held.ctypes.data
     places["begin"] = arena.begins(tokens)
     places["position"] = tokens + arena.excerpt_rows
-    return places
+    if arena.states is not None:
+        places["state"] = arena.states.ctypes.data
+        for each in kept:
+            places["keep"][each.tokens - 1] = arena.states[1 + each.slot].ctypes.data
+    return held, places
 
 
 def _shared(spans: Sequence[Span]) -> int:

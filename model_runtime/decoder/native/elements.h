@@ -46,3 +46,9 @@ INLINE Floats activated(Floats x, int is_gelu) {
     if (is_gelu) y = x * fused(x * x, spread(0.0713548163f), spread(1.5957691216f));
     return x / (1.0f + exponential(-y));
 }
+
+/* gpt-oss' product of gate and up: (up + 1) * gate / (1 + e^-1.702 gate), both clamped to 7, and up to -7, too. */
+INLINE Floats clamped(Floats gate, Floats up) {
+    gate = -larger(-gate, spread(-7.0f)), up = larger(-larger(-up, spread(-7.0f)), spread(-7.0f));
+    return (up + 1.0f) * gate / (1.0f + exponential(gate * -1.702f));
+}

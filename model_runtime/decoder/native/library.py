@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import platform
-from ctypes import POINTER, Structure, c_char_p, c_float, c_int, c_int64, c_void_p
+from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_float, c_int, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +13,10 @@ from model_runtime.c_sources import build_error, embedded_hash, load_library
 
 PATH = Path(__file__).with_name("_native.so")
 SETS = ("avx512", "avxvnni", "avx2", "neon")  # of instructions, the best first
+# What a pass calls to bring experts of a layer into memory, see pass.h: with the layer's number, how many rows there
+# are, the first slot of each expert and the rows' inputs; then with the number alone.
+FETCH = CFUNCTYPE(c_int64, c_int64, c_int64, POINTER(c_int32), POINTER(c_float))
+WAIT = CFUNCTYPE(None, c_int64)
 MACHINES = ("x86_64", "amd64", "aarch64", "arm64")  # as systems name them, in small letters
 
 logger = logging.getLogger(__name__)
@@ -32,23 +36,81 @@ class NativeMatrix(Structure):
 
 
 class NativeNorm(Structure):
-    """Weights of a layer norm, or of an RMS norm if there is no bias."""
+    """Weights of a layer norm, or of an RMS norm if there is no bias; none of a norm that the model lacks."""
 
     _fields_ = (("weight", c_void_p), ("bias", c_void_p))
 
 
+class NativeLatent(Structure):
+    """Attention over latents."""
+
+    _fields_ = (
+        ("first", NativeMatrix),
+        ("query", NativeMatrix),
+        ("query_norm", c_void_p),
+        ("latent_norm", c_void_p),
+        ("keys", POINTER(NativeMatrix)),
+        ("values", POINTER(NativeMatrix)),
+        *((name, c_int64) for name in ("rank", "plain", "rotated", "value", "query_rank")),
+    )
+
+
+class NativeExperts(Structure):
+    """A feed-forward part of experts."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("router", "bias", "correction", "shared_gate")),
+        ("up", POINTER(NativeMatrix)),
+        ("down", POINTER(NativeMatrix)),
+        ("shared_up", NativeMatrix),
+        ("shared_down", NativeMatrix),
+        *((name, c_int64) for name in ("count", "chosen", "intermediate", "shared")),
+        *((name, c_int64) for name in ("groups", "chosen_groups", "group_best")),
+        *((name, c_int64) for name in ("is_sigmoid", "is_normalized", "is_gelu", "is_clamped", "number")),
+        ("late", c_void_p),
+        ("scale", c_float),
+    )
+
+
+class NativeState(Structure):
+    """A layer's state; without heads it is a convolution alone."""
+
+    _fields_ = (
+        ("first", NativeMatrix),
+        ("out", NativeMatrix),
+        *((name, c_void_p) for name in ("conv", "conv_bias", "step_bias", "rates", "skip", "norm")),
+        *((name, c_int64) for name in ("channels", "kernel", "heads", "groups", "key", "value", "normed")),
+        *((name, c_int64) for name in ("inputs_at", "memory_at", "is_correcting", "is_gated_first")),
+        ("least_step", c_float),
+        ("most_step", c_float),
+    )
+
+
 class NativeLayer(Structure):
-    """One block; `up` is gate and up if the model is gated."""
+    """One block; `up` is gate and up if the model is gated, and a part that is missing has no outputs."""
 
     _fields_ = (
         ("norm_in", NativeNorm),
         ("norm_mlp", NativeNorm),
+        ("after_attention", NativeNorm),
+        ("after_mlp", NativeNorm),
         ("head_norms", c_void_p),
         ("head_gates", c_void_p),
+        ("sinks", c_void_p),
+        ("rope", c_void_p),
+        ("latent", POINTER(NativeLatent)),
+        ("experts", POINTER(NativeExperts)),
+        ("state", POINTER(NativeState)),
         ("qkv", NativeMatrix),
         ("out", NativeMatrix),
         ("up", NativeMatrix),
         ("down", NativeMatrix),
+        ("kind", c_int64),
+        ("at", c_int64),
+        ("window", c_int64),
+        ("has_keys", c_int64),
+        ("has_output_gates", c_int64),
+        ("cap", c_float),
     )
 
 
@@ -58,7 +120,6 @@ class NativeModel(Structure):
     _fields_ = (
         ("layers", POINTER(NativeLayer)),
         ("norm", NativeNorm),
-        ("rope", c_void_p),
         ("head", NativeMatrix),
         ("layer_count", c_int64),
         ("hidden", c_int64),
@@ -66,11 +127,21 @@ class NativeModel(Structure):
         ("heads", c_int64),
         ("kv_heads", c_int64),
         ("head_dim", c_int64),
+        ("value_dim", c_int64),
         ("intermediate", c_int64),
         ("is_int8", c_int64),
         ("is_gated", c_int64),
         ("is_gelu", c_int64),
+        ("is_parallel", c_int64),
+        *((name, c_int64) for name in ("leaves", "early_at", "early_count")),
+        ("early_writes", c_void_p),
+        ("early_norm", NativeNorm),
+        ("early", NativeMatrix),
         ("epsilon", c_float),
+        ("latent_epsilon", c_float),
+        ("scale", c_float),
+        ("fetch", FETCH),
+        ("wait", WAIT),
     )
 
 

@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#define MOST_ROWS 64
 #define MOST_THREADS 64
 #define SPINS 2000 /* about a tenth of a millisecond: between the passes of an answer helpers stay awake */
 
@@ -73,16 +72,99 @@ static void begin(Runner *r) {
     pthread_mutex_unlock(&r->lock);
 }
 
+static int64_t larger_of(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Whole lanes may be read from where the second half of gate and up begins. */
+static int64_t with_lanes(int64_t wide) { return (wide + 127) / 64 * 64; }
+
 static int64_t widest(const Model *m) {
-    const Layer *layer = m->layers;
-    int64_t wide = layer->qkv.out > layer->up.out ? layer->qkv.out : layer->up.out;
-    return (wide + 127) / 64 * 64; /* whole lanes may be read from where the second half of gate and up begins */
+    int64_t wide = m->early_at ? m->early.out : 0;
+    for (const Layer *layer = m->layers; layer < m->layers + m->layer_count; layer++) {
+        const Matrix *up = layer->experts ? &layer->experts->shared_up : &layer->up;
+        int64_t queries = layer->latent ? larger_of(layer->latent->first.out, layer->latent->query.out) : layer->qkv.out;
+        if (layer->state) queries = larger_of(queries, layer->state->first.out);
+        wide = larger_of(wide, larger_of(queries, up->out));
+    }
+    return with_lanes(wide);
 }
 
 static int64_t deepest(const Model *m) {
-    const Layer *layer = m->layers;
-    int64_t in = layer->out.in > layer->down.in ? layer->out.in : layer->down.in;
-    return in > m->padded ? in : m->padded;
+    int64_t in = m->padded;
+    for (const Layer *layer = m->layers; layer < m->layers + m->layer_count; layer++) {
+        const Matrix *down = layer->experts ? &layer->experts->shared_down : &layer->down;
+        in = larger_of(in, larger_of(layer->out.in, down->in));
+        if (layer->latent) in = larger_of(in, layer->latent->query.in);
+        if (layer->state) in = larger_of(in, layer->state->out.in);
+    }
+    return in;
+}
+
+static int64_t most_channels(const Model *m) {
+    int64_t most = 1;
+    for (const Layer *layer = m->layers; layer < m->layers + m->layer_count; layer++)
+        if (layer->state && layer->state->heads) most = larger_of(most, layer->state->channels);
+    return most;
+}
+
+static int needs_aside(const Model *m) {
+    int needed = m->is_parallel != 0;
+    for (const Layer *layer = m->layers; layer < m->layers + m->layer_count; layer++)
+        needed |= layer->state && layer->out.out;
+    return needed;
+}
+
+#define SPARE_SLOTS 16 /* tiles read whole groups of rows */
+
+static int allocate_rows(Rows *rows, int64_t count, int64_t in) {
+    rows->wide = calloc(count * in, sizeof(float));
+    rows->digits = calloc(count * 2 * in, 1);
+    rows->units = calloc(count, sizeof(float));
+    return rows->wide && rows->digits && rows->units;
+}
+
+/* Room for the rows of a pass among the experts of the layer that takes the most; none without experts. */
+static int allocate_experts(ExpertRows *x, const Model *m) {
+    int64_t chosen = 0, count = 0, wide = 0, in = 0;
+    for (const Layer *layer = m->layers; layer < m->layers + m->layer_count; layer++) {
+        const Experts *e = layer->experts;
+        if (!e) continue;
+        chosen = larger_of(chosen, e->chosen), count = larger_of(count, e->count);
+        wide = larger_of(wide, e->up->out), in = larger_of(in, e->down->in);
+    }
+    if (!chosen) return 1;
+    int64_t slots = MOST_ROWS * chosen + SPARE_SLOTS;
+    x->wide_stride = with_lanes(wide);
+    x->chosen = calloc(slots, sizeof(int32_t)), x->slot_of = calloc(slots, sizeof(int32_t));
+    x->row_of = calloc(slots, sizeof(int32_t)), x->expert_of = calloc(slots, sizeof(int32_t)), x->first = calloc(count + 1, sizeof(int32_t));
+    x->shares = calloc(slots, sizeof(float)), x->shared_shares = calloc(MOST_ROWS, sizeof(float));
+    x->wide = calloc(slots * x->wide_stride, sizeof(float)), x->out = calloc(slots * m->padded, sizeof(float));
+    return allocate_rows(&x->input, slots, m->padded) & allocate_rows(&x->activated, slots, in) && x->chosen &&
+           x->slot_of && x->row_of && x->expert_of && x->first && x->shares && x->shared_shares && x->wide && x->out;
+}
+
+/* Room for the rows of each head; none without attention over latents. */
+static int allocate_heads(HeadRows *x, const Model *m) {
+    const Latent *l = m->layers->latent;
+    if (!l) return 1;
+    int64_t rows = MOST_ROWS * m->heads;
+    x->query_stride = l->keys->out, x->out_stride = l->values->out;
+    x->first = calloc(m->heads + 1, sizeof(int32_t));
+    x->queries = calloc(rows * x->query_stride, sizeof(float)), x->out = calloc(rows * x->out_stride, sizeof(float));
+    return allocate_rows(&x->plain, rows + SPARE_SLOTS, l->keys->in) &
+           allocate_rows(&x->found, rows + SPARE_SLOTS, l->values->in) && x->first && x->queries && x->out;
+}
+
+static void free_rows(Rows *rows) { free(rows->wide), free(rows->digits), free(rows->units); }
+
+static void free_experts(ExpertRows *x) {
+    free(x->chosen), free(x->slot_of), free(x->row_of), free(x->expert_of), free(x->first), free(x->shares), free(x->shared_shares);
+    free(x->wide), free(x->out);
+    free_rows(&x->input), free_rows(&x->activated);
+}
+
+static void free_heads(HeadRows *x) {
+    free(x->first), free(x->queries), free(x->out);
+    free_rows(&x->plain), free_rows(&x->found);
 }
 
 static int allocate(Runner *r) {
@@ -90,15 +172,15 @@ static int allocate(Runner *r) {
     const Model *m = p->model;
     int64_t deep = deepest(m);
     p->wide_stride = widest(m);
-    p->input.wide = calloc(MOST_ROWS * deep, sizeof(float));
-    p->input.digits = calloc(MOST_ROWS * 2 * deep, 1);
-    p->input.units = calloc(MOST_ROWS, sizeof(float));
+    int good = allocate_rows(&p->input, MOST_ROWS, deep) & allocate_experts(&p->expert, m) & allocate_heads(&p->head, m);
     p->delta = calloc(MOST_ROWS * m->padded, sizeof(float));
+    p->aside = calloc(needs_aside(m) ? MOST_ROWS * m->padded : 1, sizeof(float));
+    p->convolved = calloc(MOST_ROWS * most_channels(m), sizeof(float));
     p->gates = calloc(MOST_ROWS * m->heads, sizeof(float));
     p->wide = calloc(MOST_ROWS * p->wide_stride, sizeof(float));
     p->has_tiles = m->is_int8 && r->set->has_tiles && r->set->has_tiles();
-    p->scratch = calloc(p->threads * attention_size(m->head_dim), sizeof(float));
-    return p->input.wide && p->input.digits && p->input.units && p->delta && p->gates && p->wide && p->scratch;
+    p->scratch = calloc(p->threads * attention_size(m->head_dim, m->value_dim), sizeof(float));
+    return good && p->delta && p->aside && p->convolved && p->gates && p->wide && p->scratch;
 }
 
 void efim_close(Runner *r) {
@@ -106,8 +188,10 @@ void efim_close(Runner *r) {
     begin(r);
     for (int i = 0; i < r->helping; i++) pthread_join(r->helpers[i], NULL);
     Pass *p = &r->pass;
-    free(p->input.wide), free(p->input.digits), free(p->input.units);
-    free(p->delta), free(p->gates), free(p->wide), free(p->scratch);
+    free_rows(&p->input);
+    free_experts(&p->expert);
+    free_heads(&p->head);
+    free(p->delta), free(p->aside), free(p->convolved), free(p->gates), free(p->wide), free(p->scratch);
     free(r);
 }
 
@@ -117,6 +201,7 @@ Runner *efim_open(const Model *model, int threads, const char *set) {
     Runner *r = calloc(1, sizeof(Runner));
     if (!r) return NULL;
     r->pass.model = model, r->pass.threads = threads, r->set = set_of(set);
+    for (int64_t row = 0; row < MOST_ROWS; row++) r->pass.in_order[row] = row;
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->begun, NULL);
     int good = allocate(r);
@@ -134,6 +219,7 @@ void efim_pass(Runner *r, int64_t rows, int64_t shared, const Place *places, flo
     p->x = x, p->token_values = token_values;
     if (rows && p->shared <= places->begin) p->shared = 0;
     p->wanted = wanted, p->wanted_rows = wanted_rows, p->logits = logits;
+    for (int64_t h = 0; p->head.first && h <= p->model->heads; h++) p->head.first[h] = (int32_t)(h * rows);
     if (p->threads > 1) begin(r);
     r->set->share(p, 0);
 }

@@ -1,0 +1,160 @@
+"""Brings the experts that a pass wants into memory: the compiled part calls this between the steps of a layer."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from model_runtime.checkpoint.layer_spec import Experts
+from model_runtime.checkpoint.weights import Fp32
+from model_runtime.decoder.native.library import FETCH, WAIT, NativeMatrix
+from model_runtime.decoder.native.places.file import ExpertFile
+from model_runtime.decoder.native.places.record import ExpertRecord
+from model_runtime.decoder.native.places.schedule import NOWHERE, Numbers, Schedule
+from model_runtime.decoder.native.places.slots import READERS, ExpertSlots
+
+
+class ExpertPlacement(NamedTuple):
+    """Where the experts of a model go: all into a file, and so many into memory. `key` stands for its weights."""
+
+    path: Path
+    key: str
+    slots: int
+    schedule: type[Schedule] = Schedule
+
+
+class Router(NamedTuple):
+    """What scores a layer's experts: `weight` [count, padded inputs], and [count] each, or None."""
+
+    weight: Fp32
+    bias: Fp32 | None
+    correction: Fp32 | None
+
+
+class _Layer(NamedTuple):
+    """A layer's experts as the compiled part sees them; `late` [count] marks those that a pass has to wait for."""
+
+    router: Router
+    up: ctypes.Array[NativeMatrix]
+    down: ctypes.Array[NativeMatrix]
+    late: npt.NDArray[np.uint8]
+
+
+def least_slots(experts: Experts) -> int:
+    """Return how many slots a pass needs: all of a layer and of the next one, and what is read for nothing."""
+    return 2 * experts.count + READERS
+
+
+class PlacedExperts:
+    """All experts of a model, of which some are in memory.
+
+    Belongs to a decoder, whose passes call it from their own thread. A pass goes on after an error, since it cannot
+    stop between its threads, and reads what is in some slot; its caller asks for the error afterwards.
+    """
+
+    def __init__(self, experts: Experts, record: ExpertRecord, file: ExpertFile, schedule: Schedule) -> None:
+        """Map memory for a schedule's slots. Raises MemoryError."""
+        self._experts, self._record = experts, record
+        self._slots, self._schedule = ExpertSlots(file, schedule.slots), schedule
+        self._layers: list[_Layer] = []
+        self._reads: dict[tuple[int, int], Future[None]] = {}  # of a layer and an expert
+        self._error: Exception | None = None
+        self.fetch, self.wait = FETCH(self._guarded_fetch), WAIT(self._guarded_wait)  # what the compiled part calls
+
+    def add_layer(self, router: Router) -> _Layer:
+        """Add the next layer; its matrices point into memory at any time."""
+        count = self._experts.count
+        up, down = ((NativeMatrix * count)() for _ in range(2))
+        layer = _Layer(router, up, down, np.zeros(count, np.uint8))
+        self._layers.append(layer)
+        for expert in range(count):
+            self._point(layer, expert, 0)
+        return layer
+
+    def raise_error(self) -> None:
+        """Raise the error of a pass that is over, if it had one."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _guarded_fetch(self, layer: int, rows: int, first: Any, x: Any) -> int:
+        """Begin to bring a layer's experts; return how many of those that are wanted a pass has to wait for."""
+        own, count = self._layers[layer], self._experts.count
+        starts = np.ctypeslib.as_array(first, (count + 1,))
+        inputs = np.ctypeslib.as_array(x, (rows, own.router.weight.shape[1]))
+        own.late[:] = 0
+        return self._guarded(lambda: self._fetch(layer, np.flatnonzero(np.diff(starts)), inputs))
+
+    def _guarded_wait(self, layer: int) -> None:
+        self._guarded(lambda: self._wait(layer))
+
+    def _guarded(self, call: Callable[[], int]) -> int:
+        try:
+            return call()
+        except Exception as error:  # whatever it is, the pass's caller gets it
+            self._error = self._error or error
+            return 0
+
+    def _fetch(self, layer: int, wanted: Numbers, inputs: Fp32) -> int:
+        self._end_reads(layer, wanted)
+        self._schedule.count_tokens(layer, self._scores(layer, inputs), wanted)
+        held = {self._schedule.slot(layer, expert) for expert in wanted} - {NOWHERE}
+        self._start_reads(layer, self._schedule.absent(layer, wanted), held)
+        late = [expert for expert in wanted if (layer, expert) in self._reads]
+        self._layers[layer].late[late] = 1
+        if layer + 1 < len(self._layers):
+            ahead = self._schedule.guess(layer + 1, self._scores(layer + 1, inputs))
+            self._start_reads(layer + 1, ahead, held)
+        return len(late)
+
+    def _wait(self, layer: int) -> int:
+        late = [(layer, int(expert)) for expert in np.flatnonzero(self._layers[layer].late)]
+        reads = [self._reads.pop(each) for each in late]
+        wait(reads)
+        for each, read in zip(late, reads, strict=True):
+            if read.exception():
+                self._schedule.release(self._schedule.slot(*each))
+        for read in reads:
+            read.result()  # raises its error
+        return 0
+
+    def _end_reads(self, layer: int, wanted: Numbers) -> None:
+        """Forget reads that are done, and those that have not begun and are not wanted."""
+        for (of, expert), read in [*self._reads.items()]:
+            is_wanted = of == layer and expert in wanted
+            if not is_wanted and read.cancel() or read.done() and read.exception():
+                self._schedule.release(self._schedule.slot(of, expert))
+            if read.done():
+                del self._reads[of, expert]
+
+    def _start_reads(self, layer: int, experts: list[int], held: set[int]) -> None:
+        """Read experts that are not in memory into slots that are not `held`, which then has theirs as well."""
+        under_way = {self._schedule.slot(*each) for each in self._reads}
+        for expert in experts:
+            slot = self._schedule.assign(layer, expert, held | under_way)
+            self._point(self._layers[layer], expert, slot)
+            self._reads[layer, expert] = self._slots.read(slot, layer, expert)
+            held.add(slot)
+
+    def _scores(self, layer: int, inputs: Fp32) -> Fp32:
+        """Return the scores [rows, count] that a layer's router gives inputs; those of another layer are a guess."""
+        router = self._layers[layer].router
+        scores: Fp32 = inputs @ router.weight.T
+        if router.bias is not None:
+            scores += router.bias
+        if self._experts.scores == "sigmoid":
+            scores = np.reciprocal(1 + np.exp(-scores))
+        else:
+            scores = np.exp(scores - scores.max(1, keepdims=True))
+            scores /= scores.sum(1, keepdims=True)
+        return scores if router.correction is None else np.maximum(scores + router.correction, np.float32(0))
+
+    def _point(self, layer: _Layer, expert: int, slot: int) -> None:
+        up, down = self._record.matrices(self._slots.record(slot))
+        layer.up[expert], layer.down[expert] = up.native(), down.native()

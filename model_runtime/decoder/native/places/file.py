@@ -1,0 +1,103 @@
+"""A file of a model's experts as the compiled part reads them, made once: a checkpoint has other formats."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from model_runtime.decoder.native.places.record import PAGE
+from model_runtime.errors import ModelError
+
+GB = 10**9
+LENGTH = 8  # bytes in front of a safetensors header, which say how long it is
+
+Shape = tuple[int, int, int]  # layers, experts of each, bytes of a record
+Records = Callable[[int], Iterable[npt.NDArray[np.uint8]]]  # of the experts of a layer; one array may serve for all
+
+
+class ExpertFile:
+    """An open safetensors file with one tensor of bytes for each layer, [experts, bytes of a record].
+
+    Read from any thread; the file stays open as long as this lives.
+    """
+
+    def __init__(self, path: Path, start: int, shape: Shape) -> None:
+        """Open a file whose first record is at `start`. Raises OSError."""
+        self._file, self._start = path.open("rb", buffering=0), start
+        _, self._count, self.record_bytes = shape
+
+    def read(self, layer: int, expert: int, into: npt.NDArray[np.uint8]) -> None:
+        """Read an expert's record. Raises OSError."""
+        at, done = self._start + (layer * self._count + expert) * self.record_bytes, 0
+        left = memoryview(into.data)
+        while done < self.record_bytes:
+            size = os.preadv(self._file.fileno(), [left[done:]], at + done)
+            if not size:
+                raise OSError(f"{self._file.name} has become shorter")
+            done += size
+
+
+def open_experts(path: Path, key: str, shape: Shape, records: Records) -> ExpertFile:
+    """Open the file of a model's experts, made anew if it is not there or is another's; ModelError says why not.
+
+    `key` stands for the weights, their format and how they are laid out.
+    """
+    header = _header(key, shape)
+    size = len(header) + prod(shape)
+    try:
+        if not _is_there(path, header, size):
+            _make(path, header, size, (records(layer) for layer in range(shape[0])))
+        return ExpertFile(path, len(header), shape)
+    except OSError as error:
+        cause = f"the model's experts, {size / GB:.1f} GB, cannot be laid out in {path.parent} ({error})"
+        raise ModelError(f"{cause}: make room there, or set cache_folder") from error
+
+
+def _header(key: str, shape: Shape) -> bytes:
+    """Return a safetensors header that ends at a page."""
+    layers, count, record_bytes = shape
+    of_layer = count * record_bytes
+    tensors: dict[str, object] = {
+        f"layers.{i}.experts": {
+            "dtype": "U8",
+            "shape": [count, record_bytes],
+            "data_offsets": [i * of_layer, (i + 1) * of_layer],
+        }
+        for i in range(layers)
+    }
+    text = json.dumps({"__metadata__": {"key": key}} | tensors).encode()
+    text += b" " * (-(LENGTH + len(text)) % PAGE)
+    return len(text).to_bytes(LENGTH, "little") + text
+
+
+def _is_there(path: Path, header: bytes, size: int) -> bool:
+    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+        return file.read(len(header)) == header and os.fstat(file.fileno()).st_size == size
+    return False
+
+
+def _make(path: Path, header: bytes, size: int, layers: Iterable[Iterable[npt.NDArray[np.uint8]]]) -> None:
+    """Write the file under another name and then give it its own, so that it is never there in part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if (free := shutil.disk_usage(path.parent).free) < size:
+        raise OSError(f"only {free / GB:.1f} GB are free")
+    unfinished = path.with_suffix(f".{os.getpid()}")
+    try:
+        with unfinished.open("wb") as file:
+            file.write(header)
+            for records in layers:
+                for record in records:
+                    file.write(record.data)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,236 @@
+"""Lays weights out as the compiled part computes with them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.layer_spec import LATENT_NORM_EPS, Attention, Experts, Full, Latent, Recurrence, State
+from model_runtime.checkpoint.rope import rotations
+from model_runtime.checkpoint.tensor_shapes import EARLY_NORM
+from model_runtime.checkpoint.weights import Fp32, Weights
+from model_runtime.decoder.native import library as c
+from model_runtime.decoder.native.memory import WeightMemory
+from model_runtime.decoder.native.packing import LAYOUT, pack, round_up
+from model_runtime.decoder.native.places.experts import ExpertPlacement, PlacedExperts, Router
+from model_runtime.decoder.native.places.file import open_experts
+from model_runtime.decoder.native.places.record import ExpertRecord
+from model_runtime.decoder.quantization import Format
+from model_runtime.decoder.weights.attention import AttentionWeights, FullWeights, LatentWeights, early_keys
+from model_runtime.decoder.weights.feed_forward import ExpertWeights, FeedForwardTensors, RouterWeights
+from model_runtime.decoder.weights.layer import LayerWeights, Norm, fused, head, norm
+from model_runtime.decoder.weights.product import Product
+from model_runtime.decoder.weights.state import StateWeights
+from model_runtime.kv.layout import LANES, KvLayout, StatePlace
+
+
+class NativeWeights:
+    """A model as fp16 or int8, in memory that the compiled part points into: it outlives what was opened of it."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        layout: KvLayout,
+        weights: Weights,
+        form: Format,
+        placement: ExpertPlacement | None = None,
+    ) -> None:
+        """Lay the weights out; they may be dropped afterwards.
+
+        With a placement some experts alone are in memory. Raises ModelError if the others have no room on disk.
+        """
+        self._config, self._layout = config, layout
+        self._form: Format = form
+        self._memory = WeightMemory()
+        self._arrays: list[npt.NDArray[Any]] = []
+        self._structures: list[tuple[object, ...]] = []
+        self._with_experts = [i for i, layer in enumerate(config.layers) if isinstance(layer.mlp, Experts)]
+        rotated, positions = config.rotated, config.positions
+        self.ropes = {rope: self._kept(rotations(rope, rotated, positions)) for rope in config.ropes}
+        self.placed = None if placement is None else self._placed(weights, placement)
+        self.model = self._native_model(weights)
+        if self.placed is not None:
+            self.model.fetch, self.model.wait = self.placed.fetch, self.placed.wait
+
+    def _native_model(self, weights: Weights) -> c.NativeModel:
+        config, count = self._config, len(self._config.layers)
+        heads, mlp = _heads(next(iter(config.attentions), None)), config.dense
+        layers = (c.NativeLayer * count)(*(self._layer(i, fused(config, weights, i)) for i in range(count)))
+        early = [index for index, each in enumerate(config.layers) if each.early and each.reads is None]
+        parts = [early_keys(config, index, weights) for index in early]
+        early_norm = norm(config, weights, EARLY_NORM) if early else None
+        return c.NativeModel(
+            layers, self._norm(norm(config, weights, "model.norm")),
+            self._matrix(Product(head(config, weights), None)), count, config.hidden,
+            round_up(config.hidden, 64), heads.queries, heads.keys, heads.key, heads.value, mlp.intermediate,
+            self._form == "int8", mlp.gated, mlp.activation == "gelu_tanh", config.alike.parallel,
+            config.leaves, config.first_early or 0, *self._early(early, parts, early_norm),
+            config.norm_eps, LATENT_NORM_EPS, heads.scale,
+        )  # fmt: skip
+
+    def _placed(self, weights: Weights, placement: ExpertPlacement) -> PlacedExperts:
+        """Return the experts of all layers, of which some will be in memory."""
+        config = self._config
+        spec = config.layers[self._with_experts[0]].mlp
+        assert isinstance(spec, Experts)
+        record = ExpertRecord(config.hidden, spec, self._form)
+
+        def records(number: int) -> Iterator[npt.NDArray[np.uint8]]:
+            index = self._with_experts[number]
+            parts = FeedForwardTensors(config, weights, f"model.layers.{index}.").joined(config.layers[index].mlp)
+            assert isinstance(parts, ExpertWeights)
+            made = np.zeros(record.bytes, np.uint8)
+            for expert in range(spec.count):
+                record.write(parts.weights(expert), made)
+                yield made
+
+        shape = len(self._with_experts), spec.count, record.bytes
+        file = open_experts(placement.path, f"{placement.key} {self._form} {LAYOUT}", shape, records)
+        schedule = placement.schedule(shape[0], spec.count, spec.chosen, placement.slots)
+        return PlacedExperts(spec, record, file, schedule)
+
+    def _early(
+        self, layers: list[int], parts: list[Product], norm: Norm[Fp32] | None
+    ) -> tuple[int, int, c.NativeNorm, c.NativeMatrix]:
+        """Return what makes keys and values of early layers: how many write, which, the norm, and one matrix."""
+        if not layers:
+            return 0, 0, c.NativeNorm(), c.NativeMatrix()
+        biases = [part.bias for part in parts if part.bias is not None]
+        joined = Product(np.concatenate([part.weight for part in parts]), np.concatenate(biases) if biases else None)
+        return len(layers), self._keep(np.array(layers, np.int64)), self._norm(norm), self._matrix(joined)
+
+    def _layer(self, index: int, parts: LayerWeights) -> c.NativeLayer:
+        spec = self._config.layers[index]
+        norms = parts.norm_in, parts.norm_mlp, parts.norm_after_attention, parts.norm_after_mlp
+        layer = c.NativeLayer(*map(self._norm, norms))
+        if spec.attention is not None and parts.attention is not None:
+            self._add_attention(layer, index, spec.attention, parts.attention)
+        if spec.state is not None and parts.state is not None:
+            made = self._state(spec.state, self._layout.state_places[index], parts.state)
+            layer.state = ctypes.pointer(made)
+        if isinstance(parts.mlp, ExpertWeights):
+            layer.experts = ctypes.pointer(self._experts(index, parts.mlp))
+        elif parts.mlp is not None:
+            layer.up, layer.down = (self._matrix(product) for product in parts.mlp)
+        return layer
+
+    def _add_attention(self, layer: c.NativeLayer, index: int, spec: Attention, parts: AttentionWeights) -> None:
+        (layer.kind, layer.at), layer.window = self._layout.places[index], spec.window
+        layer.rope, layer.out = self.ropes[spec.rope].ctypes.data, self._matrix(parts.out)
+        if isinstance(spec, Latent):
+            assert isinstance(parts, LatentWeights)
+            layer.latent = ctypes.pointer(self._latent(spec, parts))
+            return
+        assert isinstance(spec, Full) and isinstance(parts, FullWeights)
+        layer.qkv = self._matrix(parts.qkv)
+        layer.cap, layer.has_output_gates = spec.score_cap, spec.output_gates
+        own = self._config.layers[index]
+        layer.has_keys = own.reads is None and not own.early
+        small = parts.head_norms, parts.head_gates, parts.sinks
+        layer.head_norms, layer.head_gates, layer.sinks = map(self._kept_or_none, small)
+
+    def _state(self, spec: State, place: StatePlace, parts: StateWeights) -> c.NativeState:
+        small = parts.conv_bias, parts.step_bias, parts.rates, parts.skip, parts.norm
+        made = c.NativeState(
+            self._matrix(parts.first), self._matrix(parts.out), self._keep(parts.conv),
+            *map(self._kept_or_none, small), channels=spec.channels, kernel=spec.kernel,
+            inputs_at=place.inputs.start, memory_at=place.memory.start,
+        )  # fmt: skip
+        if isinstance(spec, Recurrence):
+            made.heads, made.groups, made.key, made.value = spec.heads, spec.groups, spec.key, spec.value
+            made.normed, made.is_correcting = spec.normed, spec.rule == "correct"
+            made.is_gated_first = spec.gating == "before_norm"
+            made.least_step, made.most_step = spec.least_step, spec.most_step
+        self._structures.append((made,))
+        return made
+
+    def _latent(self, spec: Latent, parts: LatentWeights) -> c.NativeLatent:
+        keys, values = ((c.NativeMatrix * spec.heads)() for _ in range(2))
+        for number in range(spec.heads):
+            keys[number] = self._matrix(Product(parts.keys[number], None))
+            values[number] = self._matrix(Product(parts.values[number], None))
+        made = c.NativeLatent(
+            self._matrix(parts.first),
+            c.NativeMatrix() if parts.query is None else self._matrix(parts.query),
+            self._kept_or_none(parts.query_norm), self._keep(parts.latent_norm), keys, values,
+            spec.rank, spec.plain, spec.rotated, spec.value, spec.query_rank,
+        )  # fmt: skip
+        self._structures.append((made, keys, values))
+        return made
+
+    def _experts(self, index: int, parts: ExpertWeights) -> c.NativeExperts:
+        spec = self._config.layers[index].mlp
+        assert isinstance(spec, Experts)
+        padded = round_up(self._config.hidden, 64)
+        assert not isinstance(parts.router, RouterWeights)  # `native_missing` refuses them
+        router = np.pad(parts.router, ((0, 0), (0, padded - self._config.hidden)))
+        gate = parts.shared_gate
+        arrays = parts.bias, parts.correction, None if gate is None else np.pad(gate, (0, padded - len(gate)))
+        kept_router, late = self._kept(router), 0
+        if self.placed is not None:
+            layer = self.placed.add_layer(Router(kept_router, parts.bias, parts.correction))
+            ups, downs, late = layer.up, layer.down, layer.late.ctypes.data
+        else:
+            ups, downs = ((c.NativeMatrix * spec.count)() for _ in range(2))
+            for number in range(spec.count):
+                ups[number], downs[number] = (self._matrix(each) for each in parts.weights(number))
+        shared = [self._matrix(each) for each in parts.shared or ()] or [c.NativeMatrix()] * 2
+        made = c.NativeExperts(
+            kept_router.ctypes.data, *map(self._kept_or_none, arrays), ups, downs, *shared,
+            spec.count, spec.chosen, spec.intermediate, spec.shared,
+            spec.groups, spec.chosen_groups, spec.group_best, spec.scores == "sigmoid", spec.normalized,
+            spec.activation == "gelu_tanh", spec.activation == "clamped_silu",
+            self._with_experts.index(index), late, spec.scale,
+        )  # fmt: skip
+        self._structures.append((made, ups, downs))
+        return made
+
+    def _norm(self, norm: Norm[Fp32] | None) -> c.NativeNorm:
+        if norm is None:
+            return c.NativeNorm(0, 0)
+        weight, bias = norm
+        padded = round_up(len(weight), 64)
+        both = (each if each is None else np.pad(each, (0, padded - len(each))) for each in (weight, bias))
+        return c.NativeNorm(*map(self._kept_or_none, both))
+
+    def _matrix(self, product: Product) -> c.NativeMatrix:
+        packed = pack(product, self._form, self._memory.zeros)
+        self._arrays += [each for each in packed if each is not None]
+        return packed.native()
+
+    def _kept_or_none(self, array: npt.NDArray[Any] | None) -> int:
+        return 0 if array is None else self._keep(array)
+
+    def _keep(self, array: npt.NDArray[Any]) -> int:
+        return self._kept(array).ctypes.data
+
+    def _kept(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        kept = self._memory.zeros(array.shape, array.dtype)
+        kept[...] = array
+        self._arrays.append(kept)
+        return kept
+
+
+class _Heads(NamedTuple):
+    """Heads of queries and of keys, numbers of a key and a value as attention sees them, and the scale of scores."""
+
+    queries: int
+    keys: int
+    key: int
+    value: int
+    scale: float
+
+
+def _heads(attention: Attention | None) -> _Heads:
+    if attention is None:
+        return _Heads(1, 1, LANES, LANES, 1.0)
+    if isinstance(attention, Latent):
+        scale = attention.query**-0.5
+        return _Heads(attention.heads, 1, attention.rotated + attention.rank, attention.rank, scale)
+    dim = attention.head_dim
+    return _Heads(attention.heads, attention.kv_heads, dim, dim, dim**-0.5)
