@@ -119,23 +119,25 @@ class _Trial(NamedTuple):
 
 def _single_rows(slab: Slab, rows: int) -> _Trial:
     """Rows with keys in other slots and of other lengths, the last one a spare row."""
-    slots = slab.spare // slab.slot
-    blocks = [BiasBlock((i % slots) * slab.slot, max(1, slab.slot * (rows - i) // rows), 1) for i in range(rows)]
+    kind = slab.kinds[0]
+    slots = kind.spare // kind.slot
+    blocks = [BiasBlock((i % slots) * kind.slot, max(1, kind.slot * (rows - i) // rows), 1) for i in range(rows)]
     if rows > 1:
-        blocks[-1] = BiasBlock(slab.rows - 1, 1, 1)
+        blocks[-1] = BiasBlock(kind.rows - 1, 1, 1)
     firsts, lengths = (
         np.array(column, dtype=np.int32) for column in zip(*(block[:2] for block in blocks), strict=True)
     )
-    starts = torch.as_tensor(np.append(firsts, np.int32(slab.rows))).to(slab.k.device)
-    bias = bias_of_rows(starts, torch.as_tensor(lengths).to(slab.k.device), slab.longest, slab.rows)
+    starts = torch.as_tensor(np.append(firsts, np.int32(kind.rows))).to(slab.k.device)
+    bias = bias_of_rows(starts, torch.as_tensor(lengths).to(slab.k.device), kind.longest, kind.rows)
     update_bias(bias, firsts, lengths)
     return _Trial(bias, blocks)
 
 
 def _wide_pass(slab: Slab) -> _Trial:
     """New rows at the end of a slot, or as many as there is room for."""
-    block = BiasBlock(0, slab.slot, min(WIDE_ROWS, slab.slot))
-    return _Trial(bias_of([block], slab.rows, slab.k.device), [block])
+    kind = slab.kinds[0]
+    block = BiasBlock(0, kind.slot, min(WIDE_ROWS, kind.slot))
+    return _Trial(bias_of([block], kind.rows, slab.k.device), [block])
 
 
 def _as_expected(

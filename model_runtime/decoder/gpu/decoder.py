@@ -7,38 +7,34 @@ from itertools import pairwise
 from typing import NamedTuple, cast
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch.nn import functional as F
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import rotations as rotations_of
 from model_runtime.checkpoint.weights import Weights
-from model_runtime.decoder.any_decoder import Span, TopTokens
+from model_runtime.decoder.any_decoder import Rotations, Span, TopTokens, parts_of
 from model_runtime.decoder.gpu.attention import Attend
 from model_runtime.decoder.gpu.biases import BiasBlock, bias_of
 from model_runtime.decoder.gpu.device import GpuFormat, shares_head
-from model_runtime.decoder.gpu.graphs import PassInputs, Record, RecordedPasses
+from model_runtime.decoder.gpu.graphs import PassInputs, Record, RecordedPasses, SlabRows
 from model_runtime.decoder.gpu.kernels import Kernels, current_device, rotation_factors
 from model_runtime.decoder.gpu.layers import WeightUploader
 from model_runtime.decoder.gpu.slab import WIDTHS, Slab, SlabArena
 from model_runtime.decoder.gpu.top_tokens import TopTokensTable
-from model_runtime.decoder.layers import fused, head, norm, token_values
 from model_runtime.decoder.tensors import as_tensor
+from model_runtime.decoder.weights.layer import Norm, fused, head, norm, token_values
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
+from model_runtime.kv.layout import SLIDING_PASS, KvLayout
 
 
 class SlabSpan(NamedTuple):
-    """A span's rows `at` of a pass, its arena's first slab row, and its tokens' rows in the arena.
-
-    Each of these attends to those from its own of `begins` on.
-    """
+    """A span's rows `at` of a pass, their positions, and where they are in each kind of layers."""
 
     at: slice
-    first: int
-    rows: Ids
-    begins: Ids
+    positions: Ids
+    kinds: list[SlabRows]
 
 
 class GpuDecoder:
@@ -68,30 +64,29 @@ class GpuDecoder:
         `tokens` is how many of the vocabulary can be chosen (default: all); a model's may be padded.
         """
         self.config, self._slab, self._attend, self._kernels = config, slab, attend, kernels
-        uploader = WeightUploader(slab.k.device, slab.k.dtype, form, kernels.scaled_product)
+        uploader = WeightUploader(slab.k.device, slab.k.dtype, form, kernels)
         self._embed = uploader.table(as_tensor(weights["model.embed_tokens.weight"]))
         self._head = uploader.product(self._embed if shares_head(config) else as_tensor(head(config, weights)))
         self._norm = uploader.norm(norm(config, weights, "model.norm"))
-        self._layers = [uploader.layer(config, fused(config, weights, i)) for i in range(len(config.layers))]
+        layers = enumerate(config.layers)
+        self._layers = [uploader.layer(config, spec, fused(config, weights, i)) for i, spec in layers]
         own = token_values(config, weights)
         self._token_values = None if own is None else uploader.table(as_tensor(own))
-        head_dim = config.alike.attention.head_dim
-        self._cos, self._sin = (
-            each.to(slab.k.device)
-            for each in rotation_factors(torch.as_tensor(rotations_of(config.rope, head_dim, slab.slot)))
-        )
+        head_dim = config.full.head_dim
+        tables = {rope: torch.as_tensor(rotations_of(rope, head_dim, slab.slot)) for rope in config.ropes}
+        self._turns = {
+            rope: [each.to(slab.k.device) for each in rotation_factors(table)] for rope, table in tables.items()
+        }
         self._done = torch.cuda.Event() if slab.k.is_cuda else None
         self._listed: tuple[TopTokensTable, list[int]] | None = None  # of the last pass: its table, its spans' rows
         choices = min(tokens or config.vocab, config.vocab)
         with torch.no_grad():
-            self._steps = RecordedPasses(
-                slab, lambda inputs: self._head.logits(self._hidden(inputs)), record, choices
-            )
+            self._steps = RecordedPasses(slab, lambda inputs: self._logits(self._hidden(inputs)), record, choices)
 
     @property
-    def rotations(self) -> npt.NDArray[np.complex64]:
-        """Factors of the keys in arenas, [capacity, head_dim / 2], a copy."""
-        return torch.complex(self._cos[:, ::2], self._sin[:, 1::2]).cpu().numpy()
+    def rotations(self) -> Rotations:
+        """Factors of the keys in arenas, [capacity, head_dim / 2] for each of the config's ropes, copies."""
+        return tuple(torch.complex(cos[:, ::2], sin[:, 1::2]).cpu().numpy() for cos, sin in self._turns.values())
 
     @property
     def top_tokens(self) -> list[TopTokens] | None:
@@ -108,7 +103,10 @@ class GpuDecoder:
     @torch.no_grad()
     def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
         """Append to several different arenas of the slab; returns the spans' logits [sum of rows, vocab]."""
-        places = _slab_spans(spans)
+        if self._slab.layout.window and any(len(span.ids) > SLIDING_PASS for span in spans):
+            parts = [part for span in spans for part in parts_of(span, SLIDING_PASS)]
+            return torch.cat([self.forward_spans([part]) for part in parts])
+        places = _slab_spans(spans, self.config, self._slab.layout)
         ids = np.concatenate([span.ids for span in spans])
         ends = [slice(place.at.stop - span.rows, place.at.stop) for place, span in zip(places, spans, strict=True)]
         with current_device(self._slab.k.device):
@@ -127,38 +125,57 @@ class GpuDecoder:
         return torch.cat([logits[end] for end in ends])  # a copy: the next pass overwrites them
 
     def _wide(self, ids: Ids, places: list[SlabSpan], ends: list[slice]) -> torch.Tensor:
-        self._listed, slab = None, self._slab
-        rows, firsts, _ = _rows(places)
-        blocks = [block for place in places for block in _blocks(place)]
-        table = torch.as_tensor(np.stack((ids, rows, firsts + rows))).to(slab.k.device)
-        hidden = self._hidden(PassInputs(table[0], table[1], table[2], bias_of(blocks, slab.rows, slab.k.device)))
-        return self._head.logits(torch.cat([hidden[end] for end in ends]))
+        self._listed, device = None, self._slab.k.device
+        positions, kinds = _rows(places)
+        table = torch.as_tensor(np.stack((ids, positions, *(rows.at for rows in kinds)))).to(device)
+        bias = [
+            bias_of([block for place in places for block in _blocks(place.kinds[i])], kind.rows, device)
+            for i, kind in enumerate(self._slab.kinds)
+        ]
+        hidden = self._hidden(PassInputs(table[0], table[1], table[2:].unbind(), bias))
+        return self._logits(torch.cat([hidden[end] for end in ends]))
 
     def _hidden(self, inputs: PassInputs) -> torch.Tensor:
         """Append rows to their arenas; returns the head's inputs [rows, hidden]."""
-        c, kernels, attention, mlp = self.config, self._kernels, self.config.alike.attention, self.config.alike.mlp
-        turn = self._cos[inputs.positions], self._sin[inputs.positions]
+        c, kernels, attention = self.config, self._kernels, self.config.full
+        turns = {rope: (cos[inputs.positions], sin[inputs.positions]) for rope, (cos, sin) in self._turns.items()}
         x = self._embedded(inputs.ids)
         own = self._own_values(inputs.ids)
         y = kernels.apply_norm(x, self._layers[0].norm_in, c.norm_eps, self._embed.dtype)
         following = [*(layer.norm_in for layer in self._layers[1:]), self._norm]
         for i, (layer, after) in enumerate(zip(self._layers, following, strict=True)):
-            keys, values = self._slab.k[i], self._slab.v[i]
+            turn, (kind, at) = turns[c.attentions[i].rope], self._slab.layout.places[i]
+            keys, values = (self._slab.planes[2 * kind + part][at] for part in range(2))
             qkv, added = layer.qkv(y).view(len(y), -1, attention.head_dim), None if own is None else own[:, i]
-            q = kernels.rotate_and_store(qkv, layer.heads, added, turn, inputs.at, keys, values)
-            seen = self._attend(q, keys, values, inputs.bias, attention.head_dim**-0.5)
+            q = kernels.rotate_and_store(qkv, layer.heads, added, turn, inputs.at[kind], keys, values)
+            seen = self._attend(q, keys, values, inputs.bias[kind], attention.head_dim**-0.5)
             if layer.head_gates is not None:
                 seen = kernels.open_heads(seen, y, layer.head_gates)
-            x, y = kernels.add_and_norm(x, layer.out(seen), layer.out_bias, layer.norm_mlp, c.norm_eps)
-            up = kernels.activate(layer.up(y), layer.up_bias, mlp.activation, mlp.gated)
-            x, y = kernels.add_and_norm(x, layer.down(up), layer.down_bias, after, c.norm_eps)
+            added = self._normed_after(layer.out(seen), layer.out_bias, layer.norm_after_attention)
+            x, following_y = kernels.add_and_norm(x, *added, layer.norm_mlp, c.norm_eps)
+            y = y if c.layers[i].parallel else following_y
+            added = self._normed_after(layer.mlp(y), layer.mlp.bias, layer.norm_after_mlp)
+            x, y = kernels.add_and_norm(x, *added, after, c.norm_eps)
         return y
+
+    def _normed_after(
+        self, added: torch.Tensor, bias: torch.Tensor | None, norm: Norm[torch.Tensor] | None
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return what a part adds, normed where the model does, and the bias that is still to be added to it."""
+        if norm is None:
+            return added, bias
+        whole = added.float() if bias is None else added.float() + bias
+        return self._kernels.apply_norm(whole, norm, self.config.norm_eps, added.dtype), None
+
+    def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        cap, logits = self.config.logits_cap, self._head.logits(hidden)
+        return logits if not cap else cap * torch.tanh(logits / cap)
 
     def _own_values(self, ids: torch.Tensor) -> torch.Tensor | None:
         """Return what is added to the values of each token, [rows, layers, kv_heads, head_dim]."""
         if self._token_values is None:
             return None
-        c = self.config.alike.attention
+        c = self.config.full
         return F.embedding(ids, self._token_values).view(len(ids), -1, c.kv_heads, c.head_dim)
 
     def _embedded(self, ids: torch.Tensor) -> torch.Tensor:
@@ -166,29 +183,36 @@ class GpuDecoder:
         return x if scale == 1 else x * scale
 
 
-def _slab_spans(spans: Sequence[Span]) -> list[SlabSpan]:
+def _slab_spans(spans: Sequence[Span], config: ModelConfig, layout: KvLayout) -> list[SlabSpan]:
     places, row = list[SlabSpan](), 0
+    attentions = [config.layers[plane.layers[0]].attention for plane in layout.planes[::2]]
+    windows = [0 if each is None else each.window for each in attentions]
     for span in spans:
         arena = cast(SlabArena, span.arena)
         tokens = arena.places_of_pass(len(span.ids), span.recomputed)
-        begins = np.broadcast_to(np.int32(arena.begins(tokens)), tokens.shape)
-        places.append(
-            SlabSpan(slice(row, row + len(tokens)), arena.first, tokens + np.int32(arena.excerpt_rows), begins)
-        )
+        if span.recomputed is None:
+            arena.begin_pass(len(tokens), span.rows)
+        positions, begins = tokens + np.int32(arena.excerpt_rows), np.int32(arena.begins(tokens))
+        kinds = list[SlabRows]()
+        for first, window in zip(arena.firsts, windows, strict=True):
+            seen_from = np.maximum(positions - np.int32(window - 1), 0) if window else begins
+            moved = np.int32(first - arena.base * (window > 0))
+            seen = np.broadcast_arrays(seen_from + moved, positions + 1 - seen_from)
+            kinds.append(SlabRows(positions + moved, *seen))
+        places.append(SlabSpan(slice(row, row + len(tokens)), positions, kinds))
         row += len(tokens)
     return places
 
 
-def _rows(places: list[SlabSpan]) -> tuple[Ids, Ids, Ids]:
-    """Return the rows of all spans in their arenas, the arenas' first slab rows, and where attention begins."""
-    firsts = np.repeat([place.first for place in places], [len(place.rows) for place in places]).astype(np.int32)
-    rows, begins = (np.concatenate(each) for each in zip(*((p.rows, p.begins) for p in places), strict=True))
-    return rows, firsts, begins
+def _rows(places: list[SlabSpan]) -> tuple[Ids, list[SlabRows]]:
+    """Return the positions of all spans' rows, and where these are in each kind of layers."""
+    by_kind = zip(*(place.kinds for place in places), strict=True)
+    kinds = [SlabRows(*(np.concatenate(each) for each in zip(*kind, strict=True))) for kind in by_kind]
+    return np.concatenate([place.positions for place in places]), kinds
 
 
-def _blocks(place: SlabSpan) -> list[BiasBlock]:
+def _blocks(rows: SlabRows) -> list[BiasBlock]:
     """Return a block for each run of rows that follow each other and see keys from the same one on."""
-    changes = (np.diff(place.rows) > 1) | (np.diff(place.begins) != 0)
-    starts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(place.rows)]
-    runs = [(int(place.begins[i]), int(place.rows[j - 1]) + 1, j - i) for i, j in pairwise(starts)]
-    return [BiasBlock(place.first + begin, end - begin, new) for begin, end, new in runs]
+    changes = (np.diff(rows.at) > 1) | (np.diff(rows.starts) != 0)
+    starts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(rows.at)]
+    return [BiasBlock(int(rows.starts[i]), int(rows.lengths[j - 1]), j - i) for i, j in pairwise(starts)]

@@ -7,7 +7,8 @@ from math import prod
 from typing import Literal, NamedTuple
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.weights import TOKEN_VALUES, expected_shapes
+from model_runtime.checkpoint.layer_spec import Experts, Full, LayerSpec, up_outputs
+from model_runtime.checkpoint.tensor_shapes import TOKEN_VALUES, expected_shapes
 from model_runtime.errors import ModelError
 from model_runtime.machine import available_memory, cuda_missing, free_gpu_memory, gpu_name, roomiest_gpu
 
@@ -101,9 +102,21 @@ def gpu_unfit(config: ModelConfig) -> str | None:
     """Return why a model of this shape cannot be computed on any GPU, or None if it can."""
     if config.foreign:
         return f"{config.family} is computed by transformers, on the CPU only"
-    if len(set(config.layers)) > 1:
+    if config.altup is not None or config.scaled_residuals:
+        return f"no kernel computes the layers of {config.family}"
+    if not config.are_alike:
         return "the model's layers differ"
-    head_dim = config.alike.attention.head_dim
+    if any(layer.early or layer.reads is not None for layer in config.layers):
+        return f"no kernel shares the keys of {config.family}"
+    if config.states:
+        return f"no kernel computes the states of {config.family}"
+    attention = config.attentions[0]
+    if not isinstance(attention, Full) or attention.score_cap or attention.sinks or attention.output_gates:
+        return f"no kernel computes the attention of {config.family}"
+    experts = [layer.mlp for layer in config.layers if isinstance(layer.mlp, Experts)]
+    if any(config.hidden % 8 or each.intermediate % 8 for each in experts):  # grouped products read 16 bytes at once
+        return "no kernel takes experts whose sizes are no multiples of 8"
+    head_dim = attention.head_dim
     return f"no kernel takes the model's head_dim of {head_dim}" if head_dim % 8 or head_dim > 256 else None
 
 
@@ -115,14 +128,15 @@ def shares_head(config: ModelConfig) -> bool:
 def weight_bytes(config: ModelConfig, form: GpuFormat) -> int:
     """Return the bytes that a model's weights take on a GPU.
 
-    With int8 all but rows that are looked up are quantized, and a wide pass converts one matrix at a time to bf16.
+    With int8 all but experts and rows that are looked up are quantized, and a wide pass converts one matrix at a time
+    to bf16.
     """
     c, table, shapes = config, config.vocab * config.hidden, expected_shapes(config)
-    values = prod(shapes.get(TOKEN_VALUES, (0,)))
+    values = prod(shapes.get(TOKEN_VALUES, (0,))) + sum(map(_expert_numbers, c.layers)) * c.hidden
     others = sum(map(prod, shapes.values())) - table + table * c.tied - values
     if form == "bf16":
         return BF16 * (others + table * (not shares_head(c)) + values)
-    attention = c.alike.attention
+    attention = c.full
     qkv = (attention.heads + 2 * attention.kv_heads) * attention.head_dim
     largest = max(c.vocab, _up_outputs(c), qkv)
     return BF16 * (table + values + largest * c.hidden) + INT8 * others
@@ -151,9 +165,13 @@ def _unconvertible(config: ModelConfig) -> str | None:
 
 
 def _up_outputs(config: ModelConfig) -> int:
-    """Return the outputs of the matrices in front of a feed-forward part, which are joined."""
-    mlp = config.alike.mlp
-    return mlp.intermediate * (1 + mlp.gated)
+    """Return the outputs of the matrices in front of a feed-forward part or an expert, which are joined."""
+    return max(up_outputs(layer.mlp) for layer in set(config.layers))
+
+
+def _expert_numbers(layer: LayerSpec) -> int:
+    """Return the numbers of a layer's experts for each number of a row."""
+    return 3 * layer.mlp.count * layer.mlp.intermediate if isinstance(layer.mlp, Experts) else 0
 
 
 def _mib(size: int) -> int:

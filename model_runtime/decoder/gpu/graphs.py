@@ -6,8 +6,8 @@ is therefore data on the device, brought there by one copy, and the same kernels
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,16 +20,27 @@ from model_runtime.ids import Ids
 WARM_UPS = 2  # passes before recording: the first compiles kernels, which no recording may
 
 
+class SlabRows(NamedTuple):
+    """Where rows are in one kind of layers of a slab: the row that each writes, and the `lengths` that it sees.
+
+    These lie from its own of `starts` on. All int32 [rows].
+    """
+
+    at: Ids
+    starts: Ids
+    lengths: Ids
+
+
 class PassInputs(NamedTuple):
-    """The inputs of a pass: tokens, their positions, the slab rows that they are written to, and what they see.
+    """The inputs of a pass: tokens and their positions, and for each kind of layers the rows and what they see.
 
     All int32 [rows] on the device, in the order of the rows.
     """
 
     ids: torch.Tensor
     positions: torch.Tensor
-    at: torch.Tensor
-    bias: Bias
+    at: Sequence[torch.Tensor]
+    bias: Sequence[Bias]
 
 
 Step = Callable[[PassInputs], torch.Tensor]  # logits [rows, vocab]
@@ -42,17 +53,23 @@ class RecordedPass:
 
     def __init__(self, rows: int, slab: Slab, step: Step, record: Record, choices: int) -> None:
         """Record the pass, which writes to the slab's spare rows meanwhile; `choices` tokens can be chosen."""
-        self._slab = slab
-        device = slab.k.device
-        self._host = torch.zeros(5 * rows + 1, dtype=torch.int32, pin_memory=device.type == "cuda")
-        self._host[-1] = slab.rows
-        self._table = self._host.numpy()[:-1].reshape(5, rows)  # ids, positions, at, lengths, starts
+        self._slab, device = slab, slab.k.device
+        each = 3 * rows + 1  # at, lengths and starts of a kind of layers; these end with the number of its rows
+        size, pinned = 2 * rows + len(slab.kinds) * each, device.type == "cuda"
+        self._host = torch.zeros(size, dtype=torch.int32, pin_memory=pinned)
         self._inputs = torch.zeros_like(self._host, device=device)
-        table, starts = self._inputs[:-1].view(5, rows), self._inputs[4 * rows :]
-        self._bias = bias_of_rows(starts, table[3], slab.longest, slab.rows)
+        (self._ids, self._positions), hosts = _tables(self._host.numpy(), rows, each)
+        (ids, positions), tables = _tables(self._inputs, rows, each)
+        self._rows = [(table[: 2 * rows].reshape(2, rows), table[2 * rows :]) for table in hosts]
+        for (_, starts), kind in zip(self._rows, slab.kinds, strict=True):
+            starts[-1] = kind.rows
+        self._bias = [
+            bias_of_rows(table[2 * rows :], table[rows : 2 * rows], kind.longest, kind.rows)
+            for table, kind in zip(tables, slab.kinds, strict=True)
+        ]
         nothing = np.zeros(0, dtype=np.int32)
-        self._fill(nothing, nothing, nothing, nothing)
-        inputs = PassInputs(table[0], table[1], table[2], self._bias)
+        self._fill(nothing, nothing, [SlabRows(nothing, nothing, nothing)] * len(slab.kinds))
+        inputs = PassInputs(ids, positions, [table[:rows] for table in tables], self._bias)
         self.likeliest = likeliest = TopTokensTable(rows, choices, device) if rows <= LISTED_ROWS else None
 
         def listed() -> torch.Tensor:
@@ -63,28 +80,31 @@ class RecordedPass:
 
         self._replay = record(listed)
 
-    def run(self, ids: Ids, positions: Ids, firsts: Ids, begins: Ids) -> torch.Tensor:
-        """Return the logits after each row until the next pass; `firsts` are the arenas' first slab rows.
-
-        Each row attends to those of its arena from its own of `begins` up to its position.
-        """
-        self._fill(ids, positions, firsts, begins)
+    def run(self, ids: Ids, positions: Ids, kinds: Sequence[SlabRows]) -> torch.Tensor:
+        """Return the logits after each row until the next pass; `kinds` say where the rows are in each."""
+        self._fill(ids, positions, kinds)
         logits = self._replay()[: len(ids)]
         if self.likeliest is not None:
             self.likeliest.fetch()
         return logits
 
-    def _fill(self, ids: Ids, positions: Ids, firsts: Ids, begins: Ids) -> None:
-        n, (tokens, places, at, lengths, starts) = len(ids), self._table
-        tokens[:n], tokens[n:] = ids, 0
-        places[:n], places[n:] = positions, 0
-        starts[:n], starts[n:] = firsts, self._slab.spare + np.arange(n, len(starts))
-        np.add(starts, places, out=at)
-        np.add(places, 1, out=lengths)
-        starts[:n] += begins
-        lengths[:n] -= begins
-        update_bias(self._bias, starts, lengths)
+    def _fill(self, ids: Ids, positions: Ids, kinds: Sequence[SlabRows]) -> None:
+        n = len(ids)
+        self._ids[:n], self._ids[n:] = ids, 0
+        self._positions[:n], self._positions[n:] = positions, 0
+        for (table, starts), bias, rows, kind in zip(self._rows, self._bias, kinds, self._slab.kinds, strict=True):
+            at, lengths = table
+            at[:n], at[n:] = rows.at, kind.spare + np.arange(n, len(at))
+            lengths[:n], lengths[n:] = rows.lengths, 1
+            starts[:n], starts[n:-1] = rows.starts, at[n:]
+            update_bias(bias, starts[:-1], lengths)
         self._inputs.copy_(self._host, non_blocking=True)
+
+
+def _tables(numbers: Any, rows: int, each: int) -> tuple[Any, list[Any]]:
+    """Return views of the ids and positions [2, rows], and of each kind's numbers."""
+    kinds = [numbers[at : at + each] for at in range(2 * rows, len(numbers), each)]
+    return numbers[: 2 * rows].reshape(2, rows), kinds
 
 
 class RecordedPasses:
@@ -95,11 +115,11 @@ class RecordedPasses:
         self.likeliest: TopTokensTable | None = None
         self._widths = {rows: RecordedPass(rows, slab, step, record, choices) for rows in WIDTHS}
 
-    def run(self, ids: Ids, positions: Ids, firsts: Ids, begins: Ids) -> torch.Tensor:
-        """Return the logits [rows, vocab] after each row, valid until the next pass. All arguments are [rows]."""
+    def run(self, ids: Ids, positions: Ids, kinds: Sequence[SlabRows]) -> torch.Tensor:
+        """Return the logits [rows, vocab] after each row, valid until the next pass. All arrays are [rows]."""
         recorded = self._widths[min(rows for rows in WIDTHS if rows >= len(ids))]
         self.likeliest = recorded.likeliest
-        return recorded.run(ids, positions, firsts, begins)
+        return recorded.run(ids, positions, kinds)
 
 
 def unrecorded(step: Replay) -> Replay:

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch.nn import functional as F
 
-from model_runtime.checkpoint.layer_spec import GATE_INPUTS
+from model_runtime.checkpoint.layer_spec import GATE_INPUTS, Activation
 from model_runtime.decoder.gpu import products
 from model_runtime.decoder.gpu.products import ScaledProduct, scaled_product
-from model_runtime.decoder.layers import Norm
-
-Activation = Literal["silu", "gelu_tanh"]
+from model_runtime.decoder.weights.layer import Norm
 
 
 class Heads(NamedTuple):

@@ -39,7 +39,7 @@ def load_on_gpu(
         with torch.cuda.device(gpu):
             torch.compiler.reset()  # else what earlier models had compiled counts against dynamo's limit
             slab = Slab(config, capacity, arenas, torch.bfloat16, torch.device("cuda", gpu))
-            how = choose_attention(slab, config.alike.attention.heads)
+            how = choose_attention(slab, config.full.heads)
             decoder = GpuDecoder(
                 config, weights, slab, how.attend, compiled_kernels(), graph_recorder(), form, tokens
             )
