@@ -30,7 +30,9 @@ from model_runtime.loading.key_costs import KeyCosts, duration, key_costs
 from model_runtime.loading.known_models import KNOWN_MODELS, KnownModel
 from model_runtime.loading.memory_fit import (
     FORMAT_BYTES,
+    FitRequest,
     ModelSize,
+    fit_in_part,
     fitting_formats,
     kv_bytes,
     model_size,
@@ -63,7 +65,8 @@ class Machine:
 class ModelRow:
     """A model; None is unknown. `fits`: formats on the CPU; `milliseconds`: of a typical key and of a cold place.
 
-    `setting` is the value of the setting model that chooses it; `current`: this is the model in use.
+    `setting` is the value of the setting model that chooses it; `current`: this is the model in use. One that does
+    not fit whole may fit `in_part`, with some of its experts on disk.
     """
 
     name: str
@@ -79,6 +82,7 @@ class ModelRow:
     family: str | None = None
     fits: tuple[str, ...] = ()
     fits_gpu: tuple[str, ...] = ()
+    in_part: str | None = None
     milliseconds: float | None = None
     cold_milliseconds: float | None = None
     measured: bool = False
@@ -127,8 +131,8 @@ def _machine(times: PassTimes | None) -> Machine:
 
 
 def _computed(size: ModelSize) -> int:
-    """Return the parameters that each row of a prompt is multiplied with: all but the embedding or head."""
-    return size.parameters - size.matrix
+    """Return the parameters that a row of a prompt meets: all but embedding or head, and idle experts."""
+    return size.parameters - size.matrix - size.idle
 
 
 def _rows(machine: Machine, times: PassTimes | None, current: str) -> Iterator[ModelRow]:
@@ -156,10 +160,14 @@ def _on_disk(
         size = model_size(config, model.folder)
         family = known.family if known else _markers(model.folder, config)
         fits, gpu, costs = _costs(machine, size, config, times)
+        in_part = (
+            None if fits else fit_in_part(FitRequest(config, "auto", max(machine.kv, _frame(config))), machine.free)
+        )
     except ModelError as error:
         return row(problem=str(error))
     licence = known.licence if known else LICENCES.get(model.name)
-    return row(size.parameters, config.context, licence, family, fits, gpu, *costs, bool(fits and times))
+    part = in_part and in_part.forms[0]
+    return row(size.parameters, config.context, licence, family, fits, gpu, part, *costs, bool(fits and times))
 
 
 def _markers(folder: Path, config: ModelConfig) -> str:
@@ -167,7 +175,7 @@ def _markers(folder: Path, config: ModelConfig) -> str:
 
 
 def _published(machine: Machine, known: KnownModel, current: str) -> ModelRow:
-    fits, gpu, costs = _costs(machine, ModelSize(known.parameters, known.matrix))
+    fits, gpu, costs = _costs(machine, ModelSize(known.parameters, known.matrix, idle=known.idle))
     return ModelRow(
         known.name, known.name, known.name == current, downloaded=False, parameters=known.parameters,
         context=known.context, licence=known.licence, family=known.family, fits=fits, fits_gpu=gpu,
@@ -191,10 +199,10 @@ def _costs(
 def _estimate(
     machine: Machine, size: ModelSize, config: ModelConfig | None, fits: list[Format]
 ) -> KeyCosts | NoCosts:
-    """Return what keys cost by the time to read the weights, and a cold place by what the embedded model takes."""
+    """Return what keys cost by the time to read a token's weights, and a cold place by that of the embedded model."""
     # A token reads one row of the embedding, unless that is tied and therefore read whole as the head.
     unread = config.vocab * config.hidden if config and not config.tied else 0
-    passes = [1e3 * FORMAT_BYTES[form] * (size.parameters - unread) / machine.bandwidth for form in fits]
+    passes = [1e3 * FORMAT_BYTES[form] * (size.parameters - size.idle - unread) / machine.bandwidth for form in fits]
     if not passes:
         return NoCosts()
     return key_costs(min(passes), machine.row and machine.row * (_computed(size) - unread))
@@ -228,6 +236,8 @@ def _table(machine: Machine, rows: list[ModelRow], width: int) -> Table:
 def _cells(row: ModelRow, room: int) -> tuple[str, ...]:
     """Return a row of the table, with lines of at most `room` characters in the model's name."""
     fits = [*row.fits, *(f"{form} (GPU)" for form in row.fits_gpu)]
+    if row.in_part:
+        fits.append(f"{row.in_part} (in part)")
     name = f"{row.name}@{row.revision[:7]}" if row.revision else row.name
     costs = (row.milliseconds, row.cold_milliseconds)
     return (

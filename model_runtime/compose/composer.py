@@ -98,7 +98,7 @@ class Composer:
         """Return a copy of a piece's keys and values, as at their new places."""
         planes = zip(source.layout.planes, source.copy_out(piece.old, piece.old + piece.length), strict=True)
         return tuple(
-            moved(numbers, self._rotations, piece.old, piece.new) if plane.rotated else numbers
+            moved(numbers, self._rotations[plane.rope], piece.old, piece.new) if plane.rotated else numbers
             for plane, numbers in planes
         )
 

@@ -167,6 +167,7 @@ class DecodedAnswer:
         start = other.arena.truncate(start)
         quality = self.arena.rows.worst(end)
         other.arena.copy_in(self._row[start:end], self.arena.read(start, end), quality)
+        other.arena.truncate(other.arena.length)  # to where states came with the rows, if the model has some
         other._choices.fork = self._choices
         self.arena, self._expected = other.arena, NO_DRAFT
 
@@ -183,8 +184,9 @@ class DecodedAnswer:
         """Truncate the arena to what the row shares with it; what lay beyond is expected if nothing better is."""
         arena = self.arena
         held = arena.common(self.prompt.key._replace(ids=ids))
-        self.stats.ahead = arena.rows.ahead(held)
-        arena.rows.mark_needed(held)
+        kept = arena.resumes_at(held) if held < len(ids) else held
+        self.stats.ahead = arena.rows.ahead(kept)
+        arena.rows.mark_needed(kept)
         if not len(expected) and len(ids) - held <= STALE_AFTER:
             expected = arena.ids[held:].copy()
             for token in ids[held:]:

@@ -75,6 +75,7 @@ class LocalEngine:
         excerpts = self._ready(prompt.isolated, cancel)
         readied = perf_counter()
         arena, self._last_owner = self._pool.acquire(job.frame, prompt.key), job.frame
+        arena.mark(prompt.ends)
         fetched = excerpts.fetched + self._fill(arena, prompt.key, cancel)
         restored = perf_counter()
         computed = excerpts.computed + self._compose(arena, prompt.key, cancel)
@@ -117,6 +118,7 @@ class LocalEngine:
         except Cancelled:
             return False
         ids, arena = prompt.ids, self._pool.acquire(frame, prompt.key)
+        arena.mark(prompt.ends)
         self._fill(arena, prompt.key, cancel)
         held = arena.common(prompt.key)
         if held < len(ids):

@@ -8,8 +8,8 @@ from typing import NamedTuple
 class KnownModel(NamedTuple):
     """A repository of the hub.
 
-    `matrix` is the number of elements of its largest matrix, vocabulary times hidden size; `context` is in tokens, as
-    far as this server's attention reaches.
+    `matrix` is the number of elements of its largest matrix, vocabulary times hidden size; `context` is in tokens.
+    `idle` are the parameters of experts that a token does not choose.
     """
 
     name: str
@@ -18,6 +18,7 @@ class KnownModel(NamedTuple):
     context: int
     licence: str
     family: str  # of model_runtime.prompt.families
+    idle: int = 0
 
 
 # Parameters as the hub counts them in the safetensors files; licences and contexts as the repositories' cards say.
@@ -32,10 +33,30 @@ KNOWN_MODELS = (
     # huggingface.co/deepseek-ai/deepseek-coder-6.7b-base; arxiv.org/abs/2401.14196
     KnownModel("deepseek-ai/deepseek-coder-1.3b-base", 1_346_471_936, 32256 * 2048, 16384, "DeepSeek", "deepseek"),
     KnownModel("deepseek-ai/deepseek-coder-6.7b-base", 6_740_512_768, 32256 * 4096, 16384, "DeepSeek", "deepseek"),
-    # huggingface.co/bigcode/starcoder2-3b: 16,384 tokens, of which the attention of a layer sees the last 4,096
-    KnownModel("bigcode/starcoder2-3b", 3_030_371_328, 49152 * 3072, 4096, "BigCode OpenRAIL-M", "starcoder"),
-    KnownModel("bigcode/starcoder2-7b", 7_173_923_840, 49152 * 4608, 4096, "BigCode OpenRAIL-M", "starcoder"),
-    KnownModel("bigcode/starcoder2-15b", 15_957_889_024, 49152 * 6144, 4096, "BigCode OpenRAIL-M", "starcoder"),
+    # huggingface.co/deepseek-ai/DeepSeek-Coder-V2-Lite-Base: 58 of 64 experts rest in each of 26 layers
+    KnownModel(
+        "deepseek-ai/DeepSeek-Coder-V2-Lite-Base",
+        15_706_484_224,
+        102400 * 2048,
+        163840,
+        "DeepSeek",
+        "deepseek",
+        idle=26 * 58 * 3 * 2048 * 1408,
+    ),
+    # huggingface.co/Qwen/Qwen3-Coder-30B-A3B-Instruct: 120 of 128 experts rest in each of 48 layers
+    KnownModel(
+        "Qwen/Qwen3-Coder-30B-A3B-Instruct",
+        30_532_122_624,
+        151936 * 2048,
+        262144,
+        "Apache-2.0",
+        "qwen",
+        idle=48 * 120 * 3 * 2048 * 768,
+    ),
+    # huggingface.co/bigcode/starcoder2-3b: the attention of a layer sees the last 4,096 tokens
+    KnownModel("bigcode/starcoder2-3b", 3_030_371_328, 49152 * 3072, 16384, "BigCode OpenRAIL-M", "starcoder"),
+    KnownModel("bigcode/starcoder2-7b", 7_173_923_840, 49152 * 4608, 16384, "BigCode OpenRAIL-M", "starcoder"),
+    KnownModel("bigcode/starcoder2-15b", 15_957_889_024, 49152 * 6144, 16384, "BigCode OpenRAIL-M", "starcoder"),
     # github.com/meta-llama/codellama, MODEL_CARD.md: 7B and 13B infill, others do not
     KnownModel("codellama/CodeLlama-7b-hf", 6_738_546_688, 32016 * 4096, 16384, "Llama 2", "codellama"),
     KnownModel("codellama/CodeLlama-13b-hf", 13_016_028_160, 32016 * 5120, 16384, "Llama 2", "codellama"),

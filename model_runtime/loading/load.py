@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable, Collection
+from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -29,6 +31,7 @@ from model_runtime.decoder.gpu.device import (
     refused,
     release_unused,
 )
+from model_runtime.decoder.native.places.experts import ExpertPlacement
 from model_runtime.decoder.quantization import Format
 from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.engine import EngineDescription
@@ -45,7 +48,7 @@ from model_runtime.loading.checkpoint_reader import Checkpoint
 from model_runtime.loading.file_hashes import start_hashing
 from model_runtime.loading.kv_code import kv_code
 from model_runtime.loading.memo import Memo
-from model_runtime.loading.memory_fit import kv_bytes, model_size, no_memory, usable_formats
+from model_runtime.loading.memory_fit import CpuFit, FitRequest, fit_on_cpu, kv_bytes, model_size, no_memory
 from model_runtime.loading.weight_format import choose_method
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -100,29 +103,36 @@ class LoadOptions(DecoderOptions):
 
     All arenas together take at most `kv_memory_mib`, but there is always one; on a CPU they are allocated when first
     needed. `hash_notes` remember the hashes of weights. `compose` names how text that moved is reused, or is "off".
+    `experts` is the folder for those that memory has no room for; without one all must have some.
     """
 
     capacity: int
     kv_memory_mib: int
     hash_notes: NotRequired[Memo | None]
+    experts: NotRequired[Path | None]
     compose: NotRequired[str]
 
 
 class LoadPlan(NamedTuple):
-    """Where a model will be computed, with how many arenas of which capacity; on a CPU, in which formats."""
+    """Where a model will be computed, with how many arenas of which capacity; on a CPU, in which formats.
+
+    `slots` are experts that memory has room for; 0 if it has room for all.
+    """
 
     choice: DeviceChoice
     capacity: int
     arenas: int
     forms: list[Format]
+    slots: int = 0
 
 
 def plan_load(checkpoint: Checkpoint, **options: Unpack[LoadOptions]) -> LoadPlan:
     """Decide how a model can be computed here, even before its weights are fetched; ModelError says why not."""
     config, mib = checkpoint.config, options["kv_memory_mib"]
     capacity = min(options["capacity"], config.context)
-    frame = arena_bytes(config, capacity, BF16) + GPU_TABLES * rotation_bytes(
-        config.alike.attention.head_dim, config.excerpt_rows + capacity
+    tables = GPU_TABLES * len(config.ropes)
+    frame = arena_bytes(config, capacity, BF16) + tables * rotation_bytes(
+        config.rotated, config.excerpt_rows + capacity
     )
     choice = choose_device(
         options.get("device", "auto"), config, max(mib, -(-frame // MIB)), gpu_format(options["weights"])
@@ -131,8 +141,11 @@ def plan_load(checkpoint: Checkpoint, **options: Unpack[LoadOptions]) -> LoadPla
     if choice.device == "cuda" and config.excerpt_rows:  # excerpts are computed in a slot of their own
         arenas = max(1, arenas - 1)
     kv = kv_bytes(config, capacity, arenas)
-    forms = usable_formats(config, options["weights"], kv, checkpoint.folder) if choice.device == "cpu" else []
-    return LoadPlan(choice, capacity, arenas, forms)
+    fit = CpuFit([])
+    if choice.device == "cpu":
+        request = FitRequest(config, options["weights"], kv, checkpoint.folder)
+        fit = fit_on_cpu(request, in_part=bool(options.get("experts")))
+    return LoadPlan(choice, capacity, arenas, *fit)
 
 
 def load(
@@ -162,7 +175,7 @@ def _load(
     hashed = start_hashing([*weight_files(folder), folder / "tokenizer.json"], options.get("hash_notes"))
     with ExitStack() as stack:
         stack.callback(hashed.cancel)  # weights that are refused may be a file without an end
-        plan, runtime = _load_where_it_runs(checkpoint, plan, options, progress)
+        plan, runtime = _load_where_it_runs(checkpoint, plan, options, progress, hashed)
         cache, cache_reason = _read_ngrams(folder, ngrams)
         kv = _kv_format(config, runtime, fingerprint(hashed.result(), config, kv_code(runtime, plan.choice)))
     library = _excerpt_library(config, runtime)
@@ -227,11 +240,15 @@ def _excerpt_library(config: ModelConfig, runtime: Runtime) -> ExcerptLibrary | 
 
 
 def _load_where_it_runs(
-    checkpoint: Checkpoint, plan: LoadPlan, options: LoadOptions, progress: Callable[[str, int], None]
+    checkpoint: Checkpoint,
+    plan: LoadPlan,
+    options: LoadOptions,
+    progress: Callable[[str, int], None],
+    hashed: Future[list[bytes]],
 ) -> tuple[LoadPlan, Runtime]:
     """Load the weights as planned, or on the CPU if only loading shows that the GPU cannot compute the model."""
     try:
-        return plan, _load_runtime(checkpoint, plan, options, progress)
+        return plan, _load_runtime(checkpoint, plan, options, progress, hashed)
     except GpuError as error:
         if options.get("device") == "cuda":
             raise refused(error) from error
@@ -239,7 +256,7 @@ def _load_where_it_runs(
     logger.warning("the model runs on the CPU: %s", reason)
     release_unused()
     plan = plan_load(checkpoint, **{**options, "device": "cpu"})._replace(choice=DeviceChoice("cpu", reason))
-    return plan, _load_runtime(checkpoint, plan, options, progress)
+    return plan, _load_runtime(checkpoint, plan, options, progress, hashed)
 
 
 def _load_on_gpu(checkpoint: Checkpoint, tensors: Weights, plan: LoadPlan, form: GpuFormat) -> Runtime:
@@ -257,11 +274,15 @@ def _load_on_gpu(checkpoint: Checkpoint, tensors: Weights, plan: LoadPlan, form:
 
 
 def _load_runtime(
-    checkpoint: Checkpoint, plan: LoadPlan, options: DecoderOptions, progress: Callable[[str, int], None]
+    checkpoint: Checkpoint,
+    plan: LoadPlan,
+    options: LoadOptions,
+    progress: Callable[[str, int], None],
+    hashed: Future[list[bytes]],
 ) -> Runtime:
     """Load the weights as planned; a GPU's modules and transformers, slow to import, only if they are needed."""
     folder, config, *_ = checkpoint
-    choice, capacity, arenas, forms = plan
+    choice, capacity, arenas, forms, slots = plan
     if config.foreign or choice.device == "cuda":
         import torch
 
@@ -275,9 +296,19 @@ def _load_runtime(
     progress("packing the weights", 60)
     if choice.device == "cuda":
         return _load_on_gpu(checkpoint, tensors, plan, gpu_format(options["weights"]))
-    runtime = load_on_cpu(config, tensors, capacity, arenas, options, forms)
+    placement = None
+    if slots and (place := options.get("experts")):
+        progress("laying the experts out on disk", 70)
+        placement = _placement(place, hashed.result(), forms[0], slots)
+    runtime = load_on_cpu(config, tensors, capacity, arenas, options, forms, placement)
     release_weights(tensors)  # packed by now, but for the table that tokens are looked up in
     return runtime
+
+
+def _placement(folder: Path, hashes: list[bytes], form: Format, slots: int) -> ExpertPlacement:
+    """Return where the experts of weights with these hashes go."""
+    key = hashlib.sha256(b"".join(hashes)).hexdigest()
+    return ExpertPlacement(folder / f"{key[:32]}-{form}.safetensors", key, slots)
 
 
 def load_on_cpu(
@@ -287,18 +318,24 @@ def load_on_cpu(
     arenas: int,
     options: DecoderOptions,
     forms: Collection[Format],
+    placement: ExpertPlacement | None = None,
 ) -> Runtime:
-    """Load a model on the CPU by the first method of the rule that the options and the formats allow."""
+    """Load a model on the CPU by the first method of the rule that the options and the formats allow.
+
+    With a placement, which needs the compiled decoder, memory holds some experts alone.
+    """
     config = replace(config, context=capacity)  # tables by position need not reach beyond the arenas
     wanted, threads = options["weights"], options["threads"]
     way, reason = choose_method(config, wanted, forms)
     try:
-        decoder = way.decoder(config, tensors, threads)
+        decoder = way.decoder(config, tensors, threads, placement)
     except Fp16Overflow:
         if wanted != "auto":
             raise
         way, reason = choose_method(config, wanted, forms, [way])
         decoder = way.decoder(config, tensors, threads)
+    if placement is not None:
+        reason += f"; memory has room for {placement.slots:,} experts, and {placement.path} has all"
     return Runtime(
         parameters=count_parameters(tensors),
         decoder=decoder,
@@ -330,6 +367,11 @@ def _composer(decoder: AnyDecoder, name: str, choice: DeviceChoice) -> tuple[Com
         where = "on a GPU" if choice.device == "cuda" else "by transformers"
         logger.warning("text that moved is computed again: the model is computed %s; shorten 'approximations'", where)
         return None, f"the model is computed {where}, where keys cannot be moved"
+    layout = KvLayout.of(decoder.config)
+    if layout.window or layout.states:
+        what = "windows slide" if layout.window else "layers have states"
+        logger.warning("text that moved is computed again: the model's %s; shorten 'approximations'", what)
+        return None, f"the model's {what}, which nothing can be composed of"
     return Composer(decoder, METHODS[name]), "an approximation that the setting asks for"
 
 

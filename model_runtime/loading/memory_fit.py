@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from math import prod
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.layer_spec import Experts, up_outputs
 from model_runtime.checkpoint.rope import rotation_bytes
-from model_runtime.checkpoint.weights import computed_shapes
+from model_runtime.checkpoint.tensor_shapes import computed_shapes, count_active, count_experts
 from model_runtime.decoder.gpu.device import GPU_RESERVE, GpuFormat, gpu_unfit, most_weight_bytes, weight_bytes
+from model_runtime.decoder.native.decoder import native_missing
+from model_runtime.decoder.native.places.experts import least_slots
+from model_runtime.decoder.native.places.record import ExpertRecord
 from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
 from model_runtime.kv.excerpt_library import EXCERPT_ROWS_KEPT
@@ -22,15 +27,41 @@ from model_runtime.machine import available_memory, cuda_missing, free_gpu_memor
 FORMAT_BYTES: dict[Format, int] = {"fp32": 4, "fp16": 2, "int8": 1}  # of a parameter
 PACKING_BYTES = 8  # extra bytes for each element of the largest matrix: its parts in fp32, and these joined
 GPU_FORMATS: tuple[GpuFormat, ...] = get_args(GpuFormat)
+PLACED_FORMATS: tuple[Format, ...] = ("int8", "fp16")  # in which some experts may be on disk
+PAGES_SHARE = 8  # that part of the memory is left to the system for the pages that it reads them through
 MIB, GIB = 1 << 20, 1 << 30
 
 
 class ModelSize(NamedTuple):
-    """A model's parameters, those of its largest matrix, and those that stay fp32 in any format."""
+    """A model's parameters, those of its largest matrix, and those that stay fp32 in any format.
+
+    `idle` are those of experts that a token does not choose: they take memory and no time.
+    """
 
     parameters: int
     matrix: int
     fixed: int = 0
+    idle: int = 0
+
+
+class FitRequest(NamedTuple):
+    """What is to fit into memory: a model in a format, or the best of all, with `kv` bytes of keys and values.
+
+    `folder` is that of a model for transformers, and `soon` is how many bytes become free before it is loaded.
+    """
+
+    config: ModelConfig
+    wanted: Literal["auto"] | Format
+    kv: int
+    folder: Path | None = None
+    soon: int = 0
+
+
+class CpuFit(NamedTuple):
+    """The formats in which a model fits, and for how many experts there is room in memory: 0 if it is for all."""
+
+    forms: list[Format]
+    slots: int = 0
 
 
 class MemoryNeed(NamedTuple):
@@ -56,9 +87,10 @@ def model_size(config: ModelConfig, folder: Path | None = None) -> ModelSize:
         from model_runtime.decoder.hf.config import hf_size
 
         return ModelSize(*hf_size(folder))
-    sizes = [prod(shape) for shape in computed_shapes(config).values()]
-    joined = max(2 * config.hidden * layer.mlp.intermediate for layer in set(config.layers))
-    return ModelSize(sum(sizes), max(*sizes, joined))
+    shapes = computed_shapes(config).values()
+    joined = max(config.hidden * up_outputs(layer.mlp) for layer in set(config.layers))
+    total = sum(map(prod, shapes))
+    return ModelSize(total, max(joined, *(prod(shape[-2:]) for shape in shapes)), idle=total - count_active(config))
 
 
 def kv_bytes(config: ModelConfig, capacity: int, arenas: int) -> int:
@@ -67,7 +99,7 @@ def kv_bytes(config: ModelConfig, capacity: int, arenas: int) -> int:
     return (
         arenas * arena_bytes(config, capacity)
         + excerpts
-        + rotation_bytes(config.alike.attention.head_dim, config.excerpt_rows + capacity)
+        + len(config.ropes) * rotation_bytes(config.rotated, config.excerpt_rows + capacity)
     )
 
 
@@ -77,13 +109,40 @@ def memory_need(size: ModelSize, form: Format, kv: int) -> MemoryNeed:
     return MemoryNeed(form, weights, kv, PACKING_BYTES * size.matrix)
 
 
-def usable_formats(
-    config: ModelConfig, wanted: Literal["auto"] | Format, kv: int, folder: Path | None = None, soon: int = 0
-) -> list[Format]:
-    """Return the wanted formats ("auto": all) in which a model fits into this machine's memory; else ModelError.
+def fit_on_cpu(request: FitRequest, *, in_part: bool) -> CpuFit:
+    """Return how a model fits into this machine's memory: whole, or else `in_part`, with some of its experts.
 
-    `soon` is the number of bytes that become free before it is loaded.
+    Raises ModelError.
     """
+    try:
+        return CpuFit(usable_formats(request))
+    except ModelError:
+        fit = fit_in_part(request, available_memory() + request.soon) if in_part else None
+        if fit is None:
+            raise
+        return fit
+
+
+def fit_in_part(request: FitRequest, free: int) -> CpuFit | None:
+    """Return the smallest wanted format in which memory has room for enough experts at a time; None without any."""
+    config, wanted = request.config, request.wanted
+    kinds = {layer.mlp for layer in config.layers if isinstance(layer.mlp, Experts)}
+    if len(kinds) != 1 or native_missing(config) or not hasattr(os, "preadv"):
+        return None
+    (experts,) = kinds
+    size = model_size(config)
+    others = size._replace(parameters=size.parameters - count_experts(config))
+    for form in PLACED_FORMATS:
+        room = free - free // PAGES_SHARE - memory_need(others, form, request.kv).total
+        slots = room // ExpertRecord(config.hidden, experts, form).bytes
+        if wanted in ("auto", form) and slots >= least_slots(experts):
+            return CpuFit([form], slots)
+    return None
+
+
+def usable_formats(request: FitRequest) -> list[Format]:
+    """Return the wanted formats in which a model fits into this machine's memory; else ModelError."""
+    config, wanted, kv, folder, soon = request
     size, free, possible = model_size(config, folder), available_memory() + soon, supported_formats(config)
     asked: list[Format] = [form for form in possible if wanted in ("auto", form)]
     if not asked:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import prod
+from itertools import accumulate
 from statistics import median
 from time import perf_counter
 from typing import NamedTuple
@@ -12,7 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.weights import Weights, computed_shapes, expected_shapes
+from model_runtime.checkpoint.layer_spec import Experts, Mlp
+from model_runtime.checkpoint.tensor_shapes import count_active, expected_shapes
+from model_runtime.checkpoint.weights import Weights
 from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.kv.arena import DenseArena
 from model_runtime.loading.weight_format import CpuMethod
@@ -41,7 +43,7 @@ class PassTimes(NamedTuple):
 def measure_passes(config: ModelConfig, ways: Sequence[CpuMethod], threads: int) -> dict[CpuMethod, PassTimes]:
     """Return each way's median times of passes, of a sample scaled up to the model's size; the ways take turns."""
     sample = _sample(config)
-    larger = _parameters(config) / _parameters(sample)
+    larger = count_active(config) / count_active(sample)
     noise = np.sin(np.arange(NOISE, dtype=np.float32) ** 2) * np.float32(0.02)
     weights: Weights = {name: np.resize(noise, shape) for name, shape in expected_shapes(sample).items()}
     runs = {way: _timer(way.decoder(sample, weights, threads), sample) for way in ways}
@@ -69,17 +71,18 @@ def _timer(decoder: AnyDecoder, config: ModelConfig) -> Callable[[], list[float]
 
 
 def _sample(config: ModelConfig) -> ModelConfig:
-    """Return the model's shape with fewer layers and tokens; times of the whole model are in proportion."""
-    attention, mlp = config.alike.attention, config.alike.mlp
-    width = attention.head_dim * (2 * attention.heads + 2 * attention.kv_heads) + 3 * mlp.intermediate
-    layers = max(1, SAMPLE_PARAMETERS // (config.hidden * width))
+    """Return the model's shape with fewer layers, experts and tokens; times of the whole model are in proportion."""
+    layers = [replace(layer, mlp=layer.mlp and _chosen(layer.mlp)) for layer in config.layers]
+    sizes = accumulate(count_active(replace(config, layers=(layer,), vocab=1)) for layer in layers)
+    count = sum(size <= SAMPLE_PARAMETERS for size in sizes)
     return replace(
         config,
-        layers=config.layers[:layers],
+        layers=tuple(layers[: max(1, count)]),
         vocab=min(config.vocab, SAMPLE_VOCAB),
         context=TIMED_CONTEXT + max(TIMED_ROWS),
     )
 
 
-def _parameters(config: ModelConfig) -> int:
-    return sum(map(prod, computed_shapes(config).values()))
+def _chosen(mlp: Mlp) -> Mlp:
+    """Return a feed-forward part with as many experts as a token chooses: what takes time, and no more memory."""
+    return replace(mlp, count=mlp.chosen, groups=1) if isinstance(mlp, Experts) else mlp

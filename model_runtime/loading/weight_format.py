@@ -10,6 +10,7 @@ from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.weights import Weights
 from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.decoder.native.decoder import NativeDecoder, native_missing
+from model_runtime.decoder.native.places.experts import ExpertPlacement
 from model_runtime.decoder.quantization import Format, int8_too_wide
 from model_runtime.errors import ModelError
 from model_runtime.machine import install_command
@@ -27,16 +28,21 @@ class CpuMethod(NamedTuple):
     def __str__(self) -> str:
         return f"{self.form} {'compiled' if self.compiled else 'torch'}"
 
-    def decoder(self, config: ModelConfig, weights: Weights, threads: int) -> AnyDecoder:
-        """Return a decoder with prepared weights; imports torch only if that computes."""
+    def decoder(
+        self, config: ModelConfig, weights: Weights, threads: int, placement: ExpertPlacement | None = None
+    ) -> AnyDecoder:
+        """Return a decoder with prepared weights; imports torch only if that computes.
+
+        The compiled one alone can hold some experts by a `placement` instead of all.
+        """
         if self.compiled:
-            return NativeDecoder(config, weights, self.form, threads)
+            return NativeDecoder(config, weights, self.form, threads, placement=placement)
         import torch
 
-        from model_runtime.decoder.decoder import Decoder
+        from model_runtime.decoder.streams import torch_decoder
 
         torch.set_num_threads(threads)
-        return Decoder(config, weights, self.form)
+        return torch_decoder(config, weights, self.form)
 
 
 # The rule: `auto` takes the first that can be used. They were measured in this order for each set of instructions and

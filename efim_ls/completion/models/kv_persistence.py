@@ -60,8 +60,8 @@ class KvPersistence:
         Once `cancel()` is true, it ends within one read.
         """
         held = arena.kept(key)
-        block = held // BLOCK_TOKENS
-        for planes, exact in self._store.read(self._names(key), block, arena.excerpt_rows):
+        block = first = held // BLOCK_TOKENS
+        for planes, exact in self._store.read(self._names(key), first, arena.excerpt_rows):
             start, end = max(held, block * BLOCK_TOKENS), (block + 1) * BLOCK_TOKENS
             if arena.length != start:
                 arena.truncate(start)
@@ -69,7 +69,7 @@ class KvPersistence:
             block += 1
             if cancel():
                 break
-        return max(0, block * BLOCK_TOKENS - held)
+        return max(0, arena.truncate(arena.length) - held) if block > first else 0
 
     def filled(self, key: SequenceKey, computed: int) -> int:
         """Return how many of the key's tokens an arena that has `computed` of them would hold after `fill`."""
@@ -163,8 +163,12 @@ def _quality(exact: bool) -> Quality:
 
 
 def _computed(frame: HeldFrame, names: Sequence[bytes], arena: Arena) -> ComputedBlocks:
+    saved = arena.snapshots and arena.snapshots.saved(BLOCK_TOKENS)
+
     def rows(block: int) -> Any:
-        return arena.read(block * BLOCK_TOKENS, (block + 1) * BLOCK_TOKENS)
+        end = (block + 1) * BLOCK_TOKENS
+        read = arena.read(block * BLOCK_TOKENS, end)
+        return read if saved is None or end in saved else (*read[:-1], read[-1][:, :, :0])
 
     held = arena.common(frame.key)
     whole = arena.rows.first_below(Quality.LOSSY, held) // BLOCK_TOKENS  # what was composed is never stored

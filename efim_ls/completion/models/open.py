@@ -12,7 +12,7 @@ from efim_ls.completion.models.kv_persistence import KvPersistence, open_for
 from efim_ls.completion.models.saved_documents import SavedDocuments, StoredDocuments
 from efim_ls.completion.planning.window import MARKERS, Budget
 from efim_ls.memory_shares import MemoryShares, share_out
-from efim_ls.paths import HASHES, cache_folder
+from efim_ls.paths import EXPERTS, HASHES, cache_folder
 from efim_ls.settings import Approximation, Settings
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.hub.fetch import fetch_folder
@@ -23,7 +23,7 @@ from model_runtime.errors import ModelError
 from model_runtime.kv.layout import arena_bytes
 from model_runtime.loading.checkpoint_reader import Checkpoint, read_checkpoint
 from model_runtime.loading.load import LoadedModel, LoadOptions, Model, load, plan_load
-from model_runtime.loading.memory_fit import model_size, usable_formats
+from model_runtime.loading.memory_fit import FitRequest, fit_on_cpu, model_size
 from model_runtime.machine import cuda_missing, releasable_memory
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 
@@ -77,7 +77,7 @@ def load_model(settings: Settings, progress: Progress) -> tuple[LoadedModel, Bud
 
 def with_store(model: LoadedModel, budget: Budget, settings: Settings) -> OpenedModel:
     """Return a model with its engine, over the configured store; raises ModelError if that needs too much memory."""
-    arena = model.kv.layout.token_bytes * (model.excerpt_rows + model.parts.capacity)
+    arena = model.kv.layout.arena_bytes(model.excerpt_rows + model.parts.capacity)
     opened = open_for(model.kv, settings, model.parts.description.model, _shares(settings, arena).held)
     engine = LocalEngine(model.parts, KvPersistence(opened.store))
     return OpenedModel(model, engine, budget, StoredDocuments(opened, budget, settings))
@@ -118,14 +118,15 @@ def _moved_text(settings: Settings) -> str:
 
 def _load_options(settings: Settings, budget: Budget, config: ModelConfig) -> LoadOptions:
     arena = arena_bytes(config, min(capacity(settings, budget), config.context))
-    hashes = cache_folder(settings.cache_folder) / HASHES
+    cache = cache_folder(settings.cache_folder)
     return LoadOptions(
         device=settings.device,
         weights=settings.weights,
         threads=settings.threads,
         capacity=capacity(settings, budget),
         kv_memory_mib=_shares(settings, arena).arenas,
-        hash_notes=CacheFile(hashes) if settings.persist else None,
+        hash_notes=CacheFile(cache / HASHES) if settings.persist else None,
+        experts=cache / EXPERTS if settings.persist else None,
         compose=_moved_text(settings),
     )
 
@@ -162,7 +163,8 @@ def _check(settings: Settings, beside: bool, folder: Path, _: int) -> None:
     if not beside:
         plan_load(checkpoint, **_load_options(settings, budget, checkpoint.config))
     elif settings.device == "cpu" or checkpoint.config.foreign or cuda_missing():
-        usable_formats(checkpoint.config, settings.weights, 0, folder, releasable_memory())
+        request = FitRequest(checkpoint.config, settings.weights, 0, folder, releasable_memory())
+        fit_on_cpu(request, in_part=settings.persist)
 
 
 def capacity(settings: Settings, budget: Budget) -> int:
