@@ -57,6 +57,8 @@ def _add_reuse(experiments: Subparsers, asyncio: Path) -> None:
     reuse.add_argument("--model", metavar="MODEL", default="", help="the model (default: the embedded model)")
     places, number = "how many cursors to measure at (default: 32)", partial(whole_number, 1)
     reuse.add_argument("--places", type=number, default=32, metavar="N", help=places)
+    tuned = "a model that was tuned from the other one: measure what it makes of that one's keys and values"
+    reuse.add_argument("--tuned", metavar="MODEL", help=tuned)
     reuse.add_argument("--plot", type=Path, metavar="FILE", help="draw the figures to this PNG file")
     reuse.set_defaults(run=_reuse)
 
@@ -79,10 +81,11 @@ def _reuse(arguments: argparse.Namespace) -> int:
     from model_runtime.checkpoint.hub.names import model_folder
 
     check_data(arguments.data)
-    check_models([arguments.model])
+    check_models([arguments.model, *([arguments.tuned] if arguments.tuned else [])])
     with extra_required():
         from efim_lab.reuse.command import run_reuse
 
+    tuned = model_folder(arguments.tuned) if arguments.tuned else None
     with work_errors():
-        run_reuse(arguments.data, model_folder(arguments.model), arguments.places, arguments.plot)
+        run_reuse(arguments.data, model_folder(arguments.model), arguments.places, arguments.plot, tuned)
     return 0

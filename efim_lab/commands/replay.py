@@ -21,6 +21,7 @@ REPLAY_NUMBERS = (
     ("--skip", 0, 0, "apply the first N transactions without asking for completions (default: 0)"),
     ("--limit", 0, None, "stop after N requests (default: never)"),
     ("--head", 1, 1536, "at most N tokens before the anchor, and a quarter as many after it (default: 1536)"),
+    ("--snapshots", 0, 0, "with --count-only: layers have states, of which a file keeps N (default: none)"),
 )  # name, least, default, help
 
 
@@ -124,7 +125,9 @@ def _replayed(arguments: argparse.Namespace, recorded: Trace) -> list[KeystrokeR
                 Budget(arguments.head, Settings(head_tokens=arguments.head).tail_tokens),
                 model_folder(arguments.model),
             )
-            return list(count_rows(keystrokes(recorded), arguments.policy, budget, folder))
+            return list(count_rows(keystrokes(recorded), arguments.policy, budget, folder, arguments.snapshots))
+        if arguments.snapshots:
+            raise Mistake("snapshots are only counted: add --count-only")
         if arguments.policy == "efim":
             return replay(recorded, arguments.trace.name, settings)
         return list(baseline_rows(keystrokes(recorded), arguments.policy, Settings(**settings)))

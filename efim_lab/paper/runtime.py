@@ -13,7 +13,7 @@ from model_runtime.decoder.gpu.device import choose_device
 from model_runtime.errors import ModelError
 from model_runtime.kv.layout import arena_bytes
 from model_runtime.loading.load import DecoderOptions, load_on_cpu
-from model_runtime.loading.memory_fit import kv_bytes, usable_formats
+from model_runtime.loading.memory_fit import FitRequest, kv_bytes, usable_formats
 
 MIB = 1 << 20
 THREADS = 1  # the server's default
@@ -31,7 +31,7 @@ def load_runtime(folder: Path, capacity: int, arenas: int) -> tuple[str, Runtime
     weights = read_weights(folder, config)
     if device.device == "cpu":
         wanted = DecoderOptions(weights="auto", threads=THREADS)
-        forms = usable_formats(config, "auto", kv_bytes(config, capacity, arenas))
+        forms = usable_formats(FitRequest(config, "auto", kv_bytes(config, capacity, arenas)))
         return "CPU, one thread", load_on_cpu(config, weights, capacity, arenas, wanted, forms)
 
     from model_runtime.decoder.gpu.load import load_on_gpu  # on a CPU it may not be installed

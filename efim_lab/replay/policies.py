@@ -33,11 +33,12 @@ NO_IDS = np.zeros(0, dtype=np.int32)
 
 @dataclass(frozen=True)
 class PolicyPrompt:
-    """A prompt, the number of its frame, and whether that frame is new."""
+    """A prompt, the number of its frame, whether that frame is new, and where its parts end."""
 
     ids: Ids
     frame: int
     new: bool
+    ends: tuple[int, ...] = ()
 
 
 class Policy:
@@ -55,19 +56,23 @@ class Policy:
 
 
 def count_rows(
-    keystrokes: Iterable[Keystroke], policy: str, budget: Budget, folder: Path = EMBEDDED
+    keystrokes: Iterable[Keystroke], policy: str, budget: Budget, folder: Path = EMBEDDED, snapshots: int = 0
 ) -> Iterator[KeystrokeRow]:
-    """Count each keystroke's tokens under one of POLICIES; "none" is PSM without any reuse."""
+    """Count each keystroke's tokens under one of POLICIES; "none" is PSM without any reuse.
+
+    With `snapshots` the model's layers have states, of which so many are kept for a file.
+    """
     _, _, tokenizer, template = read_checkpoint(folder)
     prompts, room = POLICIES[policy](tokenizer, template, budget), replace(budget, markers=template.markers)
-    yield from count_with(keystrokes, prompts, room, policy == "none")
+    yield from count_with(keystrokes, prompts, room, policy == "none", snapshots)
 
 
 def count_with(
-    keystrokes: Iterable[Keystroke], prompts: Policy, room: Budget, reuses_nothing: bool = False
+    keystrokes: Iterable[Keystroke], prompts: Policy, room: Budget, reuses_nothing: bool = False, snapshots: int = 0
 ) -> Iterator[KeystrokeRow]:
     """Count each keystroke's tokens with sequences that have room for a budget's longest prompt."""
-    pool = Pool(lambda: TokenSequence(room.prompt_tokens), prompts.frames)
+    states = snapshots // prompts.frames
+    pool = Pool(lambda: TokenSequence(room.prompt_tokens, states=states), prompts.frames)
     for key in keystrokes:
         ahead = sum(_recompute(pool, each, True) for each in prompts.prefetched(*key.rested)) if key.rested else 0
         prompt = prompts.prompt(key.text, key.cursor)
@@ -88,7 +93,7 @@ def count_radix_rows(keystrokes: Iterable[Keystroke], policy: str, budget: Budge
 def _recompute(pool: Pool[TokenSequence], prompt: PolicyPrompt, ahead: bool) -> int:
     """Bring the frame's sequence to a prompt; return how many tokens were recomputed."""
     sequence = pool.acquire(FrameId(DOCUMENT, prompt.frame), SequenceKey(prompt.ids))
-    recomputed = simulate_prefill(sequence, prompt.ids)
+    recomputed = simulate_prefill(sequence, prompt.ids, prompt.ends)
     if ahead:
         sequence.rows.mark_unneeded(len(prompt.ids) - recomputed)
     else:
@@ -175,7 +180,7 @@ class Efim(Policy):
             yield self._of(renewed)
 
     def _of(self, frame: Frame) -> PolicyPrompt:
-        return PolicyPrompt(frame.ids, frame.plan.number, frame.plan.frame == "new")
+        return PolicyPrompt(frame.ids, frame.plan.number, frame.plan.frame == "new", frame.prompt.ends)
 
     def _prompt(self, plan: Plan) -> Prompt:
         return build(self._tokenizer, self._template, plan.head, plan.tail, plan.typed)

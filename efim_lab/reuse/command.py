@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,9 +17,10 @@ from efim_lab.evaluation import held_out_data
 from efim_lab.evaluation.held_out import model_name
 from efim_lab.reuse.budgets import measure_budgets
 from efim_lab.reuse.composition import measure_composition
-from efim_lab.reuse.places import choose_reuse_places
+from efim_lab.reuse.methods.droidspeak import Pair, measure_pair
+from efim_lab.reuse.places import ReusePlace, choose_reuse_places
 from efim_lab.reuse.plot import draw
-from efim_lab.reuse.report import ReuseReport, as_json, summaries, tables
+from efim_lab.reuse.report import ReuseReport, as_json, pair_as_json, pair_table, summaries, tables
 from efim_lab.reuse.subject import ReuseSubject
 from model_runtime.errors import ModelError
 
@@ -27,9 +28,10 @@ LEAST_CONTEXT = 2048  # tokens: excerpts, a window and a completion
 TRAINING = 12  # places whose contexts the heads of Locret are trained on
 
 
-def run_reuse(data: Path, folder: Path, places: int, picture: Path | None) -> None:
+def run_reuse(data: Path, folder: Path, places: int, picture: Path | None, tuned: Path | None = None) -> None:
     """Measure the model in `folder` at cursors in the repositories of `data`; draw a `picture` if asked.
 
+    If a `tuned` model is named, measure instead what it makes of the other one's keys and values.
     Raises WorkError if the data and ModelError if the model is unsuitable.
     """
     torch.set_num_threads(1)
@@ -42,6 +44,9 @@ def run_reuse(data: Path, folder: Path, places: int, picture: Path | None) -> No
     if len(chosen) <= TRAINING:
         raise WorkError(f"{data} has {len(chosen)} cursors with enough text around them: name larger repositories")
     measured, training = chosen[:-TRAINING], chosen[-TRAINING:]
+    if tuned is not None:
+        _run_pair(data, Pair(subject, ReuseSubject(tuned)), measured, training)
+        return
     with _bar(len(measured)) as progress:
         composition = measure_composition(subject, measured, progress("composition"))
         budgets = measure_budgets(subject, measured, training, progress("context under a budget"))
@@ -57,6 +62,13 @@ def run_reuse(data: Path, folder: Path, places: int, picture: Path | None) -> No
         draw(report, picture)
     print(tables(report) + "\n")
     print(json.dumps(as_json(report)))
+
+
+def _run_pair(data: Path, pair: Pair, measured: Sequence[ReusePlace], training: Sequence[ReusePlace]) -> None:
+    with _bar(len(measured)) as progress:
+        found = summaries(measure_pair(pair, measured, training, progress("keys and values of the base")))
+    print(pair_table(found, len(measured)) + "\n")
+    print(json.dumps({"data": str(data), "places": len(measured), "pair": pair_as_json(found)}))
 
 
 @contextmanager

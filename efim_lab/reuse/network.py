@@ -12,8 +12,11 @@ from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.layer_spec import GATE_INPUTS
 from model_runtime.checkpoint.rope import rotations
 from model_runtime.checkpoint.weights import Weights
-from model_runtime.decoder.layers import LayerWeights, Norm, Product, fused, head, norm, token_values
 from model_runtime.decoder.tensors import as_tensor, norm_tensors
+from model_runtime.decoder.weights.attention import FullWeights
+from model_runtime.decoder.weights.feed_forward import DenseWeights
+from model_runtime.decoder.weights.layer import LayerWeights, Norm, fused, head, norm, token_values
+from model_runtime.decoder.weights.product import Product
 from model_runtime.ids import Ids
 
 Seen = Callable[[int, torch.Tensor], torch.Tensor]  # layer, queries [new, heads, dim] -> bool [first keys]
@@ -46,7 +49,7 @@ class Network:
         self._layers = [fused(config, weights, index) for index in range(len(config.layers))]
         own = token_values(config, weights)
         self._token_values = None if own is None else as_tensor(own).float()
-        self._rope = torch.as_tensor(rotations(config.rope, config.alike.attention.head_dim, config.context))
+        self._rope = torch.as_tensor(rotations(config.full.rope, config.full.head_dim, config.context))
 
     @torch.inference_mode()
     def run(
@@ -79,6 +82,18 @@ class Network:
         return _normed(x, self._norm, self.config.norm_eps), traces
 
     @torch.inference_mode()
+    def run_layers(self, hidden: torch.Tensor, ids: Ids, layers: range) -> list[LayerKv]:
+        """Compute some layers of a sequence from its start; the first of them reads `hidden` [tokens, hidden]."""
+        places, tokens, made = torch.arange(len(ids)), torch.as_tensor(ids), list[LayerKv]()
+        for index in layers:
+            layer = self._layers[index]
+            out, trace = self._attention(index, layer, hidden, tokens, places, None, None)
+            hidden = hidden + out
+            hidden = hidden + self._mlp(layer, hidden)
+            made.append(trace.kv)
+        return made
+
+    @torch.inference_mode()
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Return the logits [rows, vocab] of what `run` returned."""
         return hidden @ self._head.T
@@ -93,12 +108,13 @@ class Network:
         past: LayerKv | None,
         seen: Seen | None,
     ) -> tuple[torch.Tensor, LayerTrace]:
-        c, epsilon, new = self.config.layers[index].attention, self.config.norm_eps, len(x)
+        c, epsilon, new, weights = self.config.full, self.config.norm_eps, len(x), layer.attention
+        assert isinstance(weights, FullWeights)
         y = _normed(x, norm_tensors(layer.norm_in), epsilon)
-        qkv = _product(y, layer.qkv).view(new, c.heads + 2 * c.kv_heads, c.head_dim)
+        qkv = _product(y, weights.qkv).view(new, c.heads + 2 * c.kv_heads, c.head_dim)
         turned, v = qkv[:, : c.heads + c.kv_heads], qkv[:, c.heads + c.kv_heads :].transpose(0, 1)
-        if layer.head_norms is not None:
-            turned = torch.rms_norm(turned, (c.head_dim,), eps=epsilon) * as_tensor(layer.head_norms)
+        if weights.head_norms is not None:
+            turned = torch.rms_norm(turned, (c.head_dim,), eps=epsilon) * as_tensor(weights.head_norms)
         if self._token_values is not None:
             own = self._token_values[tokens].view(new, -1, c.kv_heads, c.head_dim)[:, index]
             v = v + own.transpose(0, 1)
@@ -112,19 +128,21 @@ class Network:
         shared = (each.repeat_interleave(c.heads // c.kv_heads, 0) for each in (keys, values))
         mixed = F.scaled_dot_product_attention(q.transpose(0, 1), *shared, attn_mask=visible)
         heads = mixed.transpose(0, 1)
-        if layer.head_gates is not None:
-            heads = heads * (2 * torch.sigmoid(y[:, :GATE_INPUTS] @ as_tensor(layer.head_gates).T))[..., None]
-        return _product(heads.reshape(new, -1), layer.out), LayerTrace(LayerKv(k, v), q, x)
+        if weights.head_gates is not None:
+            heads = heads * (2 * torch.sigmoid(y[:, :GATE_INPUTS] @ as_tensor(weights.head_gates).T))[..., None]
+        return _product(heads.reshape(new, -1), weights.out), LayerTrace(LayerKv(k, v), q, x)
 
     def _mlp(self, layer: LayerWeights, x: torch.Tensor) -> torch.Tensor:
-        up = _product(_normed(x, norm_tensors(layer.norm_mlp), self.config.norm_eps), layer.up)
-        if not self.config.alike.mlp.gated:
-            return _product(self._activated(up), layer.down)
+        assert isinstance(layer.mlp, DenseWeights)
+        assert layer.norm_mlp is not None
+        up = _product(_normed(x, norm_tensors(layer.norm_mlp), self.config.norm_eps), layer.mlp.up)
+        if not self.config.dense.gated:
+            return _product(self._activated(up), layer.mlp.down)
         gate, up = up.chunk(2, dim=-1)
-        return _product(self._activated(gate) * up, layer.down)
+        return _product(self._activated(gate) * up, layer.mlp.down)
 
     def _activated(self, x: torch.Tensor) -> torch.Tensor:
-        return F.silu(x) if self.config.alike.mlp.activation == "silu" else F.gelu(x, approximate="tanh")
+        return F.silu(x) if self.config.dense.activation == "silu" else F.gelu(x, approximate="tanh")
 
 
 class Narrowing(NamedTuple):

@@ -12,6 +12,7 @@ from efim_lab.reuse.figures import Measured, Summary, summary
 Found = Mapping[tuple[str, str], Sequence[Measured]]
 COMPOSITION = ("changed", "method", "recomputed", "reused %", "ms")
 BUDGETS = ("budget", "policy", "bytes %", "ms")
+PAIR = ("keys and values", "computed again %")
 COMMON = ("KL, nats", "KL p95", "same greedy %", "exact %")
 KIB = 1 << 10
 
@@ -54,6 +55,18 @@ def tables(report: ReuseReport) -> str:
         markdown.table([(*BUDGETS, *COMMON), *kept]),
     )
     return "\n\n".join(parts)
+
+
+def pair_table(found: Mapping[tuple[str, str], Summary], places: int) -> str:
+    """Format in Markdown what a tuned model makes of its base's keys and values."""
+    rows = [(name, _percent(each.recomputed / each.tokens), *_common(each)) for (_, name), each in found.items()]
+    title = f"{places} cursors; 95 % intervals over files in brackets"
+    return f"{title}\n\n{markdown.table([(*PAIR, *COMMON), *rows])}"
+
+
+def pair_as_json(found: Mapping[tuple[str, str], Summary]) -> list[dict[str, object]]:
+    """Return the figures of a pair of models for JSON."""
+    return _rows("what", "whose", found)
 
 
 def as_json(report: ReuseReport) -> dict[str, object]:

@@ -75,7 +75,7 @@ EMBEDDED_SHAPE = Shape(head_norms=True, head_gates=True, token_values=True, zero
 def read_shape(folder: Path) -> Shape:
     """Read the shape of a finished model that `build` made."""
     config = read_config(folder)
-    attention, mlp = config.alike.attention, config.alike.mlp
+    attention, mlp = config.full, config.dense
     return Shape(
         vocabulary=config.vocab,
         width=config.hidden,

@@ -64,7 +64,7 @@ class KvComm:
                 k += np.float32(weight) * anchor.offset[0]
                 v += np.float32(weight) * anchor.offset[1]
             rows = slice(start, start + len(ids))
-            arena.k[:, :, rows], arena.v[:, :, rows] = moved(k, rotations, 0, start), v
+            arena.k[:, :, rows], arena.v[:, :, rows] = moved(k, rotations[0], 0, start), v
         return NO_IDS
 
     def _learn(self, chunks: Sequence[Ids]) -> None:
@@ -73,7 +73,7 @@ class KvComm:
         for ids in chunks:
             if start:
                 k, v = arena.copy_out(start, start + len(ids))
-                there = np.stack((moved(k, rotations, start, 0), v))
+                there = np.stack((moved(k, rotations[0], start, 0), v))
                 offset = there - np.stack(self._alone[ids.tobytes()].copy_out(0, len(ids)))
                 self._anchors[ids.tobytes()].append(Anchor(_prefix(arena, start), offset))
             start += len(ids)

@@ -1,0 +1,1 @@
+"""Where experts and latents lie on several devices: what can be computed and simulated without them."""
