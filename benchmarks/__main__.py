@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 from benchmarks import counts, excerpts, start_up, store
-from benchmarks.decoding import contexts, hf, speed
+from benchmarks.decoding import contexts, hf, kinds, speed
+from benchmarks.experts import places, simulated
 from benchmarks.keystrokes import (
     busy_machine,
     day,
@@ -40,6 +41,8 @@ def main(path: Path | None = None) -> None:
         "replays": replayed,
         "keystrokes": first_token.measure(part, replayed["efim"]),
         "speed": speed.measure(),
+        "kinds": kinds.measure(),
+        "experts": {"on_disk": places.measure(), "beside_gpu": simulated.measure()},
         "contexts": contexts.measure(),
         "foreign": hf.measure(),
         "typing": round_trips.measure(),

@@ -188,7 +188,7 @@ def _variants(codec: KvCodec, as_rotated: KvCodec) -> dict[str, Variant]:
         return np.stack([by(as_rotated)(pair, first)[1] for pair in (kv[::-1], kv)])  # keys in the place of values
 
     def ends_raw(first: int, length: int) -> int:
-        return codec.forms_at(first, length, Form.INT8)[0]
+        return codec.forms_at((), first, length, Form.INT8)[0]
 
     return {
         RAW: Variant(lambda first, length: Form.RAW, by(codec)),
@@ -292,7 +292,8 @@ def _speed() -> dict[str, float]:
     """Return milliseconds for 59 MB of a larger model's keys and values, medians of a few rounds."""
     shape = TIMED_BLOCKS, len(TIMED.planes), *TIMED.planes[0].shape(BLOCK_TOKENS)
     blocks = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
-    codec = KvCodec(TIMED, BLOCK_TOKENS, np.ones((BLOCK_TOKENS, TIMED.planes[0].width // 2), np.complex64))
+    turns = np.ones((BLOCK_TOKENS, TIMED.planes[0].width // 2), np.complex64)
+    codec = KvCodec(TIMED, BLOCK_TOKENS, (turns,))
     rounds = [_round(codec, blocks) for _ in range(ROUNDS)]
     result = {"encode_ms": median(each[0] for each in rounds), "decode_ms": median(each[1] for each in rounds)}
     show(f"{blocks.nbytes / 1e6:.0f} MB through int8, one thread", ("step", "ms"), result.items())

@@ -23,7 +23,8 @@ from benchmarks.table import show
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.layer_spec import Dense, Full, LayerSpec
 from model_runtime.checkpoint.rope_parameters import Rope
-from model_runtime.checkpoint.weights import Weights, expected_shapes
+from model_runtime.checkpoint.tensor_shapes import expected_shapes
+from model_runtime.checkpoint.weights import Weights
 from model_runtime.decoder.any_decoder import Span
 from model_runtime.decoder.gpu.device import BF16, INT8, MIB, GpuFormat
 from model_runtime.decoder.tensors import as_array, as_tensor
@@ -31,7 +32,7 @@ from model_runtime.ids import Ids
 from model_runtime.kv.layout import FP32, arena_bytes
 from model_runtime.machine import cuda_missing, roomiest_gpu
 
-ATTENTION = Full(heads=12, kv_heads=2, head_dim=128, qkv_bias=True)
+ATTENTION = Full(heads=12, kv_heads=2, head_dim=128, rope=Rope(1e6), qkv_bias=True)
 MLP = Dense(intermediate=8960)
 SHAPE = ModelConfig(
     family="qwen2",
@@ -39,7 +40,6 @@ SHAPE = ModelConfig(
     hidden=1536,
     layers=(LayerSpec(ATTENTION, MLP),) * 28,
     norm_eps=1e-6,
-    rope=Rope(1e6),
     context=8192,
     tied=True,
     end_ids=(),
@@ -201,7 +201,7 @@ def reference(weights: Weights, dtype: torch.dtype, attention: str) -> Pass:
         intermediate_size=MLP.intermediate,
         max_position_embeddings=SHAPE.context,
         rms_norm_eps=SHAPE.norm_eps,
-        rope_parameters={"rope_type": "default", "rope_theta": SHAPE.rope.theta},
+        rope_parameters={"rope_type": "default", "rope_theta": ATTENTION.rope.theta},
         tie_word_embeddings=SHAPE.tied,
     )
     with torch.device("cuda"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -9,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.layer_spec import Experts
 from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32
 
 gguf: Any = import_module("gguf")  # types are checked without it, too
@@ -23,7 +25,12 @@ NAMES = {
     "mlp.gate_proj": "ffn_gate",
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
+    "mlp.gate": "ffn_gate_inp",
 }
+ARCHITECTURES = {"qwen3_moe": "qwen3moe"}  # of families that it names differently
+EXPERT = re.compile(r"(model\.layers\.\d+)\.mlp\.experts\.(\d+)\.(gate|up|down)_proj\.weight")
 OUTSIDE = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 
 
@@ -32,11 +39,14 @@ def write(path: Path, config: ModelConfig, weights: Weights, kind: Kind) -> None
 
     Rows must have a multiple of 32 weights for Q8_0. A head of its own is left out where the model has none.
     """
-    writer = gguf.GGUFWriter(path, config.family)
+    writer = gguf.GGUFWriter(path, ARCHITECTURES.get(config.family, config.family))
     _describe(writer, config)
     for name, tensor in weights.items():
-        if not (config.tied and name.startswith("lm_head.")):
-            _add(writer, _name(name), _ordered(name, as_fp32(tensor), config), kind)
+        if EXPERT.fullmatch(name) or (config.tied and name.startswith("lm_head.")):
+            continue
+        _add(writer, _name(name), _ordered(name, as_fp32(tensor), config), kind)
+    for name, experts in _joined_experts(weights).items():
+        _add(writer, name, np.stack(experts), kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -44,20 +54,42 @@ def write(path: Path, config: ModelConfig, weights: Weights, kind: Kind) -> None
 
 
 def _describe(writer: Any, config: ModelConfig) -> None:
-    attention, mlp = config.alike.attention, config.alike.mlp
+    attention, mlp = config.full, config.dense
     writer.add_context_length(config.context)
     writer.add_embedding_length(config.hidden)
     writer.add_block_count(len(config.layers))
-    writer.add_feed_forward_length(mlp.intermediate)
+    writer.add_feed_forward_length(mlp.intermediate or config.hidden)
     writer.add_head_count(attention.heads)
+    writer.add_rope_freq_base(attention.rope.theta)
+    writer.add_layer_norm_rms_eps(config.norm_eps)
+    writer.add_vocab_size(config.vocab)
+    writer.add_tokenizer_model("no_vocab")
     writer.add_head_count_kv(attention.kv_heads)
     writer.add_key_length(attention.head_dim)
     writer.add_value_length(attention.head_dim)
     writer.add_rope_dimension_count(attention.head_dim)
-    writer.add_rope_freq_base(config.rope.theta)
-    writer.add_layer_norm_rms_eps(config.norm_eps)
-    writer.add_vocab_size(config.vocab)
-    writer.add_tokenizer_model("no_vocab")
+    experts = [layer.mlp for layer in config.layers if isinstance(layer.mlp, Experts)]
+    if experts:
+        _describe_experts(writer, experts[0])
+
+
+def _describe_experts(writer: Any, experts: Experts) -> None:
+    writer.add_expert_count(experts.count)
+    writer.add_expert_used_count(experts.chosen)
+    writer.add_expert_feed_forward_length(experts.intermediate)
+    writer.add_expert_weights_scale(experts.scale)
+    writer.add_expert_weights_norm(experts.normalized)
+
+
+def _joined_experts(weights: Weights) -> dict[str, list[Fp32]]:
+    """Return the experts of each layer, one after the other, by the name of the tensor that holds all."""
+    found: dict[str, list[Fp32]] = {}
+    matches = [match for name in weights if (match := EXPERT.fullmatch(name))]
+    for match in sorted(matches, key=lambda match: int(match[2])):
+        layer = match[1].rpartition(".")[2]
+        name = f"blk.{layer}.ffn_{match[3]}_exps.weight"
+        found.setdefault(name, []).append(as_fp32(weights[match[0]]))
+    return found
 
 
 def _add(writer: Any, name: str, tensor: Fp32, kind: Kind) -> None:
@@ -79,5 +111,5 @@ def _ordered(name: str, rows: Fp32, config: ModelConfig) -> Fp32:
     """For Llama, llama.cpp turns neighbouring dimensions where transformers turns the two halves of a head."""
     if config.family != "llama" or not name.endswith(("q_proj.weight", "k_proj.weight")):
         return rows
-    halves = rows.reshape(-1, 2, config.alike.attention.head_dim // 2, rows.shape[1])
+    halves = rows.reshape(-1, 2, config.full.head_dim // 2, rows.shape[1])
     return halves.swapaxes(1, 2).reshape(rows.shape)

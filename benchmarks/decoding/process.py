@@ -1,9 +1,9 @@
 """Runs the sides of a speed benchmark in a process of their own, which computes on request.
 
-`python -m benchmarks.decoding.process THREADS FOLDER` holds our decoder and transformers; with `THREADS GGUFS gguf`
-it holds llama.cpp. In one process they would slow each other down: OpenMP puts workers to sleep between any two
-products once it has more of them than cores, and llama.cpp configures the CPU's tile registers once and expects them
-unchanged.
+`python -m benchmarks.decoding.process THREADS FOLDER` holds our decoder and transformers; with `THREADS FOLDER own`
+our decoder alone, and with `THREADS GGUFS gguf` llama.cpp. In one process they would slow each other down: OpenMP
+puts workers to sleep between any two products once it has more of them than cores, and llama.cpp configures the CPU's
+tile registers once and expects them unchanged.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ import numpy as np
 import torch
 
 from benchmarks.decoding.bandwidth import read_ms
-from benchmarks.decoding.sides import Named, Side, of_gguf, of_torch
+from benchmarks.decoding.sides import Named, Side, of_gguf, of_own, of_transformers
 from model_runtime.checkpoint.config import read_config
-from model_runtime.loading.memory_fit import model_size
+from model_runtime.checkpoint.tensor_shapes import count_active
 
 CONTEXT = 512  # tokens before those of a timed pass
 LONGEST = 2048
 PASSES = 4  # timed in a turn, after one that is not
 TOKENS = 256  # different ones: any vocabulary has as many
+OWN, GGUF = "own", "gguf"
 QUIET = {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TQDM_DISABLE": "1"}
 
 
@@ -93,8 +94,13 @@ def serve(threads: int, folder: Path, *kind: str) -> None:
     """Load, tell of the model, and compute what each line of stdin asks for."""
     torch.set_num_threads(threads)
     capacity = LONGEST + CONTEXT
-    loaded = list(of_gguf(folder, threads, capacity) if kind else of_torch(folder, threads, CONTEXT, capacity))
-    print(json.dumps({} if kind else _described(folder)), flush=True)
+    if GGUF in kind:
+        loaded = list(of_gguf(folder, threads, capacity))
+    else:
+        loaded = list(of_own(folder, threads, capacity))
+        if OWN not in kind:
+            loaded += of_transformers(folder, CONTEXT)
+    print(json.dumps({} if GGUF in kind else _described(folder)), flush=True)
     for line in sys.stdin:
         work, rows = json.loads(line)
         chosen = [each for each in loaded if rows is None or each.name in rows]
@@ -103,7 +109,7 @@ def serve(threads: int, folder: Path, *kind: str) -> None:
 
 def _described(folder: Path) -> dict[str, Any]:
     config = read_config(folder)
-    return {"layers": len(config.layers), "read_ms": read_ms(model_size(config).parameters)}
+    return {"layers": len(config.layers), "read_ms": read_ms(count_active(config))}
 
 
 def turn(loaded: list[Named], work: Work) -> Turn:

@@ -12,7 +12,9 @@ from safetensors.torch import save_file
 from transformers import AutoConfig
 
 from model_runtime.checkpoint.config import EMBEDDED, ModelConfig, parse_config, read_config, read_json
-from model_runtime.checkpoint.weights import expected_shapes, read_weights
+from model_runtime.checkpoint.tensor_names import stored_name
+from model_runtime.checkpoint.tensor_shapes import expected_shapes
+from model_runtime.checkpoint.weights import read_weights
 
 SEED = 0
 SMALLEST, LARGEST = "embedded", "0.5B"
@@ -33,16 +35,123 @@ SHAPES: dict[str, dict[str, Any]] = {
         "rope_theta": 1e6,
     },
 }
+# About a billion parameters each, of which a token is computed with 0.26.
+BILLION = {
+    "vocab_size": 65_536,
+    "hidden_size": 1024,
+    "num_hidden_layers": 16,
+    "num_attention_heads": 16,
+    "moe_intermediate_size": 384,
+    "rope_theta": 1e6,
+}
+MIXTURE, LATENTS, STATES = "experts", "compressed keys", "states"
+KINDS: dict[str, dict[str, Any]] = {
+    MIXTURE: BILLION
+    | {
+        "model_type": "qwen3_moe",
+        "num_key_value_heads": 4,
+        "head_dim": 64,
+        "intermediate_size": 3072,
+        "num_experts": 48,
+        "num_experts_per_tok": 8,
+        "norm_topk_prob": True,
+    },
+    LATENTS: BILLION
+    | {
+        "model_type": "deepseek_v2",
+        "num_key_value_heads": 16,
+        "intermediate_size": 3072,
+        "first_k_dense_replace": 1,
+        "n_routed_experts": 48,
+        "n_shared_experts": 1,
+        "num_experts_per_tok": 7,
+        "q_lora_rank": None,
+        "kv_lora_rank": 256,
+        "qk_nope_head_dim": 64,
+        "qk_rope_head_dim": 32,
+        "v_head_dim": 64,
+        "topk_method": "greedy",
+        "n_group": 1,
+        "topk_group": 1,
+        "routed_scaling_factor": 1.0,
+    },
+    # Falcon-H1-0.5B's layers, half of them
+    STATES: {
+        "model_type": "falcon_h1",
+        "vocab_size": 32_768,
+        "hidden_size": 1024,
+        "num_hidden_layers": 18,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 2,
+        "head_dim": 64,
+        "intermediate_size": 2048,
+        "mamba_d_ssm": 1536,
+        "mamba_n_heads": 24,
+        "mamba_d_head": 64,
+        "mamba_d_state": 128,
+        "mamba_n_groups": 1,
+        "mamba_rms_norm": False,
+        "rope_theta": 1e6,
+    },
+}
+UPPER_HALF = {"swiftkv": True, "num_key_value_layers": 8, "key_value_group_size": 1}
+LLAMA = {
+    "model_type": "llama",
+    "vocab_size": 32_768,
+    "hidden_size": 1024,
+    "num_hidden_layers": 16,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 4,
+    "head_dim": 64,
+    "intermediate_size": 3072,
+}
+GEMMA_3N = {
+    "model_type": "gemma3n_text",
+    "vocab_size": 32_768,
+    "vocab_size_per_layer_input": 32_768,
+    "hidden_size": 768,
+    "hidden_size_per_layer_input": 96,
+    "num_hidden_layers": 20,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "head_dim": 128,
+    "intermediate_size": [3072] * 20,
+    "layer_types": (["sliding_attention"] * 4 + ["full_attention"]) * 4,
+}
+ONE_OF_EIGHT = {
+    "vocab_size": 32_768,
+    "hidden_size": 1024,
+    "num_hidden_layers": 12,
+    "num_key_value_heads": 2,
+    "head_dim": 64,
+    "num_experts": 8,
+    "moe_intermediate_size": 2048,
+}
+# What spares work in a prompt, and the same shape without it.
+SPARED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "SwiftKV, 8 of 16 layers": (LLAMA | UPPER_HALF | {"model_type": "llama_swiftkv"}, LLAMA),
+    "shared keys, 10 of 20 layers": (GEMMA_3N | {"num_kv_shared_layers": 10}, GEMMA_3N | {"num_kv_shared_layers": 0}),
+    # heads of half the stream's width that are convolved, and of all of it
+    "convolved heads": (
+        ONE_OF_EIGHT | {"model_type": "zaya", "num_attention_heads": 8},
+        ONE_OF_EIGHT | {"model_type": "qwen3_moe", "num_attention_heads": 16, "num_experts_per_tok": 1},
+    ),
+}
 
 
 def checkpoint(size: str, folder: Path) -> Path:
-    """The folder of a model of one of SHAPES; random weights are written to `folder` as fp16, from one seed."""
-    if not SHAPES[size]:
-        return EMBEDDED
+    """The folder of a model of one of SHAPES or KINDS; random weights go to `folder`."""
+    shape = SHAPES[size] if size in SHAPES else KINDS[size]
+    return write_random(shape, folder) if shape else EMBEDDED
+
+
+def write_random(shape: dict[str, Any], folder: Path) -> Path:
+    """Write a model of a shape to `folder`, with random weights in fp16, from one seed."""
     folder.mkdir(parents=True, exist_ok=True)
-    AutoConfig.for_model(**SHAPES[size], max_position_embeddings=4096, tie_word_embeddings=True).save_pretrained(
-        folder
-    )
+    kind = shape["model_type"]
+    others = {**shape, "model_type": kind.removesuffix("_swiftkv")}  # which transformers does not know
+    made = AutoConfig.for_model(**others, max_position_embeddings=4096, tie_word_embeddings=True).to_dict()
+    (folder / "config.json").write_text(json.dumps({**made, "model_type": kind}), "utf-8")
     save_file(random_weights(read_config(folder)), folder / "model.safetensors", metadata={"format": "pt"})
     return folder
 
@@ -67,7 +176,8 @@ def as_llama(folder: Path, target: Path) -> Path:
 def random_weights(config: ModelConfig) -> dict[str, torch.Tensor]:
     """Weights by name, fp16, of a size that leaves activations about as large as they were."""
     generator = torch.Generator().manual_seed(SEED)
-    return {name: _random(shape, generator) for name, shape in expected_shapes(config).items()}
+    shapes = expected_shapes(config).items()
+    return {stored_name(config.family, name): _random(shape, generator) for name, shape in shapes}
 
 
 def _random(shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:

@@ -105,12 +105,16 @@ class CompiledTransformers:
         return model(row, past_key_values=self._cache, use_cache=True, logits_to_keep=1).logits
 
 
-def of_torch(folder: Path, threads: int, context: int, capacity: int) -> Iterator[Named]:
-    """Load a checkpoint's folder in every way but llama.cpp's; steps are taken behind `context` tokens."""
+def of_own(folder: Path, threads: int, capacity: int) -> Iterator[Named]:
+    """Load a checkpoint's folder in every way that our decoders compute it."""
     config = read_config(folder)
     weights = read_weights(folder, config)
     for way in _ways(config):
         yield Named(f"{OURS} {way.form}", Own(way.decoder(config, weights, threads), capacity))
+
+
+def of_transformers(folder: Path, context: int) -> Iterator[Named]:
+    """Load a checkpoint's folder in every way of transformers; steps are taken behind `context` tokens."""
     with tempfile.TemporaryDirectory() as temporary:
         rival = as_llama(folder, Path(temporary))
         for dtype, name in ((torch.float32, "fp32"), (torch.bfloat16, "bf16")):

@@ -12,10 +12,10 @@ from time import perf_counter
 from typing import Any, get_args
 
 from benchmarks.decoding import targets
-from benchmarks.decoding.other_processes import OtherProcesses
-from benchmarks.decoding.process import CONTEXT, LONGEST, Process, TakesTurns, Turn, Work
+from benchmarks.decoding.process import CONTEXT, GGUF, LONGEST, Process, TakesTurns, Turn, Work
 from benchmarks.decoding.shapes import LARGEST, SHAPES, as_llama, checkpoint
 from benchmarks.decoding.sides import COMPILED, OURS, TRANSFORMERS, llama_missing
+from benchmarks.environment.other_processes import OtherProcesses
 from benchmarks.table import show
 from efim_lab.replay.report import percentile
 from model_runtime.checkpoint.config import read_config
@@ -76,7 +76,7 @@ def _with_threads(size: str, folder: Path, ggufs: Path, threads: int) -> dict[st
     with ExitStack() as stack:
         processes = [stack.enter_context(Process(threads, folder))]
         if not llama_missing():
-            processes.append(stack.enter_context(Process(threads, ggufs, "gguf")))
+            processes.append(stack.enter_context(Process(threads, ggufs, GGUF)))
         for work in (PREFILL, *STEPS):  # the prefill leaves the context that the others need
             _add(found, work, timed(processes, work, seconds))
         if size == LARGEST:

@@ -1,1 +1,1 @@
-"""Benchmarks of what is known of the environment that a workspace's code runs in."""
+"""Benchmarks of what surrounds the server: the environment of a workspace, and what other processes take."""

@@ -1,0 +1,1 @@
+"""Mixtures whose experts have no room together: on disk, and, simulated, beside a GPU."""
