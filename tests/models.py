@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -15,9 +15,11 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 from transformers import AutoModelForCausalLM
 
 from efim_lab.training import network
-from model_runtime.checkpoint.config import ModelConfig, read_config
-from model_runtime.checkpoint.layer_spec import GATE_INPUTS, LayerSpec
-from model_runtime.checkpoint.weights import TOKEN_VALUES
+from model_runtime.checkpoint.config import ModelConfig, parse_config, read_config
+from model_runtime.checkpoint.layer_spec import GATE_INPUTS, Dense, Experts, Full, Latent
+from model_runtime.checkpoint.tensor_names import stored_name
+from model_runtime.checkpoint.tensor_shapes import TOKEN_VALUES, expected_shapes
+from tests.engine.swiftkv import SwiftKv
 
 SPECIAL = ("<|endoftext|>", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|fim_pad|>")
 VOCABULARY = 400
@@ -77,16 +79,50 @@ def total(records: list[Record]) -> int:
 '''
 
 
-Family = Literal["llama", "qwen2", "qwen3", "mistral", "starcoder2", "gemma", "granite", "efim"]
+Family = Literal[
+    "llama", "qwen2", "qwen3", "mistral", "starcoder2", "gemma", "gemma2", "gemma3_text", "cohere2", "granite",
+    "efim",
+    "mixtral", "qwen2_moe", "qwen3_moe", "granitemoe", "ernie4_5_moe", "gpt_oss", "deepseek_v2", "deepseek_v3",
+    "mamba2", "bamba", "granitemoehybrid", "falcon_h1", "qwen3_next", "lfm2", "gemma3n_text", "glm4_moe_lite",
+    "llama_swiftkv", "zaya",
+]  # fmt: skip
+GEMMAS = ("gemma", "gemma2", "gemma3_text")
+ADD_ONE = (*GEMMAS, "qwen3_next")  # to the weights of norms
+
+MAMBA: dict[str, Any] = {
+    "hidden_act": "silu", "mamba_n_heads": 6, "mamba_d_head": 16, "mamba_n_groups": 2, "mamba_d_state": 16,
+    "mamba_d_conv": 4, "mamba_expand": 2, "mamba_chunk_size": 32, "mamba_conv_bias": True, "mamba_proj_bias": False,
+    "attention_bias": False,
+}  # fmt: skip
 
 # What the configurations of a family have besides sizes, spelled as published ones are.
 FIELDS: dict[Family, dict[str, Any]] = {
     "llama": {"hidden_act": "silu"},
+    "llama_swiftkv": {
+        "hidden_act": "silu", "swiftkv": True, "num_key_value_layers": 1, "key_value_group_size": 1,
+    },
     "qwen2": {"hidden_act": "silu", "use_sliding_window": False},
     "qwen3": {"hidden_act": "silu", "use_sliding_window": False, "sliding_window": None, "attention_bias": False},
     "mistral": {"hidden_act": "silu", "sliding_window": None},
     "starcoder2": {"hidden_act": "gelu_pytorch_tanh", "norm_epsilon": 1e-5, "use_bias": True},
     "gemma": {"hidden_act": "gelu_pytorch_tanh", "hidden_activation": None, "attention_bias": False},
+    "gemma2": {
+        "hidden_activation": "gelu_pytorch_tanh", "attention_bias": False, "query_pre_attn_scalar": 12,
+        "attn_logit_softcapping": 4.0, "final_logit_softcapping": 6.0, "sliding_window": 40,
+    },
+    "gemma3_text": {
+        "hidden_activation": "gelu_pytorch_tanh", "attention_bias": False, "query_pre_attn_scalar": 12,
+        "sliding_window": 40, "sliding_window_pattern": 2, "rope_local_base_freq": 300.0,
+    },
+    "gemma3n_text": {
+        "hidden_activation": "gelu_pytorch_tanh", "attention_bias": False, "sliding_window": 40,
+        "rope_local_base_freq": 300.0, "num_kv_shared_layers": 2, "final_logit_softcapping": 6.0,
+        "altup_num_inputs": 3, "laurel_rank": 8, "hidden_size_per_layer_input": 12, "vocab_size_per_layer_input": 300,
+    },
+    "cohere2": {
+        "hidden_act": "silu", "attention_bias": False, "layer_norm_eps": 1e-5, "logit_scale": 0.5,
+        "sliding_window": 40, "sliding_window_pattern": 2,
+    },
     "granite": {
         "hidden_act": "silu", "attention_bias": True, "mlp_bias": True, "embedding_multiplier": 6.0,
         "attention_multiplier": 0.4, "residual_multiplier": 0.7, "logits_scaling": 1.5,
@@ -94,10 +130,87 @@ FIELDS: dict[Family, dict[str, Any]] = {
     "efim": {
         "hidden_act": "silu", "head_norms": True, "head_gates": True, "token_values": True,
     },
+    "mixtral": {"hidden_act": "silu", "num_local_experts": 5, "num_experts_per_tok": 2, "sliding_window": None},
+    "qwen2_moe": {
+        "hidden_act": "silu", "use_sliding_window": False, "num_experts": 6, "num_experts_per_tok": 3,
+        "moe_intermediate_size": 36, "shared_expert_intermediate_size": 56, "norm_topk_prob": False,
+        "decoder_sparse_step": 2, "mlp_only_layers": [],
+    },
+    "qwen3_moe": {
+        "hidden_act": "silu", "use_sliding_window": False, "sliding_window": None, "attention_bias": False,
+        "num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 36, "norm_topk_prob": True,
+        "mlp_only_layers": [],
+    },
+    "granitemoe": {
+        "hidden_act": "silu", "attention_bias": False, "embedding_multiplier": 6.0, "attention_multiplier": 0.4,
+        "residual_multiplier": 0.7, "logits_scaling": 1.5, "num_local_experts": 5, "num_experts_per_tok": 2,
+    },
+    "ernie4_5_moe": {
+        "hidden_act": "silu", "use_bias": False, "moe_num_experts": 6, "moe_k": 2, "moe_intermediate_size": 36,
+        "moe_num_shared_experts": 2, "moe_layer_start_index": 1, "moe_layer_end_index": -1, "moe_layer_interval": 1,
+    },
+    "deepseek_v2": {
+        "hidden_act": "silu", "attention_bias": False, "kv_lora_rank": 32, "q_lora_rank": None,
+        "qk_nope_head_dim": 20, "qk_rope_head_dim": 16, "v_head_dim": 24, "n_routed_experts": 6,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 36, "n_shared_experts": 2, "first_k_dense_replace": 1, "routed_scaling_factor": 1.5,
+        "topk_method": "greedy", "n_group": 1, "topk_group": 1, "norm_topk_prob": False,
+    },
+    "glm4_moe_lite": {
+        "hidden_act": "silu", "attention_bias": False, "kv_lora_rank": 48, "q_lora_rank": 32, "qk_nope_head_dim": 20,
+        "qk_rope_head_dim": 16, "v_head_dim": 24, "n_routed_experts": 8, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 36, "n_shared_experts": 1, "routed_scaling_factor": 1.8, "n_group": 1,
+        "topk_group": 1, "norm_topk_prob": True, "rope_interleave": True,
+    },
+    "deepseek_v3": {
+        "hidden_act": "silu", "attention_bias": False, "kv_lora_rank": 48, "q_lora_rank": 32, "qk_nope_head_dim": 20,
+        "qk_rope_head_dim": 16, "v_head_dim": 24, "n_routed_experts": 8, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 36, "n_shared_experts": 1, "first_k_dense_replace": 1, "routed_scaling_factor": 1.5,
+        "n_group": 4, "topk_group": 2, "norm_topk_prob": True, "rope_interleave": True,
+    },
+    "mamba2": {
+        "hidden_act": "silu", "num_heads": 6, "head_dim": 16, "expand": 2, "n_groups": 2, "state_size": 16,
+        "conv_kernel": 4, "chunk_size": 32, "use_bias": True, "use_conv_bias": True, "layer_norm_epsilon": 1e-5,
+    },
+    "bamba": MAMBA | {"attn_layer_indices": [1]},
+    "granitemoehybrid": MAMBA | {
+        "embedding_multiplier": 6.0, "attention_multiplier": 0.4, "residual_multiplier": 0.7, "logits_scaling": 1.5,
+        "num_local_experts": 5, "num_experts_per_tok": 2, "shared_intermediate_size": 56,
+        "position_embedding_type": "nope",
+    },
+    "falcon_h1": MAMBA | {
+        "mamba_d_ssm": 96, "mamba_rms_norm": True, "mamba_norm_before_gate": False, "key_multiplier": 0.8,
+        "attention_in_multiplier": 0.9, "attention_out_multiplier": 1.2, "ssm_in_multiplier": 1.1,
+        "ssm_out_multiplier": 0.7, "ssm_multipliers": [0.9, 1.1, 0.8, 1.2, 0.7], "mlp_multipliers": [0.8, 1.3],
+        "embedding_multiplier": 2.0, "lm_head_multiplier": 0.5, "projectors_bias": False,
+    },
+    "qwen3_next": {
+        "hidden_act": "silu", "attention_bias": False, "linear_num_value_heads": 4, "linear_num_key_heads": 2,
+        "linear_key_head_dim": 16, "linear_value_head_dim": 16, "linear_conv_kernel_dim": 4, "num_experts": 6,
+        "num_experts_per_tok": 2, "moe_intermediate_size": 36, "shared_expert_intermediate_size": 56,
+        "norm_topk_prob": True, "decoder_sparse_step": 2, "mlp_only_layers": [],
+    },
+    "lfm2": {"conv_L_cache": 3, "conv_bias": False, "block_auto_adjust_ff_dim": False, "norm_eps": 1e-5},
+    "zaya": {
+        "hidden_act": "silu", "attention_bias": False, "num_experts": 5, "moe_intermediate_size": 36,
+        "router_hidden_size": 24, "cca_time0": 3, "cca_time1": 2, "sliding_window": 40, "rope_parameters": {
+            "hybrid": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5},
+            "hybrid_sliding": {"rope_type": "default", "rope_theta": 300.0, "partial_rotary_factor": 0.5},
+        },
+    },
+    "gpt_oss": {
+        "hidden_act": "silu", "attention_bias": True, "num_local_experts": 5, "num_experts_per_tok": 2,
+        "sliding_window": 40,
+    },
 }  # fmt: skip
 CLASSES: dict[Family, str] = {
     "llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "mistral": "Mistral", "starcoder2": "Starcoder2",
-    "gemma": "Gemma", "granite": "Granite", "efim": "Efim",
+    "gemma": "Gemma", "gemma2": "Gemma2", "gemma3_text": "Gemma3", "cohere2": "Cohere2", "granite": "Granite",
+    "efim": "Efim", "mixtral": "Mixtral", "qwen2_moe": "Qwen2Moe", "qwen3_moe": "Qwen3Moe", "gpt_oss": "GptOss",
+    "granitemoe": "GraniteMoe", "ernie4_5_moe": "Ernie4_5_Moe", "deepseek_v2": "DeepseekV2",
+    "deepseek_v3": "DeepseekV3", "mamba2": "Mamba2", "bamba": "Bamba", "granitemoehybrid": "GraniteMoeHybrid",
+    "falcon_h1": "FalconH1", "qwen3_next": "Qwen3Next", "lfm2": "Lfm2", "gemma3n_text": "Gemma3n",
+    "glm4_moe_lite": "Glm4MoeLite", "llama_swiftkv": "LlamaSwiftKV", "zaya": "Zaya",
 }  # fmt: skip
 SCALINGS: dict[str, dict[str, Any]] = {
     "linear": {"rope_type": "linear", "factor": 4.0},
@@ -112,7 +225,10 @@ SCALINGS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Tiny:
-    """Shape of a tiny model; head_dim is not hidden / heads, so that no code may take one for the other."""
+    """Shape of a tiny model; head_dim is not hidden / heads, so that no code may take one for the other.
+
+    `window` is that of a family whose models have one or not; of llama_swiftkv `groups` layers share keys.
+    """
 
     family: Family = "llama"
     tied: bool = True
@@ -129,6 +245,8 @@ class Tiny:
     seed: int = 0
     excerpt_rows: int = 0
     mask: str = "typed"
+    window: int = 0
+    groups: int = 1
 
 
 LLAMA = Tiny()
@@ -140,7 +258,7 @@ def make(folder: Path, tiny: Tiny = LLAMA, *, half: bool = False) -> Path:
     (folder / "config.json").write_text(json.dumps(config(tiny), indent=1), encoding="utf-8")
     (folder / "tokenizer.json").write_text(tokenizer_json(), encoding="utf-8")
     dtype = torch.bfloat16 if half else torch.float32
-    weights = {name: tensor.to(dtype) for name, tensor in random_weights(tiny).items()}
+    weights = {stored_name(tiny.family, name): tensor.to(dtype) for name, tensor in random_weights(tiny).items()}
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     return folder
 
@@ -149,7 +267,7 @@ def config(tiny: Tiny) -> dict[str, Any]:
     """The config.json of a tiny model: Qwen's as transformers 5 spells it, the others' as transformers 4 does."""
     rope: dict[str, Any] = {"rope_theta": tiny.theta}
     scaling = SCALINGS.get(tiny.scaling)
-    if tiny.family in ("qwen2", "qwen3"):
+    if tiny.family.startswith(("qwen2", "qwen3")):
         rope = {"rope_parameters": {"rope_type": "default", **rope, **(scaling or {})}}
     elif scaling:
         rope["rope_scaling"] = scaling
@@ -169,32 +287,65 @@ def config(tiny: Tiny) -> dict[str, Any]:
         "bos_token_id": None,
         "eos_token_id": 0,
         **({"isolated_excerpts": {"mask": tiny.mask, "tokens": tiny.excerpt_rows}} if tiny.excerpt_rows else {}),
+        **_layer_types(tiny),
         **FIELDS[tiny.family],
+        **({"key_value_group_size": tiny.groups} if tiny.groups > 1 else {}),
+        **(WINDOWS | {"sliding_window": tiny.window} if tiny.window else {}),
         **rope,
     }
 
 
+WINDOWS = {"use_sliding_window": True, "max_window_layers": 1}
+FIRST_LAYERS = {
+    "granitemoehybrid": "linear_attention", "qwen3_next": "linear_attention", "lfm2": "conv",
+    "gemma3n_text": "sliding_attention", "gpt_oss": "sliding_attention",
+}  # fmt: skip
+
+
+def _layer_types(tiny: Tiny) -> dict[str, Any]:
+    """Which layers of hybrids attend, or see all: every other one, the first of which does not."""
+    if tiny.family == "zaya":
+        return {"layer_types": (["hybrid_sliding", "hybrid"] * tiny.layers)[: tiny.layers]}
+    if (first := FIRST_LAYERS.get(tiny.family)) is None:
+        return {}
+    kinds = {"layer_types": ([first, "full_attention"] * tiny.layers)[: tiny.layers]}
+    if tiny.family != "gemma3n_text":
+        return kinds
+    return kinds | {"activation_sparsity_pattern": [0.9] + [0.0] * (tiny.layers - 1)}
+
+
 def reference(folder: Path) -> torch.nn.Module:
-    """The model that decoders are compared with, in fp32: transformers', or for its own family the trainer's."""
-    if read_config(folder).family != "efim":
-        return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    """The model that decoders are compared with, in fp32: transformers', the trainer's for its family, or ours."""
+    family = read_config(folder).family
+    if family == "llama_swiftkv":
+        return SwiftKv(folder)
+    if family != "efim":
+        how = {"dtype": torch.float32, "attn_implementation": "eager"}  # which alone caps scores and has sinks
+        return AutoModelForCausalLM.from_pretrained(folder, **how).eval()
     model = network.build(network.read_shape(folder))
     load_model(model, folder / "model.safetensors")
     return model.eval()
 
 
 def reshaped(shape: ModelConfig, *, layers: int | None = None, **others: Any) -> ModelConfig:
-    """The same model with other fields, those of its layers in each layer alike."""
-    spec = shape.alike
-    of_attention, of_mlp = (
-        {field.name: others.pop(field.name) for field in fields(part) if field.name in others}
-        for part in (spec.attention, spec.mlp)
-    )
-    layer = LayerSpec(replace(spec.attention, **of_attention), replace(spec.mlp, **of_mlp))
-    return replace(shape, layers=(layer,) * (layers or len(shape.layers)), **others)
+    """The same model with other fields, its own or of the parts of layers; further layers are as the first."""
+    of_parts = {field.name for part in (Full, Latent, Dense, Experts) for field in fields(part)}
+    specs = (shape.layers + (shape.alike,) * (layers or 0))[: layers or len(shape.layers)]
+    made = [replace(spec, attention=_with(spec.attention, others), mlp=_with(spec.mlp, others)) for spec in specs]
+    of_model = {name: value for name, value in others.items() if name not in of_parts}
+    return replace(shape, layers=tuple(made), **of_model)
 
 
-def random_weights(tiny: Tiny) -> dict[str, torch.Tensor]:
+def _with(part: Any, others: dict[str, Any]) -> Any:
+    """A part of a layer, or none, with those of the fields that it has."""
+    found = () if part is None else fields(part)
+    return part and replace(part, **{field.name: others[field.name] for field in found if field.name in others})
+
+
+Weights = dict[str, torch.Tensor]
+
+
+def random_weights(tiny: Tiny) -> Weights:
     """Weights by name, large enough that logits are spread and depend on far more than the last token."""
     generator = torch.Generator().manual_seed(tiny.seed)
 
@@ -202,7 +353,7 @@ def random_weights(tiny: Tiny) -> dict[str, torch.Tensor]:
         return torch.randn(shape, generator=generator) * std
 
     def add_norm(name: str, size: int = tiny.hidden) -> None:
-        weights[f"{name}.weight"] = normal(size, std=0.1) + (tiny.family != "gemma")  # which adds the 1 itself
+        weights[f"{name}.weight"] = normal(size, std=0.1) + (tiny.family not in ADD_ONE)
         if tiny.family == "starcoder2":
             weights[f"{name}.bias"] = normal(size, std=0.1)
 
@@ -220,11 +371,11 @@ def random_weights(tiny: Tiny) -> dict[str, torch.Tensor]:
         weights["lm_head.weight"] = normal(tiny.vocabulary, tiny.hidden, std=0.3)
     for layer in range(tiny.layers):
         at = f"model.layers.{layer}."
-        add_norm(at + "input_layernorm")
-        add_norm(at + "post_attention_layernorm")
+        for name in _norms(tiny.family):
+            add_norm(f"{at}{name}_layernorm")
         for name, rows in (("q", q), ("k", kv), ("v", kv)):
             add_matrix(f"{at}self_attn.{name}_proj", rows, tiny.hidden, 1.5)
-        if tiny.family in ("qwen3", "efim"):
+        if tiny.family in ("qwen3", "qwen3_moe", "qwen3_next", "gemma3_text", "gemma3n_text", "efim", "lfm2"):
             add_norm(at + "self_attn.q_norm", tiny.head_dim)
             add_norm(at + "self_attn.k_norm", tiny.head_dim)
         if tiny.family == "efim":
@@ -234,12 +385,40 @@ def random_weights(tiny: Tiny) -> dict[str, torch.Tensor]:
         for name in ups:
             add_matrix(f"{at}mlp.{name}", tiny.intermediate, tiny.hidden)
         add_matrix(f"{at}mlp.{down}", tiny.hidden, tiny.intermediate, 1.5)
-    return weights
+    return _with_experts(weights, tiny, generator)
+
+
+def _with_experts(weights: Weights, tiny: Tiny, generator: torch.Generator) -> Weights:
+    """The tensors that a configuration asks for: those of experts and sinks are drawn, dense parts go."""
+    made: Weights = {}
+    for name, shape in expected_shapes(parse_config(config(tiny))).items():
+        spread = shape[-1] ** -0.5 if len(shape) > 1 else 0.5
+        spread = 0.05 if name.endswith("balancing_biases") else spread  # or they alone choose
+        is_norm = name.endswith("norm.weight") and (tiny.family not in ADD_ONE or ".state." in name)
+        is_scale = is_norm or name.endswith(("_states_scale", "residual_scale", "qk_norm.temp"))
+        middle = 1.0 if is_scale else -2.0 if name.endswith("A_log") else 0.0  # so that memory fades little
+        known = weights.get(name)
+        if known is None or known.shape != shape:
+            known = torch.randn(shape, generator=generator) * spread + middle
+        made[name] = known
+    return made
+
+
+def _norms(family: Family) -> Sequence[str]:
+    if family == "cohere2":
+        return ("input",)
+    more = ("pre_feedforward", "post_feedforward") if family in (*GEMMAS[1:], "gemma3n_text") else ()
+    return ("input", "post_attention", *more)
 
 
 def _has_bias(family: Family, name: str) -> bool:
     of_input = name.endswith(("q_proj", "k_proj", "v_proj"))
-    return family in ("starcoder2", "granite") or (family == "qwen2" and of_input)
+    of_attention = of_input or name.endswith("o_proj")
+    return (
+        family in ("starcoder2", "granite")
+        or (family in ("qwen2", "qwen2_moe") and of_input)
+        or (family == "gpt_oss" and of_attention)
+    )
 
 
 @lru_cache(1)

@@ -18,6 +18,7 @@ from model_runtime.counts.snapshot import EMPTY, Counts, CountsView
 from model_runtime.decoder.any_decoder import AnyDecoder, Span, TopTokens
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.quantization import Format
+from model_runtime.decoder.streams import torch_decoder
 from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.engine import GenerateJob, Generation, PrepareJob
 from model_runtime.engine.local import EngineParts, LocalEngine
@@ -43,7 +44,7 @@ CACHE = Ngrams(SHARES, half_life=500.0, memory_shares=(0.0, 0.0, *SHARES[2:]))
 def decoder_of(folder: Path, form: Format = "fp32") -> Decoder:
     """The decoder of a checkpoint folder."""
     config = read_config(folder)
-    return Decoder(config, read_weights(folder, config), form)
+    return torch_decoder(config, read_weights(folder, config), form)
 
 
 def fetched(logits: Logits) -> np.ndarray:

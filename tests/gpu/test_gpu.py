@@ -30,7 +30,8 @@ from model_runtime.decoder.gpu.device import Device, GpuFormat  # noqa: E402
 from model_runtime.decoder.gpu.graphs import graph_recorder, unrecorded  # noqa: E402
 from model_runtime.decoder.gpu.slab import WIDTHS, Slab  # noqa: E402
 from model_runtime.decoder.gpu.top_tokens import LISTED_ROWS  # noqa: E402
-from model_runtime.decoder.layers import Norm  # noqa: E402
+from model_runtime.decoder.streams import torch_decoder  # noqa: E402
+from model_runtime.decoder.weights.layer import Norm  # noqa: E402
 from model_runtime.engine.engine import GenerateJob  # noqa: E402
 from model_runtime.engine.local import LocalEngine  # noqa: E402
 from model_runtime.engine.stops import StopRule  # noqa: E402
@@ -40,6 +41,7 @@ from model_runtime.kv.sequence import Quality  # noqa: E402
 from model_runtime.loading.checkpoint_reader import read_checkpoint  # noqa: E402
 from model_runtime.loading.load import LoadedModel, load  # noqa: E402
 from model_runtime.prompt.prompt import build  # noqa: E402
+from tests.engine.decoder.test_decoder import SHAPES  # noqa: E402
 from tests.engine.gpu.test_gpu_decoder import rounded  # noqa: E402
 from tests.models import CODE, VOCABULARY, Family, Tiny, make  # noqa: E402
 
@@ -72,7 +74,7 @@ def slab(folder: Path) -> Slab:
 @pytest.fixture(scope="module")
 def decoder(folder: Path, slab: Slab) -> GpuDecoder:
     config = read_config(folder)
-    how = attention.choose_attention(slab, config.alike.attention.heads)
+    how = attention.choose_attention(slab, config.full.heads)
     return GpuDecoder(
         config, read_weights(folder, config), slab, how.attend, kernels.compiled_kernels(), graph_recorder()
     )
@@ -135,7 +137,7 @@ def test_both_operators_run_on_this_card(folder: Path) -> None:
     slab = Slab(
         read_config(folder), CAPACITY, ARENAS, torch.bfloat16, torch.device("cuda", torch.cuda.current_device())
     )
-    assert "triton_splitK" in attention.choose_attention(slab, read_config(folder).alike.attention.heads).backend
+    assert "triton_splitK" in attention.choose_attention(slab, read_config(folder).full.heads).backend
     assert not slab.k.any() and not slab.v.any(), "the slab is left empty"
 
 
@@ -208,7 +210,7 @@ def test_every_family_is_close_to_the_cpus(
     config, weights = read_config(folder), read_weights(folder, read_config(folder))
     weights = rounded(weights) if form == "int8" else weights
     slab = Slab(config, CAPACITY, 1, torch.bfloat16, torch.device("cuda", torch.cuda.current_device()))
-    how = attention.choose_attention(slab, config.alike.attention.heads)
+    how = attention.choose_attention(slab, config.full.heads)
     decoder, arena = GpuDecoder(config, weights, slab, how.attend, compiled, graph_recorder(), form), slab.arena()
     expected = Decoder(config, weights, "fp32").forward(TOKENS, DenseArena(config, CAPACITY), CAPACITY)
     cuts = np.cumsum([1, 2, 1, 5, 16, 40, 64, 100])
@@ -270,7 +272,7 @@ def test_a_recorded_pass_gives_what_the_same_kernels_give_unrecorded(
     folder: Path, slab: Slab, decoder: GpuDecoder, arenas: list[Arena]
 ) -> None:
     config = read_config(folder)
-    attend = attention.choose_attention(slab, config.alike.attention.heads).attend
+    attend = attention.choose_attention(slab, config.full.heads).attend
     plain = GpuDecoder(config, read_weights(folder, config), slab, attend, kernels.compiled_kernels(), unrecorded)
     arena = arenas[0]
     arena.truncate(0)
@@ -330,6 +332,23 @@ def test_blocks_come_back_bit_by_bit(decoder: GpuDecoder, arenas: list[Arena]) -
         second.copy_in(TOKENS[start : start + 16], first.copy_out(start, start + 16), Quality.EXACT)
     for one, other in ((second.k, first.k), (second.v, first.v)):
         assert torch.equal(torch.as_tensor(one)[:, :, :64], torch.as_tensor(other)[:, :, :64])
+
+
+KINDS = ("qwen2, upper layers slide", "mistral, all slide", "gemma3", "cohere2", "mixtral", "qwen3 with experts")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_close_to_the_cpus(tmp_path: Path, compiled: kernels.Kernels, kind: str) -> None:
+    folder = make(tmp_path, SHAPES[kind], half=True)
+    config, weights = read_config(folder), read_weights(folder, read_config(folder))
+    slab = Slab(config, CAPACITY, 1, torch.bfloat16, torch.device("cuda", torch.cuda.current_device()))
+    how = attention.choose_attention(slab, config.full.heads)
+    decoder, arena = GpuDecoder(config, weights, slab, how.attend, compiled, graph_recorder()), slab.arena()
+    expected = torch_decoder(config, weights, "fp32").forward(TOKENS, DenseArena(config, CAPACITY), CAPACITY)
+    cuts = np.cumsum([1, 2, 1, 5, 16, 40, 64, 100])
+    logits = torch.cat([decoder.forward(ids, arena, len(ids)) for ids in np.split(TOKENS, cuts)]).cpu()
+    print(kind, spread(logits.float() - expected.float()) / spread(expected), how.backend)
+    assert close(logits, expected, 2 * ROUGH)
 
 
 # The engine

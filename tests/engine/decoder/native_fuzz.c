@@ -11,7 +11,6 @@
 #include <time.h>
 
 #define ARENAS 2
-#define MOST_ROWS 64
 #define CLOSE_FP16 1e-3
 #define CLOSE_INT8 3e-2 /* of the largest number: digits of activations are rounded */
 
@@ -42,6 +41,7 @@ typedef struct {
 typedef struct {
     float *k, *v, *x, *own, *logits;
     int64_t length;
+    Held held; /* the same for the decoder */
 } Arena;
 
 static uint64_t state;
@@ -113,6 +113,7 @@ static void make(Case *c) {
     m->kv_heads = kv_heads, m->heads = kv_heads * group, m->head_dim = 16 * between(1, draw() % 4 ? 3 : 8);
     m->intermediate = between(1, 150), m->layer_count = between(1, 3), m->epsilon = 1e-5f;
     m->is_int8 = draw() % 2, m->is_gated = draw() % 2, m->is_gelu = draw() % 2;
+    m->value_dim = m->head_dim, m->scale = 1 / sqrtf((float)m->head_dim), m->leaves = m->layer_count - 1;
     c->values = token_values * m->layer_count * m->kv_heads * m->head_dim;
     c->vocab = between(1, 70), c->capacity = between(1, draw() % 4 ? 40 : 200);
     int64_t kind = draw() % 3, once = between(0, 20), begin = 0; /* all see all, some begin anywhere, all after one do */
@@ -123,10 +124,14 @@ static void make(Case *c) {
         double angle = real(3.2);
         rope[i] = (float)cos(angle), rope[i + 1] = (float)sin(angle);
     }
-    m->rope = rope, m->layers = c->layers;
+    m->layers = c->layers;
     for (int64_t i = 0; i < m->layer_count; i++) {
         int64_t width = m->heads * m->head_dim, all = (m->heads + 2 * m->kv_heads) * m->head_dim;
         Layer *layer = c->layers + i;
+        layer->rope = rope, layer->at = i, layer->has_keys = 1, layer->has_output_gates = draw() % 4 == 0;
+        all += layer->has_output_gates * width;
+        layer->window = draw() % 3 ? 0 : between(1, c->capacity), layer->cap = draw() % 4 ? 0 : 2;
+        layer->sinks = draw() % 4 ? NULL : vector(c, m->heads, m->heads, 0, 2);
         Real *copies = c->real[i];
         layer->norm_in = norm(c, layered), layer->norm_mlp = norm(c, layered);
         int64_t normed = (m->heads + m->kv_heads) * m->head_dim;
@@ -163,7 +168,9 @@ static void attended(const Case *c, int64_t layer, int64_t at, const double *inp
                      double *v, double *out) {
     const Model *m = &c->model;
     int64_t dim = m->head_dim;
-    const float *rope = m->rope + at * dim, *norms = c->layers[layer].head_norms;
+    const Layer *l = c->layers + layer;
+    int64_t begin = !l->window ? c->begins[at] : at < l->window ? 0 : at + 1 - l->window;
+    const float *rope = l->rope + at * dim, *norms = l->head_norms;
     for (int64_t h = 0; h < m->heads + m->kv_heads; h++) {
         double *q = qkv + h * dim;
         if (norms) normed(q, dim, norms + h * dim, NULL, m->epsilon, q);
@@ -181,20 +188,24 @@ static void attended(const Case *c, int64_t layer, int64_t at, const double *inp
     }
     for (int64_t h = 0; h < m->heads; h++) {
         int64_t base = (layer * m->kv_heads + h / (m->heads / m->kv_heads)) * c->capacity * dim;
-        double shares[256], sum = 0, peak = -1e300;
-        for (int64_t t = c->begins[at]; t <= at; t++) {
+        double shares[256], sum = 0, peak = l->sinks ? l->sinks[h] : -1e300;
+        for (int64_t t = begin; t <= at; t++) {
             shares[t] = 0;
             for (int64_t i = 0; i < dim; i++) shares[t] += qkv[h * dim + i] * k[base + t * dim + i] / sqrt(dim);
+            if (l->cap) shares[t] = l->cap * tanh(shares[t] / l->cap);
             peak = fmax(peak, shares[t]);
         }
-        for (int64_t t = c->begins[at]; t <= at; t++) sum += shares[t] = exp(shares[t] - peak);
-        const float *gates = c->layers[layer].head_gates;
+        sum = l->sinks ? exp(l->sinks[h] - peak) : 0;
+        for (int64_t t = begin; t <= at; t++) sum += shares[t] = exp(shares[t] - peak);
+        const float *gates = l->head_gates;
+        const double *all_gates = qkv + (m->heads + 2 * m->kv_heads + h) * dim;
         double gate = 0;
         for (int64_t i = 0; gates && i < GATE_INPUTS && i < m->hidden; i++) gate += gates[h * GATE_INPUTS + i] * input[i];
         for (int64_t i = 0; i < dim; i++) {
             out[h * dim + i] = 0;
-            for (int64_t t = c->begins[at]; t <= at; t++) out[h * dim + i] += shares[t] / sum * v[base + t * dim + i];
+            for (int64_t t = begin; t <= at; t++) out[h * dim + i] += shares[t] / sum * v[base + t * dim + i];
             if (gates) out[h * dim + i] *= 2 / (1 + exp(-gate));
+            if (l->has_output_gates) out[h * dim + i] /= 1 + exp(-all_gates[i]);
         }
     }
 }
@@ -208,7 +219,7 @@ static double activated(const Model *m, double x) {
 static void reference(const Case *c, const float *embedded, const float *own, int64_t tokens, double *logits) {
     const Model *m = &c->model;
     size_t size = m->layer_count * m->kv_heads * c->capacity * m->head_dim * sizeof(double);
-    double *k = malloc(size), *v = malloc(size), x[256], n[256], wide[8192], out[8192];
+    double *k = malloc(size), *v = malloc(size), x[256], n[256], wide[16384], out[8192];
     for (int64_t t = 0; t < tokens; t++) {
         for (int64_t i = 0; i < m->hidden; i++) x[i] = embedded[t * m->padded + i];
         for (int64_t l = 0; l < m->layer_count; l++) {
@@ -248,7 +259,8 @@ static void pass(const Case *c, Runner *runner, Arena *arenas, const int64_t *to
         for (int64_t i = 0; i < tokens[a]; i++, row++) {
             Arena *arena = arenas + a;
             int64_t at = again && a == 0 ? again[i] : arena->length++;
-            places[row] = (Place){arena->k, arena->v, c->capacity, c->begins[at], at};
+            arena->held = (Held){arena->k, arena->v, c->capacity, 0};
+            places[row] = (Place){&arena->held, c->begins[at], at, NULL, NULL};
             if (places[row].begin != places->begin) shared = 0;
             memcpy(x + row * m->padded, arena->x + at * m->padded, m->padded * sizeof(float));
             memcpy(own + row * c->values, arena->own + at * c->values, c->values * sizeof(float));
@@ -266,7 +278,7 @@ static Arena arena(Case *c) {
     int64_t size = m->layer_count * m->kv_heads * c->capacity * m->head_dim;
     Arena made = {owned(c, size * sizeof(float)), owned(c, size * sizeof(float)),
                   owned(c, c->capacity * m->padded * sizeof(float)), owned(c, c->capacity * c->values * sizeof(float)),
-                  owned(c, c->capacity * c->vocab * sizeof(float)), 0};
+                  owned(c, c->capacity * c->vocab * sizeof(float)), 0, {0}};
     for (int64_t i = 0; i < size; i++) made.k[i] = NAN, made.v[i] = INFINITY; /* what lies behind a length is junk */
     for (int64_t i = 0; i < c->capacity * c->vocab; i++) made.logits[i] = NAN;
     return made;

@@ -13,7 +13,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.layer_spec import Dense, Full, LayerSpec
-from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.engine.sampler import Choices, SeenCounts
 from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.kv.layout import FP32, arena_bytes
@@ -23,7 +22,7 @@ from tests.engine.doubles import fetched, ids_of, key_of
 CAPACITY = 48
 CONFIG = ModelConfig(
     family="llama", vocab=10, hidden=8, layers=(LayerSpec(Full(4, kv_heads=2, head_dim=2), Dense(8)),) * 2,
-    norm_eps=1e-5, rope=Rope(), context=CAPACITY, tied=True, end_ids=(0,),
+    norm_eps=1e-5, context=CAPACITY, tied=True, end_ids=(0,),
 )  # fmt: skip
 TEXTS = ([1] * CAPACITY, [2] * CAPACITY, [1, 2] * (CAPACITY // 2), [1] * 24 + [3] * 24)
 OWNERS = st.builds(FrameId, st.sampled_from("ab"), st.integers(0, 1))

@@ -55,7 +55,7 @@ def made(folder: Path, form: str, instructions: str | None = None) -> Made:
     weights = read_weights(folder, config)
     if form == "gpu":
         slab = Slab(config, WINDOW, 3, torch.float32, torch.device("cpu"))
-        attend = choose_attention(slab, config.alike.attention.heads).attend
+        attend = choose_attention(slab, config.full.heads).attend
         return GpuDecoder(config, weights, slab, attend, Kernels(), unrecorded), slab.arena, slab.scratch()
     if form == "torch fp32":
         decoder: AnyDecoder = Decoder(config, weights, "fp32")
@@ -167,13 +167,14 @@ def test_a_rotation_is_the_one_to_the_place(folder: Path) -> None:
     decoder, arena, scratch = made(folder, "fp16")
     mine = placed(decoder, arena(), scratch, isolated_excerpts([TOKENS[:20]], 0))
     assert decoder.rotations is not None
-    (keys, _), factors = scratch.copy_out(0, 20), decoder.rotations[ROOM - 20].astype(np.complex128)
+    (keys, _), factors = scratch.copy_out(0, 20), decoder.rotations[0][ROOM - 20].astype(np.complex128)
     pairs = keys.reshape(*keys.shape[:3], -1, 2).astype(np.float64)
     exact = (pairs[..., 0] + 1j * pairs[..., 1]) * factors
     found = mine.k[:, :, ROOM - 20 : ROOM].reshape(pairs.shape)
     assert np.abs(found[..., 0] - exact.real).max() <= 1e-6 * np.abs(exact).max()
     assert np.abs(found[..., 1] - exact.imag).max() <= 1e-6 * np.abs(exact).max()
-    assert np.array_equal(turned(keys[:, :, :3], decoder.rotations[5]), turned(keys, decoder.rotations[5])[:, :, :3])
+    [table] = decoder.rotations
+    assert np.array_equal(turned(keys[:, :, :3], table[5]), turned(keys, table[5])[:, :, :3])
 
 
 @pytest.mark.parametrize("form", ["fp16", "int8"])

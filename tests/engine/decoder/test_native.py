@@ -9,9 +9,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
-from itertools import product
+from itertools import chain, cycle, product
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from transformers.utils import logging as transformers_logging
 
 from model_runtime.checkpoint.config import EMBEDDED, ModelConfig, parse_config, read_config
-from model_runtime.checkpoint.layer_spec import Dense
+from model_runtime.checkpoint.layer_spec import Attention, Dense, Full, Latent, Recurrence, State
 from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32, read_weights
 from model_runtime.decoder.any_decoder import AnyDecoder, Span
 from model_runtime.decoder.decoder import Decoder
@@ -45,8 +45,8 @@ FORMS: tuple[Form, ...] = ("fp16", "int8")
 THREADS = (1, 2, 3)
 CONTEXT = 150  # more than two passes, and no multiple of 16
 CLOSE = 2e-5  # of the largest logit; up to 5e-6 was seen
-CLOSE_SCALED = 5e-4  # 3e-4 was seen: where a family multiplies weights, fp16 rounds the products
-CLOSE_INT8 = 6e-4  # 3e-4 was seen: activations are rounded to 1/32,258 of their row's largest
+CLOSE_SCALED = 4e-3  # 2.3e-3 was seen: where a family multiplies weights, fp16 rounds the products
+CLOSE_INT8 = 2e-3  # 1.1e-3 was seen: activations are rounded to 1/32,258 of their row's largest
 SHAPES = {
     "llama": Tiny(context=CONTEXT),
     "qwen2, widths that fill no lanes": Tiny(
@@ -72,6 +72,30 @@ SHAPES = {
         "efim", hidden=60, heads=5, kv_heads=1, head_dim=64, intermediate=100, context=CONTEXT, seed=10
     ),
     "efim, two key heads": Tiny("efim", layers=3, context=CONTEXT, seed=11),
+    "mistral, all slide": Tiny("mistral", window=30, heads=6, kv_heads=1, context=CONTEXT, seed=12),
+    "qwen2, upper layers slide": Tiny("qwen2", layers=3, window=70, context=CONTEXT, seed=13),
+    "gemma2": Tiny("gemma2", context=CONTEXT, seed=14),
+    "gemma3": Tiny("gemma3_text", layers=3, scaling="linear", context=CONTEXT, seed=15),
+    "cohere2": Tiny("cohere2", layers=3, hidden=64, context=CONTEXT, seed=16),
+    "mixtral": Tiny("mixtral", context=CONTEXT, seed=34),
+    "qwen2 with experts in some layers": Tiny("qwen2_moe", layers=3, context=CONTEXT, seed=18),
+    "qwen3 with experts": Tiny("qwen3_moe", context=CONTEXT, seed=19),
+    "granite with experts": Tiny("granitemoe", context=CONTEXT, seed=20),
+    "ernie": Tiny("ernie4_5_moe", hidden=64, layers=3, context=CONTEXT, seed=21),
+    "gpt-oss": Tiny("gpt_oss", scaling="yarn", context=CONTEXT, seed=22),
+    "deepseek v2": Tiny("deepseek_v2", kv_heads=4, layers=3, context=CONTEXT, seed=23),
+    "deepseek v3, yarn": Tiny("deepseek_v3", kv_heads=4, layers=3, scaling="yarn", context=CONTEXT, seed=24),
+    "glm 4, small": Tiny("glm4_moe_lite", kv_heads=4, layers=3, context=CONTEXT, seed=31),
+    "llama, swift keys": Tiny("llama_swiftkv", layers=3, context=CONTEXT, seed=32),
+    "llama, one set of keys for all upper layers": Tiny(
+        "llama_swiftkv", layers=4, groups=3, context=CONTEXT, seed=33
+    ),
+    "mamba2": Tiny("mamba2", context=CONTEXT, seed=25),
+    "bamba": Tiny("bamba", layers=3, context=CONTEXT, seed=26),
+    "granite 4, with experts": Tiny("granitemoehybrid", layers=3, context=CONTEXT, seed=27),
+    "falcon h1": Tiny("falcon_h1", context=CONTEXT, seed=28),
+    "qwen3 next": Tiny("qwen3_next", layers=4, context=CONTEXT, seed=29),
+    "lfm2": Tiny("lfm2", layers=3, context=CONTEXT, seed=30),
 }
 # Every shape with the best instructions, and half of them with each of the others.
 KINDS = [
@@ -88,6 +112,12 @@ def compiled() -> None:
     require_compiled()
 
 
+def spoil(arena: Arena, rows: slice | list[int] = slice(None)) -> None:
+    """Fill rows with what is no number."""
+    for plane, junk in zip(arena.planes, cycle((np.nan, np.inf))):
+        plane[:, :, rows] = junk
+
+
 class Model:
     """One checkpoint whose weights are stored in 16 bits; decoders of it are made once."""
 
@@ -102,8 +132,7 @@ class Model:
     def arena(self) -> Arena:
         """An arena full of junk."""
         arena = DenseArena(self.config, CONTEXT)
-        arena.k.fill(np.nan)
-        arena.v.fill(np.inf)
+        spoil(arena)
         return arena
 
 
@@ -135,30 +164,103 @@ def distance(found: Logits, reference: Logits) -> float:
     return float(np.abs(mine - theirs).max() / np.abs(theirs).max())
 
 
-NOT_ROUNDED = ("embed_tokens", "token_values", "head_gates")  # rows that are looked up, and what is small
+NOT_SCALED = "v_proj", "kv_b_proj", "in_proj", "in_proj_qkvz"  # matrices, of which each model has one
+# Rows that are looked up, and what is small.
+NOT_ROUNDED = (
+    "embed_tokens", "token_values", "head_gates", "gate", "layer", "router", "shared_expert_gate", "conv1d",
+)  # fmt: skip
 
 
 def stored(config: ModelConfig, weights: Weights, form: Form) -> tuple[ModelConfig, Weights]:
     """What torch computes in fp32 as `form` does: scales multiplied in, matrices rounded; rows looked up are not."""
     head = as_fp32(weights["model.embed_tokens.weight" if config.tied else "lm_head.weight"]) / config.logits_scale
-    scales = {
-        "q_proj": config.alike.attention.query_scale,
-        "o_proj": config.residual_scale,
-        "down_proj": config.residual_scale,
+    attention, mlp = next(iter(config.attentions), Full(1, 1, 2)), config.dense
+    is_normed = isinstance(attention, Full) and attention.head_norms  # the scale is that of the norm then
+    scales: dict[str, float | Fp32] = {
+        "q_proj": 1.0 if is_normed else of_queries(attention),
+        "q_b_proj": of_queries(attention),
+        "o_proj": config.residual_scale * (attention.out_scale if isinstance(attention, Full) else 1.0),
+        "gate_proj": mlp.gate_scale,
+        "down_proj": config.residual_scale * mlp.down_scale,
+        "output_linear": config.residual_scale,
+        **of_state(config),
     }
     found: Weights = {}
+    turned = config.family == "gpt_oss"
     for name, tensor in {**weights, "lm_head.weight": head}.items():
         part = name.split(".")[-2]
-        scaled = as_fp32(tensor) * scales.get(part, 1.0)
-        found[name] = rounded(scaled, form) if tensor.ndim == 2 and part not in NOT_ROUNDED else scaled
-    return reshaped(config, tied=False, query_scale=1.0, residual_scale=1.0, logits_scale=1.0), found
+        scaled = (as_fp32(tensor).T * scales.get(part, 1.0)).T
+        keeps = tensor.ndim == 1 or part in NOT_ROUNDED or "bias" in name
+        found[name] = scaled if keeps else rounded(scaled, form, turned)
+        if part == "kv_b_proj":
+            found[name] = rounded_by_head(config, scaled, form)
+    kept = attention.query_scale if is_normed else 1.0
+    scaled = "out_scale", "residual_scale", "logits_scale", "gate_scale", "down_scale"
+    ones: dict[str, Any] = dict.fromkeys(scaled, 1.0)
+    shape = reshaped(config, tied=False, query_scale=kept, **ones)
+    layers = [
+        replace(each, state=each.state and unscaled(each.state), attention=each.attention and plain(each.attention))
+        for each in shape.layers
+    ]
+    return replace(shape, layers=tuple(layers)), found
 
 
-def rounded(weight: Fp32, form: Form) -> Fp32:
+def of_queries(attention: Attention) -> float | Fp32:
+    """What queries are multiplied by; of those that meet latents, the rotated numbers by yarn's factor as well."""
+    if not isinstance(attention, Latent):
+        return attention.query_scale
+    head = np.full(attention.query, attention.query_scale, np.float32)
+    head[attention.plain :] *= np.float32(attention.rope.attention**2)
+    return np.tile(head, attention.heads)
+
+
+def plain(attention: Attention) -> Attention:
+    """Attention over latents whose queries yarn does not multiply any more."""
+    is_latent = isinstance(attention, Latent)
+    return replace(attention, rope=replace(attention.rope, attention=1.0)) if is_latent else attention
+
+
+def of_state(config: ModelConfig) -> dict[str, float | Fp32]:
+    """What the matrices of states are multiplied by, the first by rows."""
+    state = next(iter(config.states), None)
+    if not isinstance(state, Recurrence):
+        return {"out_proj": config.residual_scale}
+    keys = state.groups * state.key
+    rows = np.repeat(state.scales, (state.inner, state.inner, keys, keys, state.heads)).astype(np.float32)
+    into: dict[str, float | Fp32] = {"in_proj": rows} if state.rule == "add" else {}
+    return into | {"out_proj": config.residual_scale * state.out_scale}
+
+
+def unscaled(state: State) -> State:
+    """A state whose matrices are not multiplied by anything."""
+    return replace(state, scales=(1.0,) * 5, out_scale=1.0) if isinstance(state, Recurrence) else state
+
+
+def rounded_by_head(config: ModelConfig, weight: Fp32, form: Form) -> Fp32:
+    """What makes keys and values of latents: queries go the other way through that of keys."""
+    attention = config.attentions[0]
+    assert isinstance(attention, Latent)
+    by_head = weight.reshape(attention.heads, -1, attention.rank)
+    keys, values = np.split(by_head, [attention.plain], axis=1)
+    both = [np.concatenate((rounded(k.T, form).T, rounded(v, form))) for k, v in zip(keys, values, strict=True)]
+    return np.stack(both).reshape(weight.shape)
+
+
+def rounded(weight: Fp32, form: Form, turned: bool = False) -> Fp32:
+    """A matrix, or those of all experts, which may be `turned`: rounded row by row of its outputs."""
+    if weight.ndim == 3:
+        return np.stack([rounded(each.T, form).T if turned else rounded(each, form) for each in weight])
     if form == "fp16":
         return weight.astype(np.float16).astype(np.float32)
     whole, scale = quantized(weight)
     return whole * scale
+
+
+def is_scaled(config: ModelConfig) -> bool:
+    """Whether weights are multiplied by what is no power of two before they are rounded."""
+    attentions = [(each.query_scale, each.rope.attention) for each in config.attentions]
+    states = [(*each.scales, each.out_scale) for each in config.states if isinstance(each, Recurrence)]
+    return {config.residual_scale, *chain(*attentions, *states)} != {1.0}
 
 
 @pytest.mark.parametrize("longest", [1, 20, CONTEXT])
@@ -167,7 +269,7 @@ def test_fp16_equals_transformers_up_to_the_last_token_of_the_context(model: Mod
     with torch.inference_mode():
         wanted = theirs(torch.from_numpy(TOKENS).long()[None], use_cache=False).logits[0]
     found = in_passes(model.decoder("fp16"), model.arena(), TOKENS, longest, seed=longest)
-    assert distance(found, wanted) <= (CLOSE if model.config.residual_scale == 1 else CLOSE_SCALED)
+    assert distance(found, wanted) <= (CLOSE_SCALED if is_scaled(model.config) else CLOSE)
 
 
 @pytest.mark.parametrize("longest", [1, 20, CONTEXT])
@@ -176,14 +278,16 @@ def test_int8_equals_torch_on_weights_rounded_alike(model: Model, longest: int) 
     wanted = Decoder(*stored(model.config, model.weights, "int8"), "fp32").forward(TOKENS, theirs, CONTEXT)
     found = in_passes(model.decoder("int8"), mine, TOKENS, longest, seed=longest)
     assert distance(found, wanted) <= CLOSE_INT8
-    assert distance(mine.k, theirs.k) <= CLOSE_INT8
-    assert distance(mine.v, theirs.v) <= CLOSE_INT8
+    assert all(distance(*pair) <= CLOSE_INT8 for pair in zip(mine.planes, theirs.planes, strict=True))
 
 
 def test_int8_rounds_the_weights(model: Model) -> None:
     exact = Decoder(model.config, model.weights, "fp32").forward(TOKENS, DenseArena(model.config, CONTEXT), CONTEXT)
     found = model.decoder("int8").forward(TOKENS, model.arena(), CONTEXT)
-    assert 2 * CLOSE_INT8 < distance(found, exact) < 0.2
+    # Of a row whose experts are others all is different, so the largest difference says nothing.
+    usual = np.median(np.abs(fetched(found) - fetched(exact)).max(1)) / np.abs(fetched(exact)).max()
+    assert distance(found, exact) > 2 * CLOSE_INT8
+    assert usual < 0.2
 
 
 def assert_computes(model: Model, weights: Weights, form: Form) -> None:
@@ -239,7 +343,8 @@ def test_what_is_no_number_spoils_nothing_after_it(model: Model, form: Form) -> 
 @pytest.mark.parametrize("beyond", [FP16_MAX * 1.01, -1e9])
 def test_a_weight_beyond_what_sixteen_bits_hold_is_refused_with_a_remedy(model: Model, beyond: float) -> None:
     weights = {name: as_fp32(tensor).copy() for name, tensor in model.weights.items()}
-    weights["model.layers.1.self_attn.v_proj.weight"][3, 5] = beyond
+    name = next(name for part in NOT_SCALED for name in weights if name.endswith(f"{part}.weight"))
+    weights[name][3, 5] = beyond
     with pytest.raises(ModelError, match="fp16.*: set weights to 'fp32' or 'int8'"):
         NativeDecoder(model.config, weights, "fp16", 1)
     int8 = NativeDecoder(model.config, weights, "int8", 1, model.instructions)
@@ -252,7 +357,7 @@ def test_every_family_is_computed(model: Model) -> None:
 
 @pytest.mark.parametrize("head_dim", [8, 24, 100])
 def test_heads_that_fill_no_lanes_are_told(head_dim: int) -> None:
-    assert f"{head_dim} dimensions" in str(native_missing(parse_config(config(Tiny(head_dim=head_dim)))))
+    assert f"heads of {head_dim} numbers" in str(native_missing(parse_config(config(Tiny(head_dim=head_dim)))))
 
 
 def test_layers_that_differ_are_left_to_torch() -> None:
@@ -280,15 +385,21 @@ def test_the_embedded_model_hardly_says_anything_else_of_real_text() -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_what_does_not_fit_is_refused_before_anything_is_written(model: Model, form: Form) -> None:
     roomy, small = model.arena(), DenseArena(model.config, 20)
-    small.k, small.v = roomy.k, roomy.v  # so that a write beyond the small one's room does no harm
+    small.planes = roomy.planes  # so that a write beyond the small one's room does no harm
     fits = Span(TOKENS[:3], model.arena())
     with pytest.raises(IndexError):
         model.decoder(form).forward_spans([fits, Span(TOKENS[:21], small)])
     wide = DenseArena(replace(model.config, context=2 * CONTEXT), 2 * CONTEXT)
     with pytest.raises(IndexError):
         model.decoder(form).forward(np.resize(TOKENS, CONTEXT + 1), wide)
-    assert np.isnan(roomy.k).all() and not wide.k.any()
+    assert not any(np.isfinite(plane).any() for plane in roomy.planes)
+    assert not any(plane.any() for plane in wide.planes)
     assert [fits.arena.length, small.length, wide.length] == [0, 0, 0]
+
+
+def numbers(arena: Arena, length: int) -> list[Fp32]:
+    """What planes have of the first tokens. States differ where these are not the last ones: only one has them."""
+    return list(arena.read(0, length)[: len(arena.planes)])
 
 
 class Company:
@@ -302,8 +413,7 @@ class Company:
 
     def cut(self, which: int, share: float) -> None:
         self.check(which)
-        kept = int(share * self._arenas[which].length)
-        self._arenas[which].truncate(kept)
+        kept = self._arenas[which].truncate(int(share * self._arenas[which].length))
         self._logits[which] = {at: row for at, row in self._logits[which].items() if at < kept}
 
     def compute(self, wanted: list[tuple[int, int, int, int]]) -> None:
@@ -325,8 +435,10 @@ class Company:
     def compute_again(self, which: int, places: list[int], rows: int) -> None:
         """Spoil what an arena holds at some places, and compute it again there."""
         arena = self._arenas[which]
+        if self._model.config.states:
+            return  # they would take a token twice
         if at := sorted({place % arena.length for place in places if arena.length}):
-            arena.k[:, :, at], arena.v[:, :, at] = np.nan, np.inf
+            spoil(arena, at)
             asked = at[-min(rows, len(at)) :]
             span = Span(arena.ids[at], arena, len(asked), np.array(at, dtype=np.int32))
             self._logits[which] |= dict(zip(asked, self._decoder.forward_spans([span]), strict=True))
@@ -336,8 +448,7 @@ class Company:
         if not arena.length:
             return
         rows = in_steps(self._model.decoder(self._form), alone, arena.ids)
-        assert np.array_equal(arena.k[:, :, : arena.length], alone.k[:, :, : arena.length])
-        assert np.array_equal(arena.v[:, :, : arena.length], alone.v[:, :, : arena.length])
+        assert all(map(np.array_equal, numbers(arena, arena.length), numbers(alone, arena.length)))
         assert all(np.array_equal(row, rows[at]) for at, row in self._logits[which].items())
         assert np.isfinite(rows).all()
 
@@ -380,8 +491,8 @@ def test_passes_of_every_width_give_the_same_bits(model: Model, form: Form, thre
         arena = model.arena()
         found = decoder.forward(TOKENS[:width], arena, width)
         assert np.array_equal(found, rows[:width])
-        assert np.array_equal(arena.k[:, :, :width], alone.k[:, :, :width])
-        assert np.isnan(arena.k[:, :, width:]).all() and np.isinf(arena.v[:, :, width:]).all()
+        assert all(map(np.array_equal, numbers(arena, width), numbers(alone, width)))
+        assert not any(np.isfinite(plane[:, :, width:]).any() for plane in arena.planes)
 
 
 def tasks() -> int:

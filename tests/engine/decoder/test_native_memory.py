@@ -19,13 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model_runtime.checkpoint.config import parse_config
-from model_runtime.checkpoint.weights import expected_shapes
+from model_runtime.checkpoint.tensor_shapes import expected_shapes
 from model_runtime.decoder.native.memory import ALIGNMENT, REGION, WeightMemory
 from model_runtime.errors import ModelError
 from model_runtime.kv.arena import DenseArena
 from model_runtime.kv.layout import arena_bytes
 from model_runtime.loading import memory_fit
-from model_runtime.loading.memory_fit import memory_need, model_size, usable_formats
+from model_runtime.loading.memory_fit import FitRequest, memory_need, model_size, usable_formats
 from tests.compiled import require_compiled
 from tests.models import Tiny, config, make
 
@@ -84,7 +84,7 @@ def resident(tensor: npt.NDArray[Any]) -> int:
 def test_an_arena_takes_memory_for_the_tokens_that_it_holds() -> None:
     """Huge pages would make it 10 MiB for a few lines, as each head's rows begin in another one."""
     shape = parse_config(json.loads((ROOT / "model_runtime/embedded/config.json").read_text()))
-    arena, attention = DenseArena(shape, shape.context), shape.alike.attention
+    arena, attention = DenseArena(shape, shape.context), shape.full
     if SETTING.exists():  # else the kernel knows no such pages
         flags = re.search("VmFlags:(.*)", mapping_of(arena.k))
         assert flags and "nh" in flags[1].split()
@@ -100,7 +100,7 @@ IMPORTS = """
 import numpy as np
 from dataclasses import replace
 from model_runtime.checkpoint.config import parse_config
-from model_runtime.checkpoint.weights import expected_shapes
+from model_runtime.checkpoint.tensor_shapes import expected_shapes
 from model_runtime.decoder.native.decoder import NativeDecoder
 from model_runtime.decoder.native.memory import WeightMemory
 from model_runtime.machine import releasable_memory
@@ -144,15 +144,16 @@ def test_the_memory_check_for_a_second_model_counts_the_weights_of_the_first(mon
     assert after - before > 0.9 * weights
     second = memory_need(model_size(shape), "fp16", 0).total
     monkeypatch.setattr(memory_fit, "available_memory", lambda: second - weights // 2)
-    assert usable_formats(shape, "fp16", 0, soon=after - before) == ["fp16"]
+    assert usable_formats(FitRequest(shape, "fp16", 0, soon=after - before)) == ["fp16"]
     with pytest.raises(ModelError, match="of memory"):
-        usable_formats(shape, "fp16", 0)
+        usable_formats(FitRequest(shape, "fp16", 0))
 
 
 TOKENS_LOOKED_UP = """
 from pathlib import Path
 from model_runtime.checkpoint.config import read_config
-from model_runtime.checkpoint.weights import TOKEN_VALUES, read_weights, release_weights
+from model_runtime.checkpoint.tensor_shapes import TOKEN_VALUES
+from model_runtime.checkpoint.weights import read_weights, release_weights
 from model_runtime.kv.arena import DenseArena
 
 def mapped(array):

@@ -78,7 +78,7 @@ def decoder_error(folder: Path, config: ModelConfig) -> float:
     """The largest error of logits in fp32: a wide pass by torch, then single rows and a draft's by the kernel."""
     slab, weights = Slab(config, CONTEXT, 2, torch.float32, torch.device("cpu")), read_weights(folder, config)
     attend = single_rows_split(attend_materialized)
-    assert why_not(attend, slab, config.alike.attention.heads, (1, 4)) is None, "it is found to run, as on a GPU"
+    assert why_not(attend, slab, config.full.heads, (1, 4)) is None, "it is found to run, as on a GPU"
     decoder = GpuDecoder(config, weights, slab, attend, Kernels(), unrecorded)
     cpu, arenas = Decoder(config, weights, "fp32"), [slab.arena(), slab.arena()]
     others, worst = [DenseArena(config, CONTEXT) for _ in arenas], 0.0

@@ -48,7 +48,7 @@ MIB = 1 << 20
 def gpu_runtime(config: ModelConfig, weights: Weights, capacity: int, arenas: int) -> Runtime:
     """What the GPU would compute with, on the CPU."""
     slab = Slab(config, capacity, arenas, torch.float32, torch.device("cpu"))
-    how = choose_attention(slab, config.alike.attention.heads)
+    how = choose_attention(slab, config.full.heads)
     decoder = GpuDecoder(config, weights, slab, how.attend, Kernels(), unrecorded)
     return Runtime(0, decoder, slab.arena, arenas, "fp32", "fp32 slab", "steps", "", how.backend, how.reason)
 

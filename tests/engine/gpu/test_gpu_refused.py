@@ -66,7 +66,7 @@ def wrong_behind(rows: int) -> attention.Attend:
 def test_an_operator_that_computes_what_torch_does_is_taken_and_leaves_the_slab_empty(
     slab: Slab, config: ModelConfig
 ) -> None:
-    assert why_not(attend_materialized, slab, config.alike.attention.heads) is None
+    assert why_not(attend_materialized, slab, config.full.heads) is None
     assert not slab.k.any() and not slab.v.any()
 
 
@@ -82,7 +82,7 @@ def test_an_operator_that_computes_what_torch_does_is_taken_and_leaves_the_slab_
 def test_an_operator_that_raises_or_is_wrong_at_any_width_is_refused(
     slab: Slab, config: ModelConfig, attend: attention.Attend, why: str
 ) -> None:
-    assert why_not(attend, slab, config.alike.attention.heads) == why
+    assert why_not(attend, slab, config.full.heads) == why
     assert not slab.k.any() and not slab.v.any()
 
 
@@ -96,7 +96,7 @@ def test_an_operator_that_sees_one_key_too_many_or_too_few_is_refused(
         ]
         return attend_materialized(q, k, v, bias, scale)
 
-    assert "numbers are wrong" in (why_not(attend, slab, config.alike.attention.heads) or "")
+    assert "numbers are wrong" in (why_not(attend, slab, config.full.heads) or "")
 
 
 def test_memory_that_lacks_is_no_reason_against_an_operator(slab: Slab, config: ModelConfig) -> None:
@@ -104,7 +104,7 @@ def test_memory_that_lacks_is_no_reason_against_an_operator(slab: Slab, config: 
         raise torch.cuda.OutOfMemoryError("none")
 
     with pytest.raises(torch.cuda.OutOfMemoryError):
-        why_not(attend, slab, config.alike.attention.heads)
+        why_not(attend, slab, config.full.heads)
 
 
 def ways(*functions: attention.Attend) -> list[AttentionWay]:
@@ -114,13 +114,10 @@ def ways(*functions: attention.Attend) -> list[AttentionWay]:
 def test_where_one_operator_does_not_run_the_next_is_taken_and_the_reason_is_kept(
     slab: Slab, config: ModelConfig
 ) -> None:
-    found = first_that_runs(ways(no_kernel, attend_materialized), slab, config.alike.attention.heads, CARD)
+    found = first_that_runs(ways(no_kernel, attend_materialized), slab, config.full.heads, CARD)
     assert (found.attend, found.backend) == (attend_materialized, "flash")
     assert found.reason == "split cannot be used (NotImplementedError: no kernel image is available): flash's"
-    assert (
-        first_that_runs(ways(attend_materialized, no_kernel), slab, config.alike.attention.heads, CARD).reason
-        == "split's"
-    )
+    assert first_that_runs(ways(attend_materialized, no_kernel), slab, config.full.heads, CARD).reason == "split's"
 
 
 def test_where_none_runs_the_card_is_named(slab: Slab, config: ModelConfig) -> None:
@@ -128,20 +125,20 @@ def test_where_none_runs_the_card_is_named(slab: Slab, config: ModelConfig) -> N
         r"no kernel that works on NVIDIA X \(compute capability 12.0\): split cannot .*; flash cannot .*: set device"
     )
     with pytest.raises(GpuError, match=why):
-        first_that_runs(ways(no_kernel, wrong_behind(2)), slab, config.alike.attention.heads, CARD)
+        first_that_runs(ways(no_kernel, wrong_behind(2)), slab, config.full.heads, CARD)
 
 
 def test_heads_that_the_split_kernel_cannot_take_are_left_to_flash(config: ModelConfig) -> None:
     slab = Slab(reshaped(config, head_dim=80), CAPACITY, 2, torch.float32, torch.device("cpu"))
     found = first_that_runs(
-        ways(single_rows_split(attend_materialized), attend_materialized), slab, config.alike.attention.heads, CARD
+        ways(single_rows_split(attend_materialized), attend_materialized), slab, config.full.heads, CARD
     )
     assert (found.attend, found.backend) == (attend_materialized, "flash")
     assert "no kernel for a head_dim of 80" in found.reason
 
 
 def test_a_cpu_needs_no_operator(slab: Slab, config: ModelConfig) -> None:
-    assert choose_attention(slab, config.alike.attention.heads).attend is attend_materialized
+    assert choose_attention(slab, config.full.heads).attend is attend_materialized
 
 
 # The model is loaded all the same

@@ -116,7 +116,7 @@ def test_a_list_of_another_vocabulary_settles_nothing(tokenizer: Tokenizer) -> N
 def gpu_parts(folder: Path, tokenizer: Tokenizer, listing: bool) -> tuple[EngineParts, GpuDecoder]:
     config = read_config(folder)
     slab = Slab(config, CAPACITY, 2, torch.float32, CPU)
-    attend, weights = choose_attention(slab, config.alike.attention.heads).attend, read_weights(folder, config)
+    attend, weights = choose_attention(slab, config.full.heads).attend, read_weights(folder, config)
     decoder = GpuDecoder(config, weights, slab, attend, Kernels(), unrecorded, tokens=tokenizer.vocab)
     if not listing:
         decoder = type("Unlisted", (GpuDecoder,), {"top_tokens": None})(

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from model_runtime.checkpoint.config import parse_config
-from model_runtime.checkpoint.weights import Weights, expected_shapes
+from model_runtime.checkpoint.tensor_shapes import expected_shapes
+from model_runtime.checkpoint.weights import Weights
 from model_runtime.decoder import linear
 from model_runtime.decoder.any_decoder import Runtime
 from model_runtime.decoder.decoder import Decoder
@@ -23,7 +24,7 @@ from model_runtime.errors import ModelError
 from model_runtime.loading import weight_format
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import DecoderOptions, LoadedModel, load, load_on_cpu
-from model_runtime.loading.memory_fit import usable_formats
+from model_runtime.loading.memory_fit import FitRequest, usable_formats
 from model_runtime.loading.weight_format import FASTEST, FORMATS, ORDER, CpuMethod, choose_method, supported_formats
 from tests.compiled import require_compiled
 from tests.models import Tiny, config, reshaped
@@ -138,12 +139,12 @@ def test_loading_runs_no_pass_and_chooses_the_same_at_every_start(
 def test_without_torch_only_what_it_alone_computes_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     Machine(torch=False).pretend(monkeypatch)
     assert supported_formats(SHAPE) == ["fp16", "int8"]
-    for ask in (lambda: choose_method(SHAPE, "fp32"), lambda: usable_formats(SHAPE, "fp32", 0)):
+    for ask in (lambda: choose_method(SHAPE, "fp32"), lambda: usable_formats(FitRequest(SHAPE, "fp32", 0))):
         with pytest.raises(ModelError, match="'fp32'.*torch is not installed: run .*pip install .*torch$"):
             ask()
     monkeypatch.setattr(weight_format, "native_missing", lambda config: "this CPU has no AVX-512")
     assert supported_formats(SHAPE) == []
-    for ask in (lambda: choose_method(SHAPE, "auto"), lambda: usable_formats(SHAPE, "auto", 0)):
+    for ask in (lambda: choose_method(SHAPE, "auto"), lambda: usable_formats(FitRequest(SHAPE, "auto", 0))):
         with pytest.raises(ModelError, match="no AVX-512.*torch is not installed: run .*pip install .*torch$"):
             ask()
 
@@ -184,7 +185,7 @@ def test_a_format_without_any_way_is_refused_with_a_remedy(
 def test_heads_that_it_cannot_compute_leave_the_compiled_part_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "library", lambda: SimpleNamespace(efim_supported=lambda instructions: 1))
     way, reason = choose_method(reshaped(SHAPE, head_dim=24), "auto")
-    assert not way.compiled and "24 dimensions" in reason
+    assert not way.compiled and "heads of 24 numbers" in reason
 
 
 def test_a_way_makes_its_decoder() -> None:

@@ -16,7 +16,8 @@ import pytest
 from model_runtime.checkpoint.config import parse_config, read_config
 from model_runtime.checkpoint.rope import rotation_bytes, rotations
 from model_runtime.checkpoint.rope_parameters import Rope
-from model_runtime.checkpoint.weights import expected_shapes, read_weights, release_weights
+from model_runtime.checkpoint.tensor_shapes import expected_shapes
+from model_runtime.checkpoint.weights import read_weights, release_weights
 from model_runtime.errors import ModelError
 from model_runtime.kv.layout import arena_bytes
 from model_runtime.loading import memory_fit as fits
@@ -127,9 +128,10 @@ def test_a_context_of_a_million_tokens_takes_memory_for_the_tokens_of_an_arena(w
 
 def test_rotations_are_as_long_as_an_arena_and_what_a_longer_table_begins_with(tmp_path: Path) -> None:
     loaded = load_within(make(tmp_path, ROOMY), 1, 300)
-    found = loaded.kv.rotations
-    assert found is not None and len(found) == loaded.parts.capacity == 300
-    head_dim = read_config(tmp_path).alike.attention.head_dim
+    assert loaded.kv.rotations is not None
+    [found] = loaded.kv.rotations
+    assert len(found) == loaded.parts.capacity == 300
+    head_dim = read_config(tmp_path).full.head_dim
     assert np.array_equal(found, rotations(Rope(), head_dim, 4096)[:300])
 
 

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from model_runtime.checkpoint.config import EMBEDDED, read_config
+from model_runtime.checkpoint.layer_spec import AltUp
 from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.any_decoder import Runtime
@@ -29,7 +30,10 @@ from tests.compiled import require_compiled
 CONFIG = read_config(EMBEDDED)
 FILES = [b"w" * 32, b"t" * 32]
 CODE = ["int8 compiled", "sources", "2.13.0"]
-OTHER: dict[type, Any] = {str: "another", int: 77, float: 0.25, bool: None, tuple: (77,), Rope: Rope(theta=7.0)}
+OTHER: dict[type, Any] = {
+    str: "another", int: 77, float: 0.25, bool: None, tuple: (77,), Rope: Rope(theta=7.0),
+    type(None): AltUp(2, 0, 8, 8, 8),
+}  # fmt: skip
 # They compute no number.
 HARMLESS = {
     "model_runtime.c_sources",

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model_runtime.kv.arena import DenseArena
-from model_runtime.kv.codec import RECENT_TOKENS, SINK_TOKENS, Floats, Form, KvCodec, Rotations
-from model_runtime.kv.layout import KvLayout
+from model_runtime.kv.codec import PART, RECENT_TOKENS, SINK_TOKENS, Floats, Form, KvCodec, Rotations
+from model_runtime.kv.layout import KvLayout, Plane
 from tests.engine.doubles import decoder_of, ids_of
 from tests.models import Tiny, make
 
@@ -24,6 +24,7 @@ SHAPES = st.builds(KvLayout.keys_and_values, st.integers(1, 3), st.integers(1, 2
 FIRSTS = st.integers(0, CONTEXT - BLOCK_TOKENS)
 SEEDS = st.integers(0, 2**32 - 1)
 SMALL = KvLayout.keys_and_values(2, 1, 4)
+FORMS = (Form.RAW, Form.INT8, Form.BF16)  # of blocks with all planes
 
 
 def stacked(shape: KvLayout) -> tuple[int, ...]:
@@ -34,7 +35,7 @@ def stacked(shape: KvLayout) -> tuple[int, ...]:
 
 def rotations(head_dim: int) -> Rotations:
     angles = np.outer(np.arange(CONTEXT), 100.0 ** -(np.arange(0, head_dim, 2) / head_dim))
-    return np.exp(1j * angles).astype(np.complex64)
+    return (np.exp(1j * angles).astype(np.complex64),)
 
 
 def codec(shape: KvLayout) -> KvCodec:
@@ -42,13 +43,13 @@ def codec(shape: KvLayout) -> KvCodec:
 
 
 def rotated(keys: Floats, first: int) -> Floats:
-    turns = rotations(keys.shape[-1])[first : first + BLOCK_TOKENS]
+    turns = rotations(keys.shape[-1])[0][first : first + BLOCK_TOKENS]
     return (keys.view(np.complex64) * turns).view(np.float32)
 
 
 def unrotated(keys: Floats, first: int) -> npt.NDArray[np.float64]:
     """Before rotary embedding, in twice the precision."""
-    turns = rotations(keys.shape[-1])[first : first + BLOCK_TOKENS].astype(np.complex128)
+    turns = rotations(keys.shape[-1])[0][first : first + BLOCK_TOKENS].astype(np.complex128)
     return (keys.astype(np.float64).view(np.complex128) / turns).view(np.float64)
 
 
@@ -210,12 +211,12 @@ def test_the_order_of_bytes_is_the_format_on_disk() -> None:
     ],
 )
 def test_sizes(shape: KvLayout, raw: int, int8: int) -> None:
-    assert [codec(shape).size(form) for form in Form] == [raw, int8, raw // 2]
+    assert [codec(shape).size(form) for form in FORMS] == [raw, int8, raw // 2]
     kv = np.zeros(stacked(shape), np.float32)
-    assert [len(codec(shape).encode(kv, 0, form)) for form in Form] == [raw, int8, raw // 2]
+    assert [len(codec(shape).encode(kv, 0, form)) for form in FORMS] == [raw, int8, raw // 2]
 
 
-@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("other", [-1, 1, 4])
 def test_bytes_of_another_size_are_refused(form: Form, other: int) -> None:
     for size in (0, codec(SMALL).size(form) + other, codec(SMALL).size(Form((form + 1) % 3))):
@@ -275,7 +276,7 @@ def test_rotations_of_another_model_are_refused() -> None:
         KvCodec(SMALL, BLOCK_TOKENS, rotations(8))
 
 
-@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("form", FORMS)
 def test_arrays_and_bytes_need_no_alignment(form: Form) -> None:
     """A part of an arena, which is not contiguous, and bytes behind a header of any length."""
     arena = bf16_numbers(np.random.default_rng(0).standard_normal((2, 2, 1, 64, 4)).astype(np.float32))
@@ -287,7 +288,7 @@ def test_arrays_and_bytes_need_no_alignment(form: Form) -> None:
     assert np.array_equal(found, codec(SMALL).decode(data, 16, form))
 
 
-@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("form", FORMS)
 def test_encode_and_decode_leave_their_arguments_alone(form: Form) -> None:
     kv = bf16_numbers(np.random.default_rng(0).standard_normal(stacked(SMALL)).astype(np.float32))
     before = kv.copy()
@@ -299,7 +300,7 @@ def test_encode_and_decode_leave_their_arguments_alone(form: Form) -> None:
 
 
 def form_at(first: int, length: int, wanted: Form) -> int:
-    return codec(SMALL).forms_at(first, length, wanted)[0]
+    return codec(SMALL).forms_at((), first, length, wanted)[0]
 
 
 @pytest.mark.parametrize(
@@ -325,3 +326,49 @@ def test_a_block_is_raw_if_any_of_its_tokens_must_be(number: int, length: int) -
     tokens = range(number * BLOCK_TOKENS, (number + 1) * BLOCK_TOKENS)
     must = any(token < SINK_TOKENS or token >= length - RECENT_TOKENS for token in tokens)
     assert form_at(tokens.start, length, Form.INT8) == (Form.RAW if must else Form.INT8)
+
+
+FULL, NEAR = (0, 2), (1, 3)
+SLIDING = KvLayout(
+    (
+        Plane("k", FULL, 1, 4, rope=0), Plane("v", FULL, 1, 4),
+        Plane("k", NEAR, 2, 4, rope=1, window=20), Plane("v", NEAR, 2, 4, window=20),
+    )
+)  # fmt: skip
+TWO_ROPES = (*rotations(4), np.conj(rotations(4)[0]))
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_block_whose_layers_that_slide_have_gone_on_lacks_their_planes(kept: bool, form: Form) -> None:
+    rng, codec_of_both = np.random.default_rng(0), KvCodec(SLIDING, BLOCK_TOKENS, TWO_ROPES, Form.BF16)
+    shapes = [plane.shape(BLOCK_TOKENS if kept or not plane.window else 0) for plane in SLIDING.planes]
+    rows = [bf16_numbers(rng.standard_normal(shape).astype(np.float32)) for shape in shapes]
+    tried, any_numbers = codec_of_both.forms_at(rows, 32, 4096, form)
+    assert (tried, any_numbers) == ((form, Form.RAW) if kept else (PART + form, Form.PART_RAW))
+    data = codec_of_both.encode(rows, 32, tried)
+    assert len(data) == codec_of_both.size(tried)
+    found = codec_of_both.decode(data, 32, tried)
+    assert [plane.shape for plane in found] == shapes
+    assert all(np.allclose(*pair, atol=0 if form != Form.INT8 else 0.03) for pair in zip(found, rows, strict=True))
+    assert codec_of_both.is_exact(tried) == (form != Form.INT8)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_block_of_layers_that_all_slide_may_have_nothing(form: Form) -> None:
+    layout = KvLayout(SLIDING.planes[2:])
+    of_near = KvCodec(layout, BLOCK_TOKENS, TWO_ROPES)
+    rows = [np.empty(plane.shape(0), np.float32) for plane in layout.planes]
+    data = of_near.encode(rows, 0, PART + form)
+    assert not len(data)
+    assert [plane.shape for plane in of_near.decode(data, 0, PART + form)] == [each.shape for each in rows]
+
+
+def test_each_plane_is_rotated_back_by_its_own_rope() -> None:
+    rows = [np.ones(plane.shape(BLOCK_TOKENS), np.float32) for plane in SLIDING.planes]
+    for plane, numbers in zip(SLIDING.planes, rows, strict=True):
+        if plane.rotated:
+            numbers.view(np.complex64)[...] *= TWO_ROPES[plane.rope][32 : 32 + BLOCK_TOKENS]
+    both = KvCodec(SLIDING, BLOCK_TOKENS, TWO_ROPES)
+    found = both.decode(both.encode(rows, 32, Form.INT8), 32, Form.INT8)
+    assert all(np.allclose(*pair, atol=1e-5) for pair in zip(found, rows, strict=True)), "alike before rotation"

@@ -82,7 +82,7 @@ def test_parts_that_disagree_on_the_size_are_ignored() -> None:
     assert list(whole_blocks(enumerate(parse(np.concatenate([first[:2], second[2:]]))), SLOT)) == []
 
 
-@pytest.mark.parametrize("field, value", [("form", 9), ("size", 3 * SLOT + 1), ("size", 2 * SLOT)])
+@pytest.mark.parametrize("field, value", [("form", 3), ("size", 3 * SLOT + 1), ("size", 2 * SLOT)])
 def test_a_block_with_impossible_records_is_ignored(field: str, value: int) -> None:
     records = describe(LARGE, [0, 1, 2], SLOT, NOW)
     records[field] = value

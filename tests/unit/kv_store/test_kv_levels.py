@@ -31,7 +31,7 @@ from tests.unit.kv_blocks import FINGERPRINT, tier_of
 SHAPE = KvLayout.keys_and_values(1, 1, 2)
 SLOT = SHAPE.token_bytes * BLOCK_TOKENS
 BEGIN = 32  # the position of the first token of all chains
-CODEC = KvCodec(SHAPE, BLOCK_TOKENS, np.exp(1j * np.arange(BEGIN + 64)[:, None]).astype(np.complex64))
+CODEC = KvCodec(SHAPE, BLOCK_TOKENS, (np.exp(1j * np.arange(BEGIN + 64)[:, None]).astype(np.complex64),))
 LENGTH = 4  # of the longest chain, in blocks
 LONG = 1000  # tokens of a sequence whose first blocks are not its end: they may have a lossy form
 DOCUMENTS = 3
@@ -310,5 +310,8 @@ def test_a_third_tier_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_files_forms_are_the_codecs() -> None:
-    assert {form.name: form.value for form in Form} == {"RAW": 0, "INT8": 1, "BF16": 2}
-    assert {*Form} == {*KNOWN_FORMS}
+    whole = {"RAW": 0, "INT8": 1, "BF16": 2}
+    parts = {f"PART_{name}": 8 + form for name, form in whole.items()}
+    states = {f"STATE_{name}": 16 + form for name, form in whole.items()}
+    assert {form.name: form.value for form in Form} == {**whole, **parts, **states}
+    assert {*KNOWN_FORMS} == {form + part + state for form in whole.values() for part in (0, 8) for state in (0, 16)}

@@ -34,6 +34,7 @@ from model_runtime.errors import ModelError
 from model_runtime.loading.known_models import KNOWN_MODELS, largest_within
 from model_runtime.loading.memory_fit import (
     FORMAT_BYTES,
+    FitRequest,
     ModelSize,
     does_not_fit,
     fitting_formats,
@@ -204,17 +205,17 @@ def test_a_format_that_does_not_fit_is_refused_with_one_that_does(monkeypatch: p
     monkeypatch.setattr(
         "model_runtime.loading.memory_fit.available_memory", lambda: memory_need(size, "fp16", kv).total
     )
-    assert "fp32" not in usable_formats(config, "auto", kv)
+    assert "fp32" not in usable_formats(FitRequest(config, "auto", kv))
     with pytest.raises(ModelError, match=r"fp32 weights .* set weights to '(fp16|int8)', which needs"):
-        usable_formats(config, "fp32", kv)
+        usable_formats(FitRequest(config, "fp32", kv))
 
 
 def test_a_format_that_this_cpu_cannot_compute_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     config = LLAMA
     monkeypatch.setattr("model_runtime.loading.memory_fit.supported_formats", lambda config: ["fp32"])
-    assert usable_formats(config, "auto", 0) == ["fp32"]
+    assert usable_formats(FitRequest(config, "auto", 0)) == ["fp32"]
     with pytest.raises(ModelError, match="'int8' cannot be used on this CPU: set weights to 'auto'"):
-        usable_formats(config, "int8", 0)
+        usable_formats(FitRequest(config, "int8", 0))
 
 
 # On a GPU

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 
-from benchmarks.decoding import hf, other_processes, sides, speed, targets
+from benchmarks.decoding import hf, sides, speed, targets
 from benchmarks.decoding.process import PASSES, Process, Turn, Work, turn
 from benchmarks.decoding.shapes import SHAPES, as_llama, checkpoint
 from benchmarks.decoding.sides import COMPILED, STEP_ROWS, CompiledTransformers, Named, Transformers
 from benchmarks.decoding.targets import Reach
+from benchmarks.environment import other_processes
 from benchmarks.keystrokes.first_token import BATCH, Infill
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.checkpoint.weights import read_weights

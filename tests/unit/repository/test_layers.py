@@ -109,6 +109,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "efim_lab.evaluation": ("efim_ls.completion", "efim_ls.workspace", "efim_ls.access", *RUNTIME),
     "efim_lab.replay": ("efim_ls.completion", "editor_clients.headless", *RUNTIME),
     "efim_lab.reuse": ("efim_lab.evaluation", "efim_ls.completion", *RUNTIME),
+    "efim_lab.placement": RUNTIME,
     "efim_lab.paper": ("efim_lab.evaluation", "efim_ls.completion", *RUNTIME),
     "editor_clients.headless": (),
 }
