@@ -179,10 +179,10 @@ def _places_of(span: Span, tokens: Ids) -> tuple[npt.NDArray[np.void], npt.NDArr
     """Return what a span's arena holds of each kind of layers, and where its rows are; begin a pass with that."""
     arena = span.arena
     kept = arena.begin_pass(len(span.ids), span.rows) if span.recomputed is None else ()
-    held = np.empty(len(arena.planes) // 2, HELD)
-    held["k"], held["v"] = ([each.ctypes.data for each in arena.planes[i::2]] for i in range(2))
-    held["capacity"] = [each.shape[2] for each in arena.planes[::2]]
-    held["base"] = [arena.base if plane.window else 0 for plane in arena.layout.planes[::2]]
+    kinds = zip(arena.planes[::2], arena.planes[1::2], arena.layout.planes[::2], strict=True)
+    held = np.array(
+        [(k.ctypes.data, v.ctypes.data, k.shape[2], arena.base if plane.window else 0) for k, v, plane in kinds], HELD
+    )
     places = np.zeros(len(tokens), ROW_PLACE)
     places["held"] = held.ctypes.data
     places["begin"] = arena.begins(tokens)
