@@ -26,6 +26,7 @@ from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena, DenseArena
 from tests.engine.doubles import decoder_of
+from tests.engine.kinds.shapes import KINDS
 from tests.models import VOCABULARY, Tiny, config, make, reference, shard
 
 transformers_logging.disable_progress_bar()
@@ -48,30 +49,7 @@ SHAPES = {
     "mistral, all slide": Tiny("mistral", window=40, context=CONTEXT, seed=17),
     "starcoder2, all slide": Tiny("starcoder2", window=33, context=CONTEXT, seed=18),
     "qwen2, upper layers slide": Tiny("qwen2", layers=3, window=50, context=CONTEXT, seed=19),
-    "gemma2": Tiny("gemma2", context=CONTEXT, seed=20),
-    "gemma3": Tiny("gemma3_text", layers=3, scaling="linear", context=CONTEXT, seed=21),
-    "cohere2": Tiny("cohere2", layers=3, hidden=64, context=CONTEXT, seed=22),
-    "mixtral": Tiny("mixtral", context=CONTEXT, seed=23),
-    "qwen2 with experts in some layers": Tiny("qwen2_moe", layers=3, context=CONTEXT, seed=24),
-    "qwen3 with experts": Tiny("qwen3_moe", context=CONTEXT, seed=25),
-    "granite with experts": Tiny("granitemoe", context=CONTEXT, seed=26),
-    "ernie": Tiny("ernie4_5_moe", hidden=64, layers=3, context=CONTEXT, seed=27),
-    "gpt-oss": Tiny("gpt_oss", scaling="yarn", context=CONTEXT, seed=28),
-    "deepseek v2": Tiny("deepseek_v2", kv_heads=4, layers=3, context=CONTEXT, seed=29),
-    "deepseek v3, yarn": Tiny("deepseek_v3", kv_heads=4, layers=3, scaling="yarn", context=CONTEXT, seed=30),
-    "glm 4, small": Tiny("glm4_moe_lite", kv_heads=4, layers=3, context=CONTEXT, seed=38),
-    "llama, swift keys": Tiny("llama_swiftkv", layers=3, context=CONTEXT, seed=39),
-    "llama, one set of keys for all upper layers": Tiny(
-        "llama_swiftkv", layers=4, groups=3, context=CONTEXT, seed=40
-    ),
-    "mamba2": Tiny("mamba2", context=CONTEXT, seed=31),
-    "bamba": Tiny("bamba", layers=3, context=CONTEXT, seed=32),
-    "granite 4, with experts": Tiny("granitemoehybrid", layers=3, context=CONTEXT, seed=33),
-    "falcon h1": Tiny("falcon_h1", context=CONTEXT, seed=34),
-    "qwen3 next": Tiny("qwen3_next", layers=4, context=CONTEXT, seed=35),
-    "lfm2": Tiny("lfm2", layers=3, context=CONTEXT, seed=36),
-    "zaya": Tiny("zaya", layers=3, context=CONTEXT, seed=41),
-    "gemma 3n": Tiny("gemma3n_text", layers=4, context=CONTEXT, seed=37),
+    **{name: replace(shape, context=CONTEXT) for name, shape in KINDS.items()},
     "llama, linear": Tiny(scaling="linear", context=CONTEXT, seed=10),
     "llama, dynamic": Tiny(scaling="dynamic", context=CONTEXT, seed=11),
     "llama, llama3": Tiny(scaling="llama3", theta=500_000.0, context=CONTEXT, seed=12),

@@ -36,6 +36,7 @@ from model_runtime.logits import Logits
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.compiled import require_compiled
 from tests.engine.doubles import fetched
+from tests.engine.kinds.shapes import COMPILED
 from tests.models import VOCABULARY, Tiny, config, make, reference, reshaped
 
 transformers_logging.disable_progress_bar()
@@ -74,28 +75,7 @@ SHAPES = {
     "efim, two key heads": Tiny("efim", layers=3, context=CONTEXT, seed=11),
     "mistral, all slide": Tiny("mistral", window=30, heads=6, kv_heads=1, context=CONTEXT, seed=12),
     "qwen2, upper layers slide": Tiny("qwen2", layers=3, window=70, context=CONTEXT, seed=13),
-    "gemma2": Tiny("gemma2", context=CONTEXT, seed=14),
-    "gemma3": Tiny("gemma3_text", layers=3, scaling="linear", context=CONTEXT, seed=15),
-    "cohere2": Tiny("cohere2", layers=3, hidden=64, context=CONTEXT, seed=16),
-    "mixtral": Tiny("mixtral", context=CONTEXT, seed=34),
-    "qwen2 with experts in some layers": Tiny("qwen2_moe", layers=3, context=CONTEXT, seed=18),
-    "qwen3 with experts": Tiny("qwen3_moe", context=CONTEXT, seed=19),
-    "granite with experts": Tiny("granitemoe", context=CONTEXT, seed=20),
-    "ernie": Tiny("ernie4_5_moe", hidden=64, layers=3, context=CONTEXT, seed=21),
-    "gpt-oss": Tiny("gpt_oss", scaling="yarn", context=CONTEXT, seed=22),
-    "deepseek v2": Tiny("deepseek_v2", kv_heads=4, layers=3, context=CONTEXT, seed=23),
-    "deepseek v3, yarn": Tiny("deepseek_v3", kv_heads=4, layers=3, scaling="yarn", context=CONTEXT, seed=24),
-    "glm 4, small": Tiny("glm4_moe_lite", kv_heads=4, layers=3, context=CONTEXT, seed=31),
-    "llama, swift keys": Tiny("llama_swiftkv", layers=3, context=CONTEXT, seed=32),
-    "llama, one set of keys for all upper layers": Tiny(
-        "llama_swiftkv", layers=4, groups=3, context=CONTEXT, seed=33
-    ),
-    "mamba2": Tiny("mamba2", context=CONTEXT, seed=25),
-    "bamba": Tiny("bamba", layers=3, context=CONTEXT, seed=26),
-    "granite 4, with experts": Tiny("granitemoehybrid", layers=3, context=CONTEXT, seed=27),
-    "falcon h1": Tiny("falcon_h1", context=CONTEXT, seed=28),
-    "qwen3 next": Tiny("qwen3_next", layers=4, context=CONTEXT, seed=29),
-    "lfm2": Tiny("lfm2", layers=3, context=CONTEXT, seed=30),
+    **{name: replace(shape, context=CONTEXT) for name, shape in COMPILED.items()},
 }
 # Every shape with the best instructions, and half of them with each of the others.
 KINDS = [

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -14,20 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kv_store.block import BLOCK_TOKENS
-from model_runtime.checkpoint.config import ModelConfig, UnknownArchitecture, parse_config, read_config
-from model_runtime.checkpoint.weights import read_weights
-from model_runtime.decoder.any_decoder import AnyDecoder
-from model_runtime.decoder.decoder import Decoder
-from model_runtime.decoder.linear import packed_format
-from model_runtime.decoder.native.decoder import NativeDecoder
-from model_runtime.ids import Ids
+from model_runtime.checkpoint.config import ModelConfig, UnknownArchitecture, parse_config
 from model_runtime.isolated import SequenceKey
-from model_runtime.kv.arena import DenseArena
 from model_runtime.kv.codec import PART, Form, KvCodec
 from model_runtime.kv.layout import KEPT_BEHIND, SLACK_ROWS, KvLayout, arena_bytes
 from model_runtime.kv.sequence import Quality
-from tests.compiled import require_compiled
 from tests.engine.doubles import fetched
+from tests.engine.kinds.decoded import Decoded
 from tests.models import VOCABULARY, Tiny, config, make, reference
 
 WINDOW, CONTEXT = 40, 3 * SLACK_ROWS // 2
@@ -37,57 +28,17 @@ SHAPES = {
     "gemma3": Tiny("gemma3_text", hidden=32, heads=2, kv_heads=1, context=CONTEXT, seed=1),
 }
 CLOSE = 2e-3
-Way = Literal["torch", "compiled"]
-
-
-class Model:
-    """A checkpoint with a context far beyond its window, and a decoder of one of the ways."""
-
-    def __init__(self, folder: Path, way: Way) -> None:
-        self.folder, self.way, self.config = folder, way, read_config(folder)
-        weights = read_weights(folder, self.config)
-        self.decoder: AnyDecoder = (
-            Decoder(self.config, weights, packed_format())
-            if way == "torch"
-            else NativeDecoder(self.config, weights, "fp16", 1)
-        )
-
-    def arena(self) -> DenseArena:
-        """An arena full of junk."""
-        arena = DenseArena(self.config, CONTEXT)
-        for plane in arena.planes:
-            plane.fill(np.nan)
-        return arena
-
-    def computed(self, length: int, step: int = 64) -> DenseArena:
-        """An arena with the first tokens, as prefill computes them."""
-        return self.extended(self.arena(), TOKENS[:length], step)
-
-    def extended(self, arena: DenseArena, ids: Ids, step: int = 64) -> DenseArena:
-        for start in range(arena.length, len(ids), step):
-            self.decoder.forward(ids[start : start + step], arena)
-        return arena
-
-    def equal(self, one: np.ndarray, other: np.ndarray) -> bool:
-        """Whether logits have the same bits; torch's depend on a pass's width in the last ones."""
-        return np.array_equal(one, other) if self.way == "compiled" else bool(np.abs(one - other).max() < 1e-4)
-
-    def logits(self, arena: DenseArena) -> np.ndarray:
-        """What follows the arena's tokens and one more."""
-        return fetched(self.decoder.forward(np.array([7], np.int32), arena))[0]
 
 
 @pytest.fixture(scope="module", params=product(SHAPES, ("torch", "compiled")), ids=" ".join)
-def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Model:
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Decoded:
     name, way = request.param
-    if way == "compiled":
-        require_compiled()
-    return Model(make(tmp_path_factory.mktemp("model"), SHAPES[name]), way)
+    return Decoded(make(tmp_path_factory.mktemp("model"), SHAPES[name]), way)
 
 
 @pytest.mark.parametrize("step", [64, 1500])
-def test_what_lies_beyond_the_window_is_given_up_and_logits_equal_transformers(model: Model, step: int) -> None:
-    arena = model.computed(CONTEXT - 9, step)
+def test_what_lies_beyond_the_window_is_given_up_and_logits_equal_transformers(model: Decoded, step: int) -> None:
+    arena = model.computed(TOKENS[: CONTEXT - 9], step)
     with torch.inference_mode():
         theirs = reference(model.folder)(torch.from_numpy(TOKENS).long()[None], use_cache=False).logits[0]
     found = fetched(model.decoder.forward(TOKENS[CONTEXT - 9 :], arena, 9))
@@ -99,32 +50,32 @@ def test_what_lies_beyond_the_window_is_given_up_and_logits_equal_transformers(m
 @given(
     length=st.integers(SLACK_ROWS - 100, CONTEXT - 2), cut=st.integers(0, CONTEXT), step=st.sampled_from((64, 999))
 )
-def test_a_cut_arena_goes_on_to_the_same_bits_as_a_new_one(model: Model, length: int, cut: int, step: int) -> None:
-    arena, cut = model.computed(length, step), min(cut, length)
+def test_a_cut_arena_goes_on_to_the_same_bits_as_a_new_one(model: Decoded, length: int, cut: int, step: int) -> None:
+    arena, cut = model.computed(TOKENS[:length], step), min(cut, length)
     resumed = arena.truncate(cut)
     assert resumed in (cut, 0) and arena.length == resumed
     assert resumed == cut or cut < arena.window + length - SLACK_ROWS + BLOCK_TOKENS or cut < length - KEPT_BEHIND
     warm = model.extended(arena, TOKENS[:cut])
-    cold = model.computed(cut)
+    cold = model.computed(TOKENS[:cut])
     assert model.equal(model.logits(warm), model.logits(cold))
 
 
 @settings(max_examples=10, deadline=None)
 @given(one=st.integers(1, CONTEXT - 2), other=st.integers(1, CONTEXT - 2), share=st.floats(0.7, 1))
 def test_a_copied_prefix_is_as_good_as_the_one_it_was_copied_from(
-    model: Model, one: int, other: int, share: float
+    model: Decoded, one: int, other: int, share: float
 ) -> None:
-    source, mine = model.computed(one, 640), model.computed(other, 640)
+    source, mine = model.computed(TOKENS[:one], 640), model.computed(TOKENS[:other], 640)
     mine.truncate(mine.length // 2)
     if held := source.kept(SequenceKey(TOKENS[: int(share * one)])):
         mine.copy_prefix(source, held)
-        assert model.equal(model.logits(mine), model.logits(model.computed(held)))
+        assert model.equal(model.logits(mine), model.logits(model.computed(TOKENS[:held])))
 
 
 @pytest.mark.parametrize("form", [Form.RAW, Form.INT8])
 @pytest.mark.parametrize("length", [WINDOW + 90, CONTEXT - BLOCK_TOKENS])
-def test_blocks_bring_back_what_the_window_needs(model: Model, form: Form, length: int) -> None:
-    source, mine = model.computed(length), model.arena()
+def test_blocks_bring_back_what_the_window_needs(model: Decoded, form: Form, length: int) -> None:
+    source, mine = model.computed(TOKENS[:length]), model.arena()
     codec = KvCodec(KvLayout.of(model.config), BLOCK_TOKENS, model.decoder.rotations)
     forms = set[int]()
     for start in range(0, length - length % BLOCK_TOKENS, BLOCK_TOKENS):
@@ -137,13 +88,13 @@ def test_blocks_bring_back_what_the_window_needs(model: Model, form: Form, lengt
     assert mine.truncate(mine.length) == length // BLOCK_TOKENS * BLOCK_TOKENS, "computing can go on at its end"
     assert any(each >= PART for each in forms) == (source.base > 0)
     assert mine.base == source.base
-    wanted = model.logits(model.computed(mine.length))
+    wanted = model.logits(model.computed(TOKENS[: mine.length]))
     found = model.logits(mine)
     assert model.equal(found, wanted) if form == Form.RAW else np.abs(found - wanted).max() < 0.5
 
 
-def test_an_arena_of_which_too_little_came_back_begins_anew(model: Model) -> None:
-    source, mine = model.computed(CONTEXT - 10), model.arena()
+def test_an_arena_of_which_too_little_came_back_begins_anew(model: Decoded) -> None:
+    source, mine = model.computed(TOKENS[: CONTEXT - 10]), model.arena()
     whole = source.length // BLOCK_TOKENS * BLOCK_TOKENS
     for start in range(0, whole - SLACK_ROWS, BLOCK_TOKENS):  # the last blocks are missing
         end = start + BLOCK_TOKENS
