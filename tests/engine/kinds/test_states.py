@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,22 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kv_store.block import BLOCK_TOKENS
-from model_runtime.checkpoint.config import UnknownArchitecture, parse_config, read_config
-from model_runtime.checkpoint.weights import read_weights
-from model_runtime.decoder.any_decoder import AnyDecoder
-from model_runtime.decoder.linear import packed_format
-from model_runtime.decoder.native.decoder import NativeDecoder
-from model_runtime.decoder.streams import torch_decoder
+from model_runtime.checkpoint.config import UnknownArchitecture, parse_config
 from model_runtime.errors import ModelError
-from model_runtime.ids import Ids, common_prefix
+from model_runtime.ids import common_prefix
 from model_runtime.isolated import SequenceKey
-from model_runtime.kv.arena import DenseArena
 from model_runtime.kv.codec import STATE, Form, KvCodec
 from model_runtime.kv.layout import KvLayout
 from model_runtime.kv.sequence import Quality
 from model_runtime.kv.snapshots import GRID
-from tests.compiled import require_compiled
-from tests.engine.doubles import fetched
+from tests.engine.kinds.decoded import Decoded
 from tests.models import VOCABULARY, Family, Tiny, config, make
 
 CONTEXT = 400
@@ -36,50 +28,10 @@ FAMILIES: tuple[Family, ...] = ("mamba2", "bamba", "granitemoehybrid", "falcon_h
 WAYS: list[tuple[Family, str]] = [*product(FAMILIES, ("torch", "compiled")), ("zaya", "torch")]
 
 
-class Model:
-    """A checkpoint whose layers have states, and a decoder of one of the ways."""
-
-    def __init__(self, folder: Path, way: str) -> None:
-        self.way, self.config = way, read_config(folder)
-        weights = read_weights(folder, self.config)
-        self.decoder: AnyDecoder = (
-            torch_decoder(self.config, weights, packed_format())
-            if way == "torch"
-            else NativeDecoder(self.config, weights, "fp16", 2)
-        )
-
-    def arena(self) -> DenseArena:
-        """An arena full of junk, but for the states that it begins with."""
-        arena = DenseArena(self.config, CONTEXT)
-        for plane in arena.planes:
-            plane.fill(np.nan)
-        arena.states[1:] = np.nan
-        return arena
-
-    def extended(self, arena: DenseArena, ids: Ids, step: int = 64) -> DenseArena:
-        for start in range(arena.length, len(ids), step):
-            self.decoder.forward(ids[start : start + step], arena)
-        return arena
-
-    def computed(self, ids: Ids, step: int = 64) -> DenseArena:
-        """An arena with these tokens, as prefill computes them."""
-        return self.extended(self.arena(), ids, step)
-
-    def equal(self, one: np.ndarray, other: np.ndarray) -> bool:
-        """Whether logits have the same bits; torch's depend on a pass's width in the last ones."""
-        return np.array_equal(one, other) if self.way == "compiled" else bool(np.abs(one - other).max() < 1e-4)
-
-    def logits(self, arena: DenseArena) -> np.ndarray:
-        """What follows the arena's tokens and one more."""
-        return fetched(self.decoder.forward(np.array([7], np.int32), arena))[0]
-
-
 @pytest.fixture(scope="module", params=WAYS, ids=" ".join)
-def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Model:
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Decoded:
     name, way = request.param
-    if way == "compiled":
-        require_compiled()
-    return Model(make(tmp_path_factory.mktemp("model"), Tiny(name, context=CONTEXT)), way)
+    return Decoded(make(tmp_path_factory.mktemp("model"), Tiny(name, context=CONTEXT)), way, threads=2)
 
 
 edits = st.lists(st.tuples(st.floats(0, 1), st.integers(1, 90), st.integers(0, 300), st.integers(1, 70)), max_size=6)
@@ -87,7 +39,7 @@ edits = st.lists(st.tuples(st.floats(0, 1), st.integers(1, 90), st.integers(0, 3
 
 @settings(max_examples=15, deadline=None)
 @given(edits=edits)
-def test_warm_equals_cold_over_random_edits(model: Model, edits: list[tuple[float, int, int, int]]) -> None:
+def test_warm_equals_cold_over_random_edits(model: Decoded, edits: list[tuple[float, int, int, int]]) -> None:
     """Each edit cuts a text somewhere and goes on with other tokens, in passes of some width."""
     text, warm = TOKENS[:100], model.computed(TOKENS[:100])
     for share, count, start, step in edits:
@@ -101,7 +53,7 @@ def test_warm_equals_cold_over_random_edits(model: Model, edits: list[tuple[floa
     assert model.equal(model.logits(warm), model.logits(cold))
 
 
-def test_a_cut_between_kept_states_computes_at_most_so_many_tokens_again(model: Model) -> None:
+def test_a_cut_between_kept_states_computes_at_most_so_many_tokens_again(model: Decoded) -> None:
     arena = model.computed(TOKENS[:300])
     assert 250 - arena.truncate(250) <= GRID
 
@@ -109,7 +61,7 @@ def test_a_cut_between_kept_states_computes_at_most_so_many_tokens_again(model: 
 @settings(max_examples=8, deadline=None)
 @given(one=st.integers(1, CONTEXT - 2), other=st.integers(1, CONTEXT - 2), share=st.floats(0, 1))
 def test_a_copied_prefix_is_as_good_as_the_one_it_was_copied_from(
-    model: Model, one: int, other: int, share: float
+    model: Decoded, one: int, other: int, share: float
 ) -> None:
     source, mine = model.computed(TOKENS[:one]), model.computed(TOKENS[:other])
     if held := source.kept(SequenceKey(TOKENS[: int(share * one)])):
@@ -120,7 +72,7 @@ def test_a_copied_prefix_is_as_good_as_the_one_it_was_copied_from(
 
 @pytest.mark.parametrize("form", [Form.RAW, Form.INT8])
 @pytest.mark.parametrize("length", [GRID, 3 * GRID + BLOCK_TOKENS, 3 * GRID + 5])
-def test_blocks_bring_back_tokens_and_states(model: Model, form: Form, length: int) -> None:
+def test_blocks_bring_back_tokens_and_states(model: Decoded, form: Form, length: int) -> None:
     source, mine = model.computed(TOKENS[:length]), model.arena()
     codec = KvCodec(KvLayout.of(model.config), BLOCK_TOKENS, model.decoder.rotations)
     with_states = list[int]()
@@ -139,7 +91,7 @@ def test_blocks_bring_back_tokens_and_states(model: Model, form: Form, length: i
     assert model.equal(found, wanted) if form == Form.RAW else np.abs(found - wanted).max() < 0.5
 
 
-def test_blocks_without_states_are_of_no_use_until_one_has_some(model: Model) -> None:
+def test_blocks_without_states_are_of_no_use_until_one_has_some(model: Decoded) -> None:
     source, mine = model.computed(TOKENS[:100]), model.arena()
     for start in range(0, GRID - BLOCK_TOKENS, BLOCK_TOKENS):
         mine.copy_in(TOKENS[start : start + BLOCK_TOKENS], source.read(start, start + BLOCK_TOKENS), Quality.EXACT)
@@ -153,6 +105,7 @@ UNKNOWN: dict[str, tuple[str, dict[str, Any], type[ModelError]]] = {
     "6 heads of 20 numbers are not 96": ("bamba", {"mamba_d_head": 20}, ModelError),
     "6 heads cannot share 4 keys": ("falcon_h1", {"mamba_n_groups": 4}, ModelError),
     "4 heads cannot share 3 keys": ("qwen3_next", {"linear_num_key_heads": 3}, ModelError),
+    "6 heads cannot share 5 keys": ("mamba2", {"n_groups": 5}, ModelError),
     "layer_types has 1 of 2 layers": ("lfm2", {"layer_types": ["conv"]}, ModelError),
     "'mamba'": ("zaya", {"layer_types": ["hybrid", "mamba"]}, UnknownArchitecture),
     "convolutions of single tokens": ("zaya", {"cca_time0": 1, "cca_time1": 1}, UnknownArchitecture),
