@@ -13,7 +13,8 @@ class ExpertNames(NamedTuple):
     Of a family whose experts are `joined`, gate and up are a tensor of all experts, [count, 2 intermediate, hidden],
     and down another, [count, hidden, intermediate]. Where they are `turned`, these are [count, hidden,
     2 intermediate], with gate and up in turns, and [count, intermediate, hidden], and have biases. Gate and up of the
-    shared expert are one matrix where it is `shared_joined`.
+    shared expert are one matrix where it is `shared_joined`. The `correction` is [count], or [1, count] as a
+    `correction_row`.
     """
 
     router: str = "mlp.gate"
@@ -23,6 +24,7 @@ class ExpertNames(NamedTuple):
     shared: str = "mlp.shared_experts."
     shared_gate: str = ""
     correction: str = ""
+    correction_row: bool = False
     joined: bool = False
     turned: bool = False
     shared_joined: bool = False
@@ -50,7 +52,7 @@ EXPERT_NAMES: dict[str, ExpertNames] = {
         shared_joined=True,
     ),
     "qwen3_next": ExpertNames(shared="mlp.shared_expert.", shared_gate="mlp.shared_expert_gate"),
-    "ernie4_5_moe": ExpertNames(correction="mlp.moe_statics.e_score_correction_bias"),
+    "ernie4_5_moe": ExpertNames(correction="mlp.moe_statics.e_score_correction_bias", correction_row=True),
     "deepseek_v2": ExpertNames(),
     "deepseek_v3": ExpertNames(correction="mlp.gate.e_score_correction_bias"),
     "glm4_moe_lite": ExpertNames(correction="mlp.gate.e_score_correction_bias"),
@@ -76,7 +78,7 @@ def expert_shapes(family: str, experts: Experts, hidden: int) -> dict[str, tuple
     if e.biased:
         shapes[f"{names.router}.bias"] = (e.count,)
     if e.correction:
-        shapes[names.correction] = (1, e.count) if family == "ernie4_5_moe" else (classes,)
+        shapes[names.correction] = (1, classes) if names.correction_row else (classes,)
     shapes |= _joined(names, e, hidden) if names.joined else _apart(names, e, hidden)
     if e.shared and names.shared_joined:
         shapes[f"{names.shared}gate_up_proj.weight"] = (2 * e.shared, hidden)
