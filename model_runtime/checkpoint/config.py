@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast, get_args
 
 from model_runtime.checkpoint.families.by_name import FAMILY_FIELDS
-from model_runtime.checkpoint.families.shared_fields import UnknownArchitecture, read_rope
+from model_runtime.checkpoint.families.shared_fields import UnknownArchitecture, read_kv_heads, read_rope
 from model_runtime.checkpoint.fields import Fields
 from model_runtime.checkpoint.layer_spec import (
     AltUp,
@@ -192,7 +192,7 @@ def parse_config(raw: dict[str, Any]) -> ModelConfig:
         vocab=fields.size("vocab_size"),
         hidden=hidden,
         heads=heads,
-        kv_heads=_kv_heads(fields, heads),
+        kv_heads=read_kv_heads(fields, heads, heads),
         head_dim=fields.size("head_dim", max(1, hidden // heads)),
         norm_eps=fields.number("rms_norm_eps", 1e-6),
         context=fields.size("max_position_embeddings", 2048),
@@ -272,10 +272,3 @@ def _excerpts(fields: Fields, shape: dict[str, Any]) -> dict[str, Any]:
             f"config.json: {EXCERPTS_KEY} has {excerpt_rows} tokens, not {fits}: correct it to what was trained"
         )
     return dict(excerpt_rows=excerpt_rows, mask=mask, context=positions - excerpt_rows)
-
-
-def _kv_heads(fields: Fields, heads: int) -> int:
-    kv_heads = fields.size("num_key_value_heads", heads)
-    if heads % kv_heads:
-        raise ModelError(f"config.json: {heads} query heads cannot share {kv_heads} key heads: fetch the model again")
-    return kv_heads

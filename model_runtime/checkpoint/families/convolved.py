@@ -10,6 +10,7 @@ from model_runtime.checkpoint.families.shared_fields import (
     UnknownArchitecture,
     count_layers,
     read_activation,
+    read_kv_heads,
     rope_of,
     windows_of,
 )
@@ -56,12 +57,10 @@ def zaya(fields: Fields) -> dict[str, Any]:
 
 
 def _attention(fields: Fields) -> Convolved:
-    heads, kv_heads = fields.size("num_attention_heads", 8), fields.size("num_key_value_heads", 2)
-    if heads % kv_heads:
-        raise ModelError(f"config.json: {heads} query heads cannot share {kv_heads} key heads: fetch the model again")
+    heads = fields.size("num_attention_heads", 8)
     attention = Convolved(
         heads,
-        kv_heads,
+        read_kv_heads(fields, heads, 2),
         fields.size("head_dim", 128),
         by_channel=fields.size("cca_time0", 2),
         by_head=fields.size("cca_time1", 2),

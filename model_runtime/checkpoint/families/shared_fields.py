@@ -37,6 +37,14 @@ def read_activation(fields: Fields, default: str, name: str = "hidden_act") -> A
     return ACTIVATIONS[activation]
 
 
+def read_kv_heads(fields: Fields, heads: int, default: int) -> int:
+    """Read how many heads of keys and values the query heads share."""
+    kv_heads = fields.size("num_key_value_heads", default)
+    if heads % kv_heads:
+        raise ModelError(f"config.json: {heads} query heads cannot share {kv_heads} key heads: fetch the model again")
+    return kv_heads
+
+
 def count_layers(fields: Fields) -> int:
     """Read how many layers there are."""
     return fields.size("num_hidden_layers")

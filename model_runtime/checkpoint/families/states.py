@@ -42,6 +42,7 @@ def mamba2(fields: Fields) -> dict[str, Any]:
         out_bias=fields.flag("use_bias"),
         **_step_limits(fields),
     )
+    _check_groups(state)
     _refuse_other_activation(fields)
     return dict(
         states=(state,) * count,
@@ -132,8 +133,7 @@ def qwen3_next(fields: Fields) -> dict[str, Any]:
         kernel=fields.size("linear_conv_kernel_dim", 4),
         gating="after_norm",
     )
-    if state.heads % state.groups:
-        raise ModelError(f"config.json: {state.heads} heads cannot share {state.groups} keys: fetch the model again")
+    _check_groups(state)
     _refuse_other_activation(fields)
     experts = replace(
         qwen_experts(fields, 512, 512, 10),
@@ -199,14 +199,18 @@ def _mamba(fields: Fields, inner: int, out_bias: bool | None = None, **others: A
         out_bias=bias if out_bias is None else out_bias,
         **_step_limits(fields) | others,
     )
-    if heads % made.groups:
-        raise ModelError(f"config.json: {heads} heads cannot share {made.groups} keys: fetch the model again")
+    _check_groups(made)
     return made
 
 
 def _check_heads(heads: int, value: int, inner: int) -> None:
     if heads * value != inner:
         raise ModelError(f"config.json: {heads} heads of {value} numbers are not {inner}: fetch the model again")
+
+
+def _check_groups(state: Recurrence) -> None:
+    if state.heads % state.groups:
+        raise ModelError(f"config.json: {state.heads} heads cannot share {state.groups} keys: fetch the model again")
 
 
 def _step_limits(fields: Fields) -> dict[str, Any]:
