@@ -10,13 +10,13 @@ from model_runtime.checkpoint.families.shared_fields import (
     UnknownArchitecture,
     count_layers,
     read_activation,
+    read_kinds,
     read_kv_heads,
     rope_of,
     windows_of,
 )
 from model_runtime.checkpoint.fields import Fields
 from model_runtime.checkpoint.layer_spec import Convolved
-from model_runtime.errors import ModelError
 
 CONVOLVES, SLIDES = "hybrid", "hybrid_sliding"  # transformers' names of kinds of layers
 THETAS = {CONVOLVES: 5e6, SLIDES: 1e4}
@@ -24,12 +24,8 @@ THETAS = {CONVOLVES: 5e6, SLIDES: 1e4}
 
 def zaya(fields: Fields) -> dict[str, Any]:
     """Return ZAYA1's fields: a token chooses one expert or none, by a network that reads that of the layer before."""
-    count, kinds = count_layers(fields), fields.texts("layer_types")
-    kinds = kinds or (CONVOLVES,) * count
-    if unknown := sorted({*kinds} - THETAS.keys()):
-        raise UnknownArchitecture(f"the decoder does not know layers of {unknown[0]!r}: use another model")
-    if len(kinds) != count:
-        raise ModelError(f"config.json: layer_types has {len(kinds)} of {count} layers: fetch the model again")
+    count = count_layers(fields)
+    kinds = read_kinds(fields, THETAS.keys()) or (CONVOLVES,) * count
     if read_activation(fields, "silu") != "silu" or fields.flag("lm_head_bias"):
         raise UnknownArchitecture("the decoder does not know ZAYA1 without silu or with biased logits: use another")
     attention, slides = _attention(fields), [kind == SLIDES for kind in kinds]

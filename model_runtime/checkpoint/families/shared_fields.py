@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from typing import cast
 
@@ -18,7 +18,6 @@ ACTIVATIONS: dict[str, Activation] = {
     "gelu_pytorch_tanh": "gelu_tanh",
     "gelu_new": "gelu_tanh",
 }
-
 
 SLIDES, FULL = "sliding_attention", "full_attention"  # transformers' names of kinds of layers
 
@@ -52,14 +51,21 @@ def count_layers(fields: Fields) -> int:
 
 def read_sliding(fields: Fields, usual: Callable[[int], bool]) -> list[bool]:
     """Read which layers slide: `layer_types` names the kind of each, else it is as `usual` in the family."""
-    kinds, count = fields.texts("layer_types"), count_layers(fields)
-    if not kinds:
-        return [usual(layer) for layer in range(count)]
-    if unknown := sorted({*kinds} - {SLIDES, FULL}):
+    kinds = read_kinds(fields, {SLIDES, FULL})
+    return [kind == SLIDES for kind in kinds] if kinds else [usual(layer) for layer in range(count_layers(fields))]
+
+
+def read_kinds(fields: Fields, known: Set[str]) -> Sequence[str]:
+    """Read the kind of each layer, none if `layer_types`, or `layers_block_type`, does not name them.
+
+    UnknownArchitecture names one that is not `known` in the family.
+    """
+    kinds, count = fields.texts("layer_types") or fields.texts("layers_block_type"), count_layers(fields)
+    if unknown := sorted({*kinds} - known):
         raise UnknownArchitecture(f"the decoder does not know layers of {unknown[0]!r}: use another model")
-    if len(kinds) != count:
+    if kinds and len(kinds) != count:
         raise ModelError(f"config.json: layer_types has {len(kinds)} of {count} layers: fetch the model again")
-    return [kind == SLIDES for kind in kinds]
+    return kinds
 
 
 def windows_of(slides: list[bool], window: int) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from model_runtime.checkpoint.families.shared_fields import (
     UnknownArchitecture,
     count_layers,
     read_activation,
+    read_kinds,
     read_rope,
 )
 from model_runtime.checkpoint.fields import Fields
@@ -225,13 +226,9 @@ def _refuse_other_activation(fields: Fields) -> None:
 
 def _attending(fields: Fields) -> list[bool]:
     """Read which layers attend; the others keep a state."""
-    kinds, count = fields.texts("layer_types") or fields.texts("layers_block_type"), count_layers(fields)
     attends, states = {FULL, "attention"}, {LINEAR, MAMBA, CONVOLVES}
-    if unknown := sorted({*kinds} - attends - states):
-        raise UnknownArchitecture(f"the decoder does not know layers of {unknown[0]!r}: use another model")
-    if kinds and len(kinds) != count:
-        raise ModelError(f"config.json: layer_types has {len(kinds)} of {count} layers: fetch the model again")
-    return [kind in attends for kind in kinds] if kinds else [False] * count
+    kinds = read_kinds(fields, attends | states)
+    return [kind in attends for kind in kinds] if kinds else [False] * count_layers(fields)
 
 
 def _by_layer(kinds: list[bool], state: State) -> dict[str, Any]:
