@@ -47,7 +47,7 @@ class BlockCodec(Protocol):
         ...
 
     def slot_bytes(self, form: int) -> int:
-        """Return the size of slots for blocks of a form: that of most blocks, or more if larger ones take many."""
+        """Return how large slots for blocks of a form are: as most blocks, or larger if some would take too many."""
         ...
 
     def encode(self, rows: Any, begin: int, form: int) -> Bytes:

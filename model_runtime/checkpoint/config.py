@@ -127,15 +127,15 @@ class ModelConfig:
 
     @property
     def leaves(self) -> int:
-        """The last layer that writes keys, values or a state: behind it rows without logits are not needed.
+        """The last layer that writes keys, values or a state; rows without logits need not be computed beyond it.
 
-        Early layers write in front of the first of them.
+        Keys and values of early layers are written before the first of these layers is computed.
         """
         return max(i for i, each in enumerate(self.layers) if each.reads is None and not each.early)
 
     @property
     def first_early(self) -> int | None:
-        """The layer in front of which keys and values of early layers are made, None without such layers."""
+        """The first layer whose keys and values are made before it is computed, None if there is none."""
         return next((i for i, each in enumerate(self.layers) if each.early), None)
 
     @property

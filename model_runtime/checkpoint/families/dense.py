@@ -22,7 +22,8 @@ def llama_swiftkv(fields: Fields) -> dict[str, Any]:
     first = fields.size("num_key_value_layers", count) if fields.flag("swiftkv") else count
     group = fields.size("key_value_group_size", 1)
     if first > count or (count - first) % group:
-        raise ModelError(f"config.json: {count - first} layers are no groups of {group}: fetch the model again")
+        above = f"the {count - first} layers above num_key_value_layers"
+        raise ModelError(f"config.json: {above} cannot be divided into groups of {group}: fetch the model again")
     above = range(first, count)
     reads = [None if (layer - first) % group == 0 else layer - (layer - first) % group for layer in above]
     return llama(fields) | dict(
