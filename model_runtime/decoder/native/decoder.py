@@ -106,6 +106,8 @@ class NativeDecoder:
         # Not at exit, when another thread may still be in a pass.
         weakref.finalize(self, lib.efim_close, self._runner).atexit = False
         self._x = np.zeros((MOST_ROWS, self._model.padded), dtype=np.float32)
+        # What each arena holds, and where that is written: addresses stay, and numpy is slow to tell them.
+        self._held = weakref.WeakKeyDictionary[Arena, tuple[npt.NDArray[np.void], int]]()
 
     @property
     def rotations(self) -> Rotations:
@@ -123,17 +125,41 @@ class NativeDecoder:
             return np.concatenate([self.forward_spans([part]) for part in parts])
         ids = np.concatenate([span.ids for span in spans])
         tokens = [_tokens_of(span, self._positions) for span in spans]  # before any arena begins the pass
-        places = [*map(_places_of, spans, tokens)]  # the first of each is what the second points to
-        of_all = np.concatenate([each for _, each in places])
+        places = np.concatenate([*map(self._places_of, spans, tokens)])
         wanted = np.concatenate(list(_logit_rows(spans)))
         logits = np.empty((len(wanted), self._model.head.outputs), dtype=np.float32)
         shared = _shared(spans)
         for start in range(0, len(ids), MOST_ROWS):
             part = slice(start, start + MOST_ROWS)
-            self._pass(ids[part], of_all[part], shared, start, wanted, logits)
+            self._pass(ids[part], places[part], shared, start, wanted, logits)
         for span in spans:
             span.arena.end_pass(span.ids, span.recomputed)
         return self._capped(logits[:, : self.config.vocab])
+
+    def _places_of(self, span: Span, tokens: Ids) -> npt.NDArray[np.void]:
+        """Return where the rows of a span are, and begin a pass with that."""
+        arena = span.arena
+        kept = arena.begin_pass(len(span.ids), span.rows) if span.recomputed is None else ()
+        places = np.zeros(len(tokens), ROW_PLACE)
+        places["held"] = self._held_address(arena)
+        places["begin"] = arena.begins(tokens)
+        places["position"] = tokens + arena.excerpt_rows
+        if arena.states is not None:
+            places["state"] = arena.states.ctypes.data
+            for each in kept:
+                places["keep"][each.tokens - 1] = arena.states[1 + each.slot].ctypes.data
+        return places
+
+    def _held_address(self, arena: Arena) -> int:
+        """Return where it is written for the compiled part what an arena holds of each kind of layers."""
+        if (known := self._held.get(arena)) is None:
+            keys_values = zip(arena.planes[::2], arena.planes[1::2], strict=True)
+            held = np.array([(k.ctypes.data, v.ctypes.data, k.shape[2], 0) for k, v in keys_values], HELD)
+            known = self._held[arena] = held, held.ctypes.data
+        held, address = known
+        if arena.window:
+            held["base"] = [arena.base if plane.window else 0 for plane in arena.layout.planes[::2]]
+        return address
 
     def _capped(self, logits: Fp32) -> Fp32:
         cap = self.config.logits_cap
@@ -148,14 +174,14 @@ class NativeDecoder:
         wanted: npt.NDArray[np.int64],
         logits: npt.NDArray[np.float32],
     ) -> None:
-        first, last = np.searchsorted(wanted, (start, start + len(ids)))
+        first, last = wanted.searchsorted((start, start + len(ids)))
         here = wanted[first:last] - start
         x = self._x[: len(ids)]
         x[:, self.config.hidden :] = 0  # an earlier pass may have left NaN there
-        x[:, : self.config.hidden] = as_fp32(self._embed[ids])
+        x[:, : self.config.hidden] = as_fp32(self._embed.take(ids, axis=0))
         if self.config.embedding_scale != 1:
             x[:, : self.config.hidden] *= self.config.embedding_scale
-        values = None if self._token_values is None else as_fp32(self._token_values[ids])
+        values = None if self._token_values is None else as_fp32(self._token_values.take(ids, axis=0))
         self._library.efim_pass(
             self._runner, len(ids), shared, places.ctypes.data, self._x.ctypes.data,
             None if values is None else values.ctypes.data, len(here), here.ctypes.data, logits[first:].ctypes.data,
@@ -173,25 +199,6 @@ def _tokens_of(span: Span, positions: int) -> Ids:
     if len(tokens) and arena.excerpt_rows + tokens[-1] >= positions:
         raise IndexError(f"{positions} rows for excerpts and tokens have no place for token {tokens[-1]}")
     return tokens
-
-
-def _places_of(span: Span, tokens: Ids) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
-    """Return what a span's arena holds of each kind of layers, and where its rows are; begin a pass with that."""
-    arena = span.arena
-    kept = arena.begin_pass(len(span.ids), span.rows) if span.recomputed is None else ()
-    kinds = zip(arena.planes[::2], arena.planes[1::2], arena.layout.planes[::2], strict=True)
-    held = np.array(
-        [(k.ctypes.data, v.ctypes.data, k.shape[2], arena.base if plane.window else 0) for k, v, plane in kinds], HELD
-    )
-    places = np.zeros(len(tokens), ROW_PLACE)
-    places["held"] = held.ctypes.data
-    places["begin"] = arena.begins(tokens)
-    places["position"] = tokens + arena.excerpt_rows
-    if arena.states is not None:
-        places["state"] = arena.states.ctypes.data
-        for each in kept:
-            places["keep"][each.tokens - 1] = arena.states[1 + each.slot].ctypes.data
-    return held, places
 
 
 def _shared(spans: Sequence[Span]) -> int:
