@@ -85,6 +85,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "model_runtime.loading": tuple(
         f"model_runtime.{each}" for each in ("engine", "compose", "decoder", "kv", "checkpoint", "prompt")
     ),
+    "model_runtime.remote": tuple(f"model_runtime.{each}" for each in ("engine", "kv", "prompt", "counts")),
     "model_runtime.engine": (
         "model_runtime.compose",
         "model_runtime.decoder",
@@ -170,6 +171,7 @@ def test_a_base_imports_no_room_of_its_package(base: str) -> None:
     [
         (LSP, ("efim_ls.lsp", "editor_clients.headless")),
         (MODEL, ("model_runtime", "efim_lab")),
+        (("httpx2",), ("model_runtime.remote", "model_runtime.checkpoint.hub")),
     ],
     ids=lambda names: ", ".join(names),
 )
