@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
+from uuid import uuid4
 
 import httpx2
 
@@ -21,7 +22,7 @@ from model_runtime.remote.dialect import Ask, Dialect, Served
 from model_runtime.remote.identify import identify
 from model_runtime.remote.options import RemoteOptions
 
-PATIENCE = 120.0  # seconds without a byte, after which a server counts as lost
+PATIENCE = 600.0  # seconds without a byte, after which a server counts as lost
 
 
 class KeyRow(NamedTuple):
@@ -57,7 +58,9 @@ def run_load(
     ends = frozenset(tokenizer.special.values())
     connection = Connection(options.base, options.host)
     try:
-        salted = [replace(options, cache_salt=f"person {number}") for number in range(len(people))]
+        salted = [
+            replace(options, cache_salt=uuid4().hex) for _ in people
+        ]  # nobody has what another one's prompts left
         dialects = [identify(connection, each, tokenizer, ends, NEVER) for each in salted]
     finally:
         connection.close()

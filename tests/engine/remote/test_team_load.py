@@ -31,7 +31,7 @@ def test_all_keys_of_all_people_are_asked(people: list[list[PersonKey]], server:
     assert [row.is_ahead for row in run.rows] == [True, False, False, False] * 3
     assert all(row.new <= 2 and row.prompt for row in run.rows)
     if server.kind == "vllm":
-        assert {body["cache_salt"] for body in asked} == {"person 0", "person 1", "person 2"}
+        assert len({body["cache_salt"] for body in asked}) == 3
     if server.kind == "llama.cpp":
         assert [body["id_slot"] for body in asked].count(0) == 2 * 4, "two places for three people"
     figures = summary(run, 3)
