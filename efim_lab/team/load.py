@@ -58,9 +58,8 @@ def run_load(
     ends = frozenset(tokenizer.special.values())
     connection = Connection(options.base, options.host)
     try:
-        salted = [
-            replace(options, cache_salt=uuid4().hex) for _ in people
-        ]  # nobody has what another one's prompts left
+        # Nobody has what another one's prompts left, nor those of a run before.
+        salted = [replace(options, cache_salt=uuid4().hex) for _ in people]
         dialects = [identify(connection, each, tokenizer, ends, NEVER) for each in salted]
     finally:
         connection.close()
@@ -74,7 +73,8 @@ async def _run(
     tokens: int,
     pause: float,
 ) -> LoadRun:
-    limits, key = httpx2.Limits(max_connections=len(people)), options.key()
+    # A connection for each request: llama.cpp's server closes a kept one while the next request is on its way.
+    limits, key = httpx2.Limits(max_connections=len(people), max_keepalive_connections=0), options.key()
     headers = {"authorization": f"Bearer {key}"} if key else {}
     async with httpx2.AsyncClient(timeout=PATIENCE, limits=limits, headers=headers) as client:
         began = perf_counter()
@@ -104,15 +104,19 @@ class Person:
             await asyncio.sleep(pause)
 
     async def _ask(self, ask: Ask, is_first: bool, is_ahead: bool = False) -> None:
-        began, new, cached = perf_counter(), 0, None
+        began = perf_counter()
+        cached, new = await self._answer(ask)
+        self.rows.append(KeyRow(len(ask.ids), cached, new, perf_counter() - began, is_first, is_ahead))
+
+    async def _answer(self, ask: Ask) -> tuple[int | None, int]:
+        """Return how many tokens the server had, if it says so, and how many are new."""
+        cached, new = None, 0
         async with self._client.stream("POST", self._url, json=self._dialect.body(ask)) as response:
             response.raise_for_status()
             async for line in response.aiter_lines():
                 _, _, data = line.partition(":")
-                if not data or data.strip() == DONE:
-                    continue
-                piece = self._dialect.read(json.loads(data))
-                new += len(piece.tokens)
-                cached = cached if piece.reused is None else piece.reused
-        row = KeyRow(len(ask.ids), cached, new, perf_counter() - began, is_first, is_ahead)
-        self.rows.append(row)
+                if data and data.strip() != DONE:
+                    piece = self._dialect.read(json.loads(data))
+                    new += len(piece.tokens)
+                    cached = cached if piece.reused is None else piece.reused
+        return cached, new
