@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from importlib import import_module
 from pathlib import Path
@@ -34,13 +35,27 @@ EXPERT = re.compile(r"(model\.layers\.\d+)\.mlp\.experts\.(\d+)\.(gate|up|down)_
 OUTSIDE = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 
 
-def write(path: Path, config: ModelConfig, weights: Weights, kind: Kind) -> None:
-    """Write matrices as F16 or Q8_0 and vectors as F32; the file has no vocabulary, only token ids.
+MARKERS = {
+    "fim_pre": "<|fim_prefix|>",
+    "fim_suf": "<|fim_suffix|>",
+    "fim_mid": "<|fim_middle|>",
+    "eos": "<|endoftext|>",
+}
+CUT_LIKE = "qwen2"  # whose pieces are those of our tokenizers, but for contractions as in `it's`
+NORMAL, CONTROL = 1, 3  # of llama.cpp's types of tokens
+
+
+def write(path: Path, config: ModelConfig, weights: Weights, kind: Kind, tokenizer: Path | None = None) -> None:
+    """Write matrices as F16 or Q8_0 and vectors as F32; without one of our tokenizers, the file has only token ids.
 
     Rows must have a multiple of 32 weights for Q8_0. A head of its own is left out where the model has none.
     """
     writer = gguf.GGUFWriter(path, ARCHITECTURES.get(config.family, config.family))
     _describe(writer, config)
+    if tokenizer is None:
+        writer.add_tokenizer_model("no_vocab")
+    else:
+        _add_vocabulary(writer, json.loads(tokenizer.read_text("utf-8")), config.vocab)
     for name, tensor in weights.items():
         if EXPERT.fullmatch(name) or (config.tied and name.startswith("lm_head.")):
             continue
@@ -63,7 +78,6 @@ def _describe(writer: Any, config: ModelConfig) -> None:
     writer.add_rope_freq_base(attention.rope.theta)
     writer.add_layer_norm_rms_eps(config.norm_eps)
     writer.add_vocab_size(config.vocab)
-    writer.add_tokenizer_model("no_vocab")
     writer.add_head_count_kv(attention.kv_heads)
     writer.add_key_length(attention.head_dim)
     writer.add_value_length(attention.head_dim)
@@ -71,6 +85,20 @@ def _describe(writer: Any, config: ModelConfig) -> None:
     experts = [layer.mlp for layer in config.layers if isinstance(layer.mlp, Experts)]
     if experts:
         _describe_experts(writer, experts[0])
+
+
+def _add_vocabulary(writer: Any, described: Any, size: int) -> None:
+    special = {each["content"]: each["id"] for each in described["added_tokens"]}
+    tokens = {number: text for text, number in (described["model"]["vocab"] | special).items()}
+    controls = {*special.values(), *range(len(tokens), size)}
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(CUT_LIKE)
+    writer.add_token_list([tokens.get(number, f"<|unused {number}|>") for number in range(size)])
+    writer.add_token_types([CONTROL if number in controls else NORMAL for number in range(size)])
+    writer.add_token_merges([" ".join(pair) for pair in described["model"]["merges"]])
+    writer.add_add_bos_token(False)
+    for name, text in MARKERS.items():
+        writer.add_uint32(f"tokenizer.ggml.{name}_token_id", special[text])
 
 
 def _describe_experts(writer: Any, experts: Experts) -> None:

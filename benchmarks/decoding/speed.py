@@ -62,11 +62,12 @@ def write_ggufs(folder: Path, target: Path) -> None:
     """Write a checkpoint's weights, as far as llama.cpp can compute with them, as GGUF files of each kind."""
     from benchmarks.decoding.gguf_file import Kind, write  # gguf is installed for `make bench` only
 
+    tokenizer = folder / "tokenizer.json"
     folder = as_llama(folder, target)
     config = read_config(folder)
     weights = read_weights(folder, config)
     for kind in get_args(Kind):
-        write(target / f"{kind}.gguf", config, weights, kind)
+        write(target / f"{kind}.gguf", config, weights, kind, tokenizer if tokenizer.exists() else None)
 
 
 def _with_threads(size: str, folder: Path, ggufs: Path, threads: int) -> dict[str, Any]:

@@ -54,8 +54,8 @@ def _replay(arguments: argparse.Namespace) -> int:
     from efim_lab.replay import report
 
     if arguments.excerpts is not None:
-        return _replay_excerpts(arguments, _read_trace(arguments))
-    rows = _replayed(arguments, _read_trace(arguments))
+        return _replay_excerpts(arguments, _read_part(arguments))
+    rows = _replayed(arguments, _read_part(arguments))
     if not rows:
         raise Mistake("the trace has no keystroke left to replay: lower --skip or raise --limit")
     figures = report.summary(arguments.policy, rows)
@@ -95,14 +95,21 @@ def _replay_excerpts(arguments: argparse.Namespace, recorded: Trace) -> int:
     return 0
 
 
-def _read_trace(arguments: argparse.Namespace) -> Trace:
+def _read_part(arguments: argparse.Namespace) -> Trace:
     from efim_lab.replay import trace
 
-    check_file(arguments.trace)
+    return trace.part(read_trace(arguments.trace), arguments.skip, arguments.limit)
+
+
+def read_trace(path: Path) -> Trace:
+    """Read a recording; raises Mistake if it is none."""
+    from efim_lab.replay import trace
+
+    check_file(path)
     try:
-        return trace.part(trace.read(arguments.trace), arguments.skip, arguments.limit)
+        return trace.read(path)
     except trace.TraceError as error:
-        raise Mistake(f"{arguments.trace} cannot be replayed: {error}") from error
+        raise Mistake(f"{path} cannot be replayed: {error}") from error
 
 
 def _replayed(arguments: argparse.Namespace, recorded: Trace) -> list[KeystrokeRow]:

@@ -26,7 +26,9 @@ BASE = (
     "efim_lab.errors", "efim_lab.documents", "efim_lab.package_counts", "efim_lab.simulation",
 )  # fmt: skip
 RUNTIME, STORE = ("model_runtime",), ("kv_store",)
-LAB = tuple(f"efim_lab.{each}" for each in ("training", "evaluation", "replay", "paper", "reuse", "reference"))
+LAB = tuple(
+    f"efim_lab.{each}" for each in ("training", "evaluation", "replay", "paper", "reuse", "reference", "team")
+)
 # A room, and the rooms beside itself that it may import.
 ROOMS: dict[str, tuple[str, ...]] = {
     "efim_lab.commands": (
@@ -85,6 +87,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "model_runtime.loading": tuple(
         f"model_runtime.{each}" for each in ("engine", "compose", "decoder", "kv", "checkpoint", "prompt")
     ),
+    "model_runtime.remote": tuple(f"model_runtime.{each}" for each in ("engine", "kv", "prompt", "counts")),
     "model_runtime.engine": (
         "model_runtime.compose",
         "model_runtime.decoder",
@@ -110,6 +113,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "efim_lab.replay": ("efim_ls.completion", "editor_clients.headless", *RUNTIME),
     "efim_lab.reuse": ("efim_lab.evaluation", "efim_ls.completion", *RUNTIME),
     "efim_lab.placement": RUNTIME,
+    "efim_lab.team": ("efim_lab.replay", "efim_ls.completion", *RUNTIME),
     "efim_lab.paper": ("efim_lab.evaluation", "efim_ls.completion", *RUNTIME),
     "editor_clients.headless": (),
 }
@@ -170,6 +174,7 @@ def test_a_base_imports_no_room_of_its_package(base: str) -> None:
     [
         (LSP, ("efim_ls.lsp", "editor_clients.headless")),
         (MODEL, ("model_runtime", "efim_lab")),
+        (("httpx2",), ("model_runtime.remote", "model_runtime.checkpoint.hub", "efim_lab.team")),
     ],
     ids=lambda names: ", ".join(names),
 )

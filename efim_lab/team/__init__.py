@@ -1,0 +1,1 @@
+"""Many people at one server: what their keystrokes ask of it, and what it answers."""

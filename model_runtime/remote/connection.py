@@ -1,0 +1,210 @@
+"""A pool of connections to one server, on an event loop in a thread of its own, so that whoever waits can stop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator, Mapping
+from concurrent.futures import CancelledError, Future
+from contextlib import asynccontextmanager, contextmanager, suppress
+from importlib.util import find_spec
+from queue import Empty, SimpleQueue
+from typing import Any, Literal, TypeVar, cast
+
+import httpx2
+
+from model_runtime.cancel import Cancel, Cancelled
+from model_runtime.errors import EngineError
+
+Json = Mapping[str, Any]
+T = TypeVar("T")
+
+POLL = 0.005  # seconds between two looks at whether the answer is still wanted
+MOST_REQUESTS = 4  # under way at once; more would wait for each other on the server
+TRIES = 2  # of a request whose connection broke before it brought anything: the server may have closed an idle one
+CONNECTING, SILENCE = 3.0, 10.0  # seconds until a server counts as lost: for a connection, between two bytes
+KEPT = 120.0  # seconds that an idle connection is kept
+LONGEST_PIECE = 1 << 20  # characters of one event
+DONE = "[DONE]"  # the last event of OpenAI's streams
+
+
+class Connection:
+    """Asks one server for JSON and for streams of it. Used on any thread, until it is closed.
+
+    Every method raises EngineError with cause and remedy for what goes wrong, and Cancelled soon after `cancel()` is
+    true; the connection is closed then, which ends the work on the server.
+    """
+
+    def __init__(self, base: str, host: str) -> None:
+        """Connect to nothing yet; `host` names the server in messages."""
+        self._base, self._host, self._headers = base, host, dict[str, str]()
+        self._is_closed = False
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="remote", daemon=True)
+        self._thread.start()
+        self._under_way = asyncio.Semaphore(MOST_REQUESTS)
+        self._client = httpx2.AsyncClient(
+            timeout=httpx2.Timeout(SILENCE, connect=CONNECTING),
+            limits=httpx2.Limits(max_connections=MOST_REQUESTS, keepalive_expiry=KEPT),
+            http2=find_spec("h2") is not None,
+        )
+
+    def use_key(self, key: str) -> None:
+        """Send a key with each request from now on; an empty one is none."""
+        self._headers = {"authorization": f"Bearer {key}"} if key else {}
+
+    def ask(self, method: Literal["GET", "POST"], path: str, body: Json | None, cancel: Cancel) -> Json:
+        """Return the object that a request is answered with."""
+        return self._wait(self._run(self._answer(method, path, body)), cancel)
+
+    def text(self, path: str, cancel: Cancel) -> str:
+        """Return the text at a path."""
+        return self._wait(self._run(self._text(path)), cancel)
+
+    @contextmanager
+    def stream(self, path: str, body: Json, cancel: Cancel) -> Generator[Iterator[Json]]:
+        """Post a body and give the objects of the answer as they come; leaving closes what has not ended."""
+        pieces = SimpleQueue[Json | None]()
+        pumping = self._run(self._pump(path, body, pieces))
+        pumping.add_done_callback(lambda _: pieces.put(None))
+        try:
+            yield self._pieces(pieces, pumping, cancel)
+        finally:
+            pumping.cancel()
+
+    def close(self) -> None:
+        """End what is under way, and the thread; whoever waits gets Cancelled."""
+        self._is_closed = True
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop)
+
+    async def _end(self) -> None:
+        under_way = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+        await self._client.aclose()
+        self._loop.stop()
+
+    def _run(self, asking: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(asking, self._loop)
+
+    def _wait(self, asking: Future[T], cancel: Cancel) -> T:
+        try:
+            while True:
+                self._check(cancel)
+                with suppress(TimeoutError):
+                    return asking.result(POLL)
+        except CancelledError:  # the connection was closed
+            raise Cancelled from None
+        finally:
+            asking.cancel()
+
+    def _pieces(self, pieces: SimpleQueue[Json | None], pumping: Future[None], cancel: Cancel) -> Iterator[Json]:
+        while True:
+            self._check(cancel)
+            try:
+                piece = pieces.get(timeout=POLL)
+            except Empty:
+                continue
+            if piece is None:
+                self._check(cancel)  # closing cancels what is under way
+                return pumping.result()
+            yield piece
+
+    def _check(self, cancel: Cancel) -> None:
+        """Raise Cancelled if nobody waits, or once the connection is closed."""
+        cancel.check()
+        if self._is_closed:
+            raise Cancelled
+
+    async def _answer(self, method: str, path: str, body: Json | None) -> Json:
+        async with self._response(method, path, body) as response:
+            return self._object((await response.aread()).decode("utf-8", "replace"))
+
+    async def _text(self, path: str) -> str:
+        async with self._response("GET", path, None) as response:
+            return (await response.aread()).decode("utf-8", "replace")
+
+    async def _pump(self, path: str, body: Json, pieces: SimpleQueue[Json | None]) -> None:
+        ended = False
+        async with self._response("POST", path, body) as response:
+            async for line in response.aiter_lines():
+                kind, _, data = line.partition(":")
+                if len(line) > LONGEST_PIECE or kind not in ("", "data"):
+                    raise self._nonsense()
+                ended = ended or data.strip() == DONE
+                if kind and not ended:
+                    pieces.put(self._object(data))
+
+    @asynccontextmanager
+    async def _response(self, method: str, path: str, body: Json | None) -> AsyncGenerator[httpx2.Response]:
+        async with self._under_way:
+            try:
+                request = self._client.build_request(method, self._base + path, json=body, headers=self._headers)
+                response = await self._send(request)
+                try:
+                    if not response.is_success:
+                        raise self._refused(response.status_code, path)
+                    yield response
+                finally:
+                    await response.aclose()
+            except httpx2.ConnectError:
+                raise EngineError(
+                    f"{self._host} refuses connections: start the server there, or correct 'url' in the "
+                    "setting 'engine'"
+                ) from None
+            except httpx2.TimeoutException:
+                raise EngineError(
+                    f"{self._host} has not answered for {SILENCE:.0f} seconds: see whether the server there is "
+                    "overloaded or hangs"
+                ) from None
+            except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+                raise EngineError(
+                    f"the connection to {self._host} broke off ({type(error).__name__}): see whether the server "
+                    "there is running"
+                ) from None
+
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
+        for _ in range(TRIES - 1):
+            try:
+                return await self._client.send(request, stream=True)
+            except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
+                continue
+        return await self._client.send(request, stream=True)
+
+    def _refused(self, status: int, path: str) -> EngineError:
+        """Return what a status means; what the server says of it may quote the user's text."""
+        match status:
+            case 401 | 403:
+                return EngineError(
+                    f"{self._host} refuses the key: name another one as 'key_file' in the setting 'engine'"
+                )
+            case 404:
+                return EngineError(
+                    f"{self._host} has no {path}, or not the model: correct 'url', 'kind' or 'model' in the setting "
+                    "'engine'"
+                )
+            case 429 | 503:
+                return EngineError(
+                    f"{self._host} is loading its model or overloaded: wait, or start it with more room"
+                )
+            case _:
+                return EngineError(f"{self._host} answers with the status {status}: see the log of the server there")
+
+    def _object(self, text: str) -> Json:
+        try:
+            found: Any = json.loads(text)
+        except (ValueError, RecursionError):
+            raise self._nonsense() from None
+        if not isinstance(found, dict):
+            raise self._nonsense()
+        return cast(Json, found)
+
+    def _nonsense(self) -> EngineError:
+        return nonsense(self._host)
+
+
+def nonsense(host: str) -> EngineError:
+    """Return the error for an answer that no engine gives."""
+    return EngineError(f"{host} answers what no engine does: correct 'url' or 'kind' in the setting 'engine'")
