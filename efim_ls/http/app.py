@@ -20,6 +20,11 @@ from efim_ls.http.llama_cpp import LlamaCppDialect
 from efim_ls.http.openai import OpenAiDialect
 from efim_ls.http.tabby import TabbyDialect
 
+MESSAGES = {
+    404: "there is nothing at this path: this server completes code, at /infill, /completion and /v1/completions",
+    405: "this path has another method: use POST for what has a body, else GET",
+}
+
 Handler = Callable[[Fields], Coroutine[Any, Any, Response]]
 
 
@@ -59,7 +64,7 @@ def build_app(completions: Completions, host: str, token: str) -> ASGIApp:
 
 async def _refused(_: Request, refusal: Exception) -> Response:
     assert isinstance(refusal, HTTPException)
-    answer = error(refusal.status_code, refusal.detail)
+    answer = error(refusal.status_code, MESSAGES.get(refusal.status_code, refusal.detail))
     answer.headers["connection"] = "close"  # the rest of a body may still be on its way
     return answer
 

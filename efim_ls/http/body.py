@@ -12,6 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 
 MOST_BYTES = 1 << 24  # of one body: a file of the largest size that gets suggestions, as JSON
 MOST_BYTES_IN_ALL = 1 << 26  # of those that are being read
+LONGEST_NUMBER = 20  # digits of a body's length
 BODY_SECONDS = 10.0  # that a body may take to arrive
 
 T = TypeVar("T")
@@ -82,13 +83,16 @@ class BodyReader:
             raise HTTPException(400, "the body is incomplete: send all of it") from None
 
     async def _bytes(self, request: Request) -> bytes:
-        held = bytearray()
+        held, said = bytearray(), request.headers.get("content-length", "0")
+        too_long = HTTPException(413, f"the body has more than {MOST_BYTES:,} bytes: send less text")
+        if len(said) > LONGEST_NUMBER or int(said) > MOST_BYTES:  # before all of it is sent
+            raise too_long
         try:
             async for chunk in request.stream():
                 self._held += len(chunk)
                 held += chunk
                 if len(held) > MOST_BYTES:
-                    raise HTTPException(413, f"the body has more than {MOST_BYTES:,} bytes: send less text")
+                    raise too_long
                 if self._held > MOST_BYTES_IN_ALL:
                     raise HTTPException(503, "other requests take all the room there is: send this one again")
             return bytes(held)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, cast
 
 from starlette.requests import Request
@@ -63,7 +64,7 @@ class LlamaCppDialect:
         texts = (answer.text, *answer.alternatives)[: max(1, count)]
         results = [self._result(number, text, answer.costs, fields) for number, text in enumerate(texts)]
         if fields.flag("stream"):
-            return events(each for result in results for each in ({**_piece(result), "stop": False}, result))
+            return events(each for result in results for each in _pieces(result))
         wanted = fields.texts("response_fields")
         shown = [_only(wanted, result) for result in results] if wanted else results
         return JSONResponse(shown if count > 1 else shown[0])
@@ -112,8 +113,10 @@ def _speed(name: str, tokens: int, ms: float) -> dict[str, float]:
     }
 
 
-def _piece(result: dict[str, Any]) -> dict[str, Any]:
-    return {"index": result["index"], "content": result["content"], "tokens": []}
+def _pieces(result: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a text's only piece, and what is told at its end."""
+    yield {"index": result["index"], "content": result["content"], "tokens": [], "stop": False}
+    yield result | {"content": ""}
 
 
 def _only(paths: list[str], result: dict[str, Any]) -> dict[str, Any]:
