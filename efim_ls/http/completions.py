@@ -37,6 +37,7 @@ class Completions:
         """
         self.name = name
         self._session, self._tokenizer = session, tokenizer
+        session.requests.waits_for_rest = False  # these clients send no other request before the answer
         self._documents = ClientDocuments(session)
 
     @property

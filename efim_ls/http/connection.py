@@ -29,22 +29,28 @@ class BoundedConnection(H11Protocol):
         self.since: float = self.loop.time()
 
     @property
-    def is_waiting(self) -> bool:
-        """Whether no request is being answered."""
+    def has_request(self) -> bool:
+        """Whether the headers of a request are here that is not answered."""
         cycle = cast("RequestResponseCycle | None", self.cycle)
-        return cycle is None or cycle.response_complete
+        return cycle is not None and not cycle.response_complete
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of a request is here that is not answered."""
+        return self.has_request and not self.cycle.more_body
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin; where there are too many, the one that has been silent for longest makes room."""
+        """Begin; where there are too many, one makes room that has not sent all of a request for longest."""
         super().connection_made(transport)
         self._expect_headers()
         if len(self.connections) > MOST_CONNECTIONS:
             others = cast("set[BoundedConnection]", self.connections - {self})
-            silent = min((each for each in others if each.is_waiting), key=lambda each: each.since, default=None)
-            if silent is None:
+            unfinished = (each for each in others if not each.is_complete)
+            slowest = min(unfinished, key=lambda each: each.since, default=None)
+            if slowest is None:
                 self.refuse(503)
             else:
-                silent.transport.abort()
+                slowest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
@@ -54,7 +60,7 @@ class BoundedConnection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Read on; a request's headers have to be here soon after its first byte."""
         super().data_received(data)
-        if not self.is_waiting:
+        if self.has_request:
             self._expect_nothing()
         elif self._deadline is None and not self.transport.is_closing():
             self._expect_headers()
