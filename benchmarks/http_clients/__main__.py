@@ -2,9 +2,9 @@
 
 python -m benchmarks.http_clients
 
-Both type the same lines in the middle of files of the standard library. A real `efim-ls serve --http` answers and tells
-what each request waited for. What llama.cpp would compute is counted: of each of its prompts for `/infill`, in the
-same tokens, all behind what it shares at the start with the prompt before, as its slot keeps that.
+Both type the same lines in the middle of files of the standard library. A real `efim-ls serve --http` answers and
+tells what each request waited for. What llama.cpp would compute is counted: of each of its prompts for `/infill`, in
+the same tokens, all behind what it shares at the start with the prompt before, as its slot keeps that.
 """
 
 from __future__ import annotations

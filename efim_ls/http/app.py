@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from efim_ls.http.body import BodyReader, Fields
 from efim_ls.http.completions import Completions
-from efim_ls.http.guard import Guard, error
+from efim_ls.http.guard import Guard, error_answer
 from efim_ls.http.llama_cpp import LlamaCppDialect
 from efim_ls.http.openai import OpenAiDialect
 from efim_ls.http.tabby import TabbyDialect
@@ -64,13 +64,13 @@ def build_app(completions: Completions, host: str, token: str) -> ASGIApp:
 
 async def _refused(_: Request, refusal: Exception) -> Response:
     assert isinstance(refusal, HTTPException)
-    answer = error(refusal.status_code, MESSAGES.get(refusal.status_code, refusal.detail))
+    answer = error_answer(refusal.status_code, MESSAGES.get(refusal.status_code, refusal.detail))
     answer.headers["connection"] = "close"  # the rest of a body may still be on its way
     return answer
 
 
 async def _failed(_: Request, failure: Exception) -> Response:
-    return error(500, f"the request failed by an error of the server ({type(failure).__name__}): see its log")
+    return error_answer(500, f"the request failed by an error of the server ({type(failure).__name__}): see its log")
 
 
 async def _unless_gone(asking: Request, work: Coroutine[Any, Any, Response]) -> Response:

@@ -13,6 +13,8 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from efim_ls.failures import Failure
+
 TOKEN_BYTES = 32
 TOKEN_FILE = "http-token"  # in the cache folder
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})  # what a client on this machine calls it
@@ -45,19 +47,19 @@ class Guard:
         name, _, port = headers.get("host", "").rpartition(":")
         name = name if name and port.isdecimal() else headers.get("host", "")
         if "origin" in headers:
-            return error(403, NO_PAGES)
+            return error_answer(403, NO_PAGES)
         if self._is_local and name.lower() not in self._names:  # a page's own name that leads here: DNS rebinding
-            return error(403, FOREIGN_NAME.format(name=name))
+            return error_answer(403, FOREIGN_NAME.format(name=name))
         if self._has_token(headers) or (self._is_local and _is_own(scope["client"], scope["server"])):
             return None
-        return error(401, NO_TOKEN)
+        return error_answer(401, NO_TOKEN)
 
     def _has_token(self, headers: Headers) -> bool:
         kind, _, given = headers.get("authorization", "").partition(" ")
         return kind.lower() == "bearer" and secrets.compare_digest(given.strip().encode(), self._token)
 
 
-def error(status: int, message: str) -> JSONResponse:
+def error_answer(status: int, message: str) -> JSONResponse:
     """Return an error in the form that llama.cpp's and OpenAI's clients read."""
     kind = "invalid_request_error" if status < 500 else "server_error"
     return JSONResponse({"error": {"code": status, "message": message, "type": kind}}, status)
@@ -72,15 +74,23 @@ def is_loopback(host: str) -> bool:
 
 
 def read_token(folder: Path) -> tuple[str, Path]:
-    """Return the user's token and the file that keeps it, readable by the user alone; make it if there is none."""
+    """Return the user's token and the file that keeps it, readable by the user alone; make it if there is none.
+
+    Raises Failure if the file cannot be used.
+    """
     path = folder / TOKEN_FILE
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path.read_text("ascii").strip(), path
-    with os.fdopen(descriptor, "w") as file:
-        file.write(f"{(token := secrets.token_urlsafe(TOKEN_BYTES))}\n")
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with os.fdopen(
+            os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+", encoding="ascii", errors="replace"
+        ) as file:
+            os.chmod(path, 0o600)
+            if len(token := file.read().strip()) < TOKEN_BYTES:  # else a process that died may have left it empty
+                file.seek(0)
+                file.write(f"{(token := secrets.token_urlsafe(TOKEN_BYTES))}\n")
+                file.truncate()
+    except OSError as error:
+        raise Failure(f"{path} cannot be used ({error.strerror}): check its permissions") from error
     return token, path
 
 

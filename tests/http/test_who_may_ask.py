@@ -9,10 +9,12 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from efim_ls.http.guard import is_loopback, owner_of
+from efim_ls.failures import Failure
+from efim_ls.http.guard import is_loopback, owner_of, read_token
 from tests.http.server import STAND_IN, HttpServer, serving
 
 NOBODY = 65534
@@ -74,6 +76,22 @@ def test_the_token_is_the_users_alone_and_stays(server: HttpServer) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600 and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     with serving(server.cache, command=STAND_IN) as another:
         assert another.token == server.token != ""
+
+
+@pytest.mark.parametrize("left", ["", "\n", "short\n", "\xe9"])
+def test_a_token_that_was_not_written_is_made_anew(tmp_path: Path, left: str) -> None:
+    path = tmp_path / "http-token"
+    path.write_text(left, "utf-8")
+    path.chmod(0o644)
+    token, _ = read_token(tmp_path)
+    assert len(token) > 32 and path.read_text("ascii") == f"{token}\n" and stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert read_token(tmp_path) == (token, path)
+
+
+def test_a_token_that_cannot_be_kept_is_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "http-token").mkdir()
+    with pytest.raises(Failure, match="cannot be used .*: check its permissions"):
+        read_token(tmp_path)
 
 
 @pytest.mark.parametrize("origin", ["null", "http://127.0.0.1:8012", "https://example.org", "vscode-webview://x", ""])
