@@ -12,7 +12,7 @@ def serve_http(host: str, port: int, model: str) -> int:
     try:
         from efim_ls.http.server import serve
     except ModuleNotFoundError as missing:
-        if missing.name not in ("starlette", "uvicorn", "h11"):
+        if (missing.name or "").partition(".")[0] not in ("starlette", "uvicorn", "h11"):
             raise
         raise Failure("serving HTTP needs starlette and uvicorn: install efim-ls with its extra `http`") from None
     return serve(host, port, model)

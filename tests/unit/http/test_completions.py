@@ -52,7 +52,7 @@ async def test_texts_of_others_are_those_that_an_editor_would_read() -> None:
         "b.pyx": "b",
         "c.go": "c",
         "": "d",
-        "id_rsa.py": "e",
+        ".env.py": "e",
         "f.py": long,
         "g.py": long,
         "h.py": "h",
