@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.http.server import serving
+from tests.http.server import STAND_IN, serving
 from tests.lsp.wire import ENV, HANG
 
 # Runs the command line where a package cannot be imported.
@@ -35,6 +35,12 @@ def test_a_wrong_port_is_a_mistake(words: tuple[str, ...]) -> None:
 def test_a_model_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
     code, errors = ended("--http", "0", "--model", str(tmp_path))
     assert code == 1 and str(tmp_path) in errors and "listening" not in errors
+
+
+def test_no_other_model_takes_the_place_of_one_that_cannot_be_loaded() -> None:
+    command = [*STAND_IN, "127.0.0.1", "", "missing"]
+    told = subprocess.run(command, env=ENV, capture_output=True, text=True, timeout=HANG)
+    assert (told.returncode, told.stderr) == (1, "there is no model called missing; choose another\n")
 
 
 def test_an_address_of_another_machine_is_a_failure() -> None:
