@@ -71,7 +71,13 @@ class BoundedConnection(H11Protocol):
         self.refuse(failure.error_status_hint if isinstance(failure, h11.RemoteProtocolError) else 400)
 
     def refuse(self, status: int) -> None:
-        """Answer with an error instead of a request's answer, and close."""
+        """Answer with an error instead of a request's answer, unless that has begun, and close."""
+        if self.has_request:  # what answers it must not write any more
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.abort()
+            return
         text = MESSAGES.get(status, MESSAGES[400]).encode()
         headers = [("content-type", "text/plain"), ("content-length", str(len(text))), ("connection", "close")]
         for event in (h11.Response(status_code=status, headers=headers), h11.Data(data=text), h11.EndOfMessage()):
@@ -89,9 +95,5 @@ class BoundedConnection(H11Protocol):
 
     def _end_waiting(self) -> None:
         self._deadline = None
-        if self.transport.is_closing():
-            return
-        if self.conn.our_state is h11.IDLE:
+        if not self.transport.is_closing():
             self.refuse(408)
-        else:
-            self.transport.abort()

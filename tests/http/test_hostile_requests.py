@@ -112,6 +112,19 @@ def test_what_is_no_request_is_refused(server: HttpServer, nonsense: bytes) -> N
         assert status(client) == 400
 
 
+@pytest.mark.parametrize("chunk", [b"nonsense\r\n", b"5\r\n{}\r\n\r\n\r\n", b"-1\r\n"])
+def test_a_body_in_broken_pieces_is_refused(server: HttpServer, chunk: bytes) -> None:
+    with connected(server) as client:
+        client.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunk)
+        assert status(client) == 400
+
+
+def test_nonsense_behind_a_request_ends_its_connection(server: HttpServer) -> None:
+    body = b'{"input_prefix": "# block\\n"}'
+    with connected(server) as client:
+        client.sendall(HEAD + b"Content-Length: %d\r\n\r\n%s\0\0\r\n\r\n" % (len(body), body))
+
+
 @pytest.mark.parametrize("begun", [b"", b"G", HEAD])
 def test_headers_that_do_not_come_to_an_end_are_not_waited_for(server: HttpServer, begun: bytes) -> None:
     with connected(server) as client:
