@@ -11,6 +11,7 @@ BASE ?=
 SECONDS ?= 120
 GPU_PYTHON ?= .venv-gpu/bin/python
 VSCODE := editor_clients/vscode
+TABBY := tests/http/tabby
 NPM = $(BIN)/python -m tests.editors.fetching.node --prefix $(VSCODE)
 
 .PHONY: demo test check coverage lint types fix docs vsix release wheels editors pictures fuzz bench gpu-check gpu-run eval clean
@@ -73,7 +74,7 @@ release: $(VSCODE)/dist/efim-ls.vsix
 	cd dist && sha256sum *-$(VERSION)[.-]* > SHA256SUMS && cat SHA256SUMS
 
 # Real editors for the tests, kept in the user's cache. Tests of what cannot be had say so, and fail where CI is set.
-editors: .venv/develops $(VSCODE)/node_modules/.package-lock.json
+editors: .venv/develops $(VSCODE)/node_modules/.package-lock.json $(TABBY)/node_modules/.package-lock.json
 	$(BIN)/python -m tests.editors.fetching
 	-$(MAKE) --no-print-directory release && $(NPM) run build-test
 
@@ -103,7 +104,7 @@ eval: .venv/develops
 	$(BIN)/python -m efim_lab eval --data "$(DATA)" $(MODEL:%=--model %) $(HUMANEVAL:%=--humaneval %)
 
 clean:
-	rm -rf .venv .venv-gpu build dist *.egg-info $(VSCODE)/node_modules $(VSCODE)/dist
+	rm -rf .venv .venv-gpu build dist *.egg-info $(VSCODE)/node_modules $(VSCODE)/dist $(TABBY)/node_modules
 
 # What running needs: about 1 GB, most of it torch. torch comes first, alone, so that nothing else may choose its build.
 .venv/torch: constraints.txt
@@ -129,6 +130,11 @@ INSTALLED := pyproject.toml setup.py constraints.txt $(wildcard model_runtime/de
 $(VSCODE)/node_modules/.package-lock.json: $(VSCODE)/package-lock.json | .venv/develops
 	@echo "installing what the VS Code extension is built with"
 	$(NPM) ci --ignore-scripts --no-audit --no-fund
+	touch $@
+
+$(TABBY)/node_modules/.package-lock.json: $(TABBY)/package-lock.json | .venv/develops
+	@echo "installing Tabby's agent, which tests of serving HTTP drive"
+	$(BIN)/python -m tests.editors.fetching.node --prefix $(TABBY) ci --ignore-scripts --no-audit --no-fund
 	touch $@
 
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)

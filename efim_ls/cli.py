@@ -38,6 +38,7 @@ MOVED = {
     name: f"in a clone of efim-ls, run python -m efim_lab {name}" for name in ("train", "eval", "replay", "bench")
 }
 SHELLS = ("bash", "zsh", "fish")
+LOCALHOST = "127.0.0.1"
 CACHE_FOLDER = "the cache folder, as in the setting cache_folder (default: the system's cache folder)"
 
 
@@ -53,7 +54,7 @@ def build_parser() -> Parser:
     parser = Parser("efim-ls", description=about, epilog=examples, moved=MOVED)
     version = f"efim-ls {installed_version('efim-ls') or '(not installed)'}"
     parser.add_argument("-V", "--version", action="version", version=version)
-    parser.set_defaults(run=_serve, tcp=None, first_message=None)
+    parser.set_defaults(run=_serve, tcp=None, http=None, host=None, model=None, first_message=None)
     commands = parser.add_subparsers(metavar="COMMAND")
     completing = _add_serving(commands)
     _add_cache(commands)
@@ -74,8 +75,19 @@ def _add_serving(commands: Subparsers) -> tuple[Parser, ...]:
     """Add the commands that complete code; return those that can be given a model."""
     summary = "run the language server on stdin and stdout (the default command)"
     details = "Editors start it; their settings name the model."
-    serve = add_command(commands, "serve", summary, "efim-ls serve --tcp 4389", details=details)
-    serve.add_argument("--tcp", type=port, metavar="PORT", help="listen on 127.0.0.1:PORT instead, for one client")
+    lines = ("efim-ls serve --tcp 4389", "efim-ls serve --http 8012")
+    serve = add_command(commands, "serve", summary, *lines, details=details)
+    listening = serve.add_mutually_exclusive_group()
+    listening.add_argument(
+        "--tcp", type=port, metavar="PORT", help="listen on 127.0.0.1:PORT instead, for one client"
+    )
+    over_http = (
+        "serve clients of llama.cpp, Tabby and OpenAI's completions over HTTP instead, with a model of their own"
+    )
+    listening.add_argument("--http", type=port, metavar="PORT", help=over_http)
+    address = f"with --http: the address to listen on (default: {LOCALHOST}, which only this machine reaches)"
+    serve.add_argument("--host", metavar="HOST", help=address)
+    serve.add_argument("--model", metavar="MODEL", help=f"with --http: {MODEL}")
     serve.add_argument("--first-message", type=int, help=argparse.SUPPRESS)  # from a relay that cannot share
     summary = "serve completions over JSON Lines on stdin and stdout"
     details = (
@@ -197,6 +209,12 @@ def _add_completion(commands: Subparsers) -> None:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
+    if arguments.http is not None:
+        from efim_ls.commands.serve import serve_http
+
+        return serve_http(arguments.host or LOCALHOST, arguments.http, arguments.model or "")
+    if arguments.host is not None or arguments.model is not None:
+        raise Mistake("--host and --model are for --http: add it, or leave them out")
     if arguments.tcp is None and arguments.first_message is None:
         if sys.stdin.isatty():
             print(USAGE, file=sys.stderr)

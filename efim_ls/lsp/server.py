@@ -8,20 +8,18 @@ import os
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
-from types import TracebackType
 from typing import BinaryIO, NoReturn, cast
 
 from efim_ls.lsp.handlers import COMMANDS, HANDLERS
 from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.protocol import EfimProtocol
 from efim_ls.lsp.transport import serve_stdio, serve_tcp
-from efim_ls.session.loader import CLOSING, CompletionBackend, Fetch, Load, Progress
+from efim_ls.session.discreet_log import log_to_stderr
+from efim_ls.session.loader import CLOSING, Fetch, Load, fetch_model, load_completer
 from efim_ls.session.session import Session
-from efim_ls.settings import Settings
 
 # The last is a terminal's that closes; Windows lacks it.
 ENDING = [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
@@ -38,23 +36,6 @@ def build_server(session: Session, end: Callable[[int], None]) -> EfimServer:
     return server
 
 
-def load_completer(settings: Settings, progress: Progress) -> CompletionBackend:
-    """Load the configured model; raises ModelError if it cannot be used."""
-    # Imported late: it takes a while, during which the client is already answered.
-    from efim_ls.completion.completer import Completer
-
-    return Completer.load(settings, progress)
-
-
-def fetch_model(settings: Settings, progress: Progress, beside: bool) -> None:
-    """Download the configured model if needed; raises ModelError if that fails or it cannot be used here."""
-    from efim_ls.completion.models.kinds import kind_of  # imported late, likewise
-
-    kind = kind_of(settings)
-    kind.check(settings)
-    kind.fetch(settings, progress, beside)
-
-
 def serve(
     tcp_port: int | None = None,
     load: Load = load_completer,
@@ -67,6 +48,7 @@ def serve(
     """
     wire = own_stdout()
     log_to_stderr()
+    logging.getLogger("pygls").setLevel(logging.WARNING)  # below that it logs whole messages
     ends, closing = SimpleQueue[int](), threading.Lock()  # exit codes; reentrant, as a signal may interrupt a put
     server = build_server(Session(load, fetch), ends.put)
     threading.Thread(target=_leave, args=(server, ends, closing), daemon=True).start()
@@ -117,33 +99,3 @@ def own_stdout() -> BinaryIO:
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     return wire
-
-
-def log_to_stderr() -> None:
-    """Log warnings and errors, without what users type."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(DiscreetFormatter("%(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    logging.getLogger("pygls").setLevel(logging.WARNING)  # below that it logs whole messages
-
-
-class DiscreetFormatter(logging.Formatter):
-    """Formats records without what users type: arguments that may hold it, and the messages of exceptions."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Replace arguments that are neither text nor numbers, such as pygls' params, by their types.
-
-        asyncio's own messages are replaced: they quote futures, which quote the errors they failed with.
-        """
-        if record.name == "asyncio":
-            record.msg, record.args = "an error outside any request", ()
-        if isinstance(record.args, tuple):
-            record.args = tuple(a if isinstance(a, (str, int)) else type(a).__name__ for a in record.args)
-        return super().format(record)
-
-    def formatException(  # noqa: N802
-        self, ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
-    ) -> str:
-        """Return an exception's type and traceback, without its message."""
-        kind, _, frames = ei
-        return "".join(traceback.format_tb(frames)) + (kind.__name__ if kind else "")

@@ -113,6 +113,23 @@ def nothing_to_fetch(settings: Settings, progress: Progress, beside: bool) -> No
     """Fetch nothing, for models that are on this machine."""
 
 
+def load_completer(settings: Settings, progress: Progress) -> CompletionBackend:
+    """Load the configured model; raises ModelError if it cannot be used."""
+    # Imported late: it takes a while, during which the client is already answered.
+    from efim_ls.completion.completer import Completer
+
+    return Completer.load(settings, progress)
+
+
+def fetch_model(settings: Settings, progress: Progress, beside: bool) -> None:
+    """Download the configured model if needed; raises ModelError if that fails or it cannot be used here."""
+    from efim_ls.completion.models.kinds import kind_of  # imported late, likewise
+
+    kind = kind_of(settings)
+    kind.check(settings)
+    kind.fetch(settings, progress, beside)
+
+
 class ModelLoader:
     """The loaded model, and its replacement by another; the old one stays in use while the new one is downloaded.
 

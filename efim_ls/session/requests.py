@@ -85,6 +85,7 @@ class Requests:
         """Call `answered` after each answer in an open document, unless a newer request superseded it."""
         self.debounce = Debounce()
         self.only_by_key = False  # whether typing asks for nothing
+        self.waits_for_rest = True  # with what is for somebody who has stopped typing; some clients wait themselves
         self._engine, self._documents, self._model, self._counters = engine, documents, model, counters
         self._answered = answered
         self._under_way: dict[str, _UnderWay] = {}
@@ -98,7 +99,7 @@ class Requests:
             return Answer("", reason=off.reason)
         try:
             answer = await self._answer(request, language)
-            if answer.at_rest:
+            if answer.at_rest and self.waits_for_rest:
                 await self._pause(request)
         except Cancelled:
             answer = Answer("", reason="superseded")

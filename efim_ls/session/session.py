@@ -48,21 +48,21 @@ class Session:
             indexes or shared_indexes(engine),
             lambda document: self.background.rested(document),
         )
-        self._model = ModelLoader(self.engine, load, fetch, released=lambda: self.background.drop_all())
+        self.model = ModelLoader(self.engine, load, fetch, released=lambda: self.background.drop_all())
         self.background = BackgroundWork(
-            self.engine, self.documents, self._model, self.workspace.index_document, self.workspace.request_ahead
+            self.engine, self.documents, self.model, self.workspace.index_document, self.workspace.request_ahead
         )
-        self.requests = Requests(self.engine, self.documents, self._model, self.counters, self._answered)
+        self.requests = Requests(self.engine, self.documents, self.model, self.counters, self._answered)
 
     @property
     def status(self) -> Status:
         """Whether completions are available now."""
-        return self._model.status if self.settings.enabled else Status("off", refusal("disabled").why)
+        return self.model.status if self.settings.enabled else Status("off", refusal("disabled").why)
 
     def describe(self) -> dict[str, object]:
         """Return the status, what is indexed and, once a model is loaded, what runs where and why."""
         index = self.workspace.status
-        return asdict(self.status) | self._model.description | {"repository": asdict(index) if index else None}
+        return asdict(self.status) | self.model.description | {"repository": asdict(index) if index else None}
 
     def configure(self, settings: Settings) -> bool:
         """Adopt settings; return whether the model must be loaded for them."""
@@ -70,7 +70,7 @@ class Session:
         self.engine.allow(settings.prefetch_seconds_per_minute if settings.enabled else 0)
         self.requests.only_by_key = settings.suggestions == "on request"
         self._adopt_rules()
-        return settings.enabled and self._model.must_load(settings)
+        return settings.enabled and self.model.must_load(settings)
 
     def work_in(self, folders: Iterable[str]) -> None:
         """Adopt the URIs of the client's workspace folders."""
@@ -79,7 +79,7 @@ class Session:
 
     async def load(self, progress: Progress) -> None:
         """Load the configured model; the status tells the outcome."""
-        if await self._model.load(self.settings, progress):
+        if await self.model.load(self.settings, progress):
             self._adopt_scope()
             if document := self.documents.last_used:
                 self.background.rested(document)
@@ -143,7 +143,7 @@ class Session:
     async def report(self) -> dict[str, object]:
         """Write the usage statistics to disk and return all counters as plain values."""
         await asyncio.to_thread(self.history.write)
-        ahead, tiers = (model.ahead, model.tiers) if (model := self._model.completer) else (Ahead(), [])
+        ahead, tiers = (model.ahead, model.tiers) if (model := self.model.completer) else (Ahead(), [])
         return self.counters.report() | {"ahead": asdict(ahead), "tiers": tiers}
 
     async def leave(self, seconds: float) -> None:
@@ -152,7 +152,7 @@ class Session:
         self.engine.leave()
         await asyncio.to_thread(self._close_parts)
         await asyncio.to_thread(self.workspace.close, seconds)
-        await self._model.leave(seconds)
+        await self.model.leave(seconds)
 
     def close(self, seconds: float) -> bool:
         """Save what was computed and end; return false if a thread is still running after `seconds`.
@@ -161,7 +161,7 @@ class Session:
         """
         self._close_parts()
         indexed = self.workspace.close(seconds)
-        return self._model.close(seconds) and indexed
+        return self.model.close(seconds) and indexed
 
     def _close_parts(self) -> None:
         for part in (*(document.retention.close for document in self.documents), self.history.write):
@@ -184,7 +184,7 @@ class Session:
 
     def _adopt_scope(self) -> None:
         """Index the workspace by the settings, rules, folders and model in use."""
-        if self.workspace.adopt(self.settings, self.documents.rules, self._model.completer):
+        if self.workspace.adopt(self.settings, self.documents.rules, self.model.completer):
             self.background.forget_suggestions()
 
     def _answered(self, document: OpenDocument, request: Request, answer: Answer) -> None:

@@ -95,7 +95,7 @@ async def start_all_threads() -> None:
 
 
 async def test_a_thousand_superseded_requests_leave_nothing_that_grows(session: Session) -> None:
-    completer = cast("Completer", session._model.completer)
+    completer = cast("Completer", session.model.completer)
     await start_all_threads()
     await storm(session)
     kinds = (Answer, asyncio.Task)

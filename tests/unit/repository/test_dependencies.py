@@ -43,7 +43,7 @@ def imported(packages: Sequence[str]) -> set[str]:
 
 
 def test_what_is_imported_is_declared() -> None:
-    assert imported(INSTALLED) - {*REQUIRED, *EXTRAS["gpu"], *EXTRAS["foreign"]} == set()
+    assert imported(INSTALLED) - {*REQUIRED, *EXTRAS["gpu"], *EXTRAS["foreign"], *EXTRAS["http"]} == set()
     assert imported(LABORATORY) - {*REQUIRED, *EXTRAS["train"]} == set()
 
 

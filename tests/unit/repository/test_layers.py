@@ -13,7 +13,8 @@ from tests.source.imports import imports, within
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients")
-LSP, MODEL = ("lsprotocol", "pygls"), ("torch", "transformers", "xformers", "safetensors.torch")
+LSP, HTTP = ("lsprotocol", "pygls"), ("starlette", "uvicorn", "h11")
+MODEL = ("torch", "transformers", "xformers", "safetensors.torch")
 # Modules that every room of their package may import; they import none of its rooms.
 BASE = (
     "efim_ls.earlier_settings", "efim_ls.memory_shares",
@@ -54,8 +55,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "efim_ls.access",
         "efim_ls.text",
     ),  # fmt: skip
+    "efim_ls.http": ("efim_ls.session", "efim_ls.text", "model_runtime.prompt"),
     "efim_ls.commands": (
         "efim_ls.daemon.address",
+        "efim_ls.http",
         "efim_ls.completion",
         "efim_ls.workspace",
         "efim_ls.session",
@@ -173,6 +176,7 @@ def test_a_base_imports_no_room_of_its_package(base: str) -> None:
     "imported, importing",
     [
         (LSP, ("efim_ls.lsp", "editor_clients.headless")),
+        (HTTP, ("efim_ls.http",)),
         (MODEL, ("model_runtime", "efim_lab")),
         (("httpx2",), ("model_runtime.remote", "model_runtime.checkpoint.hub", "efim_lab.team")),
     ],

@@ -1,0 +1,1 @@
+"""Requests of editors that speak to llama.cpp, answered here."""

@@ -1,0 +1,1 @@
+"""Completions over HTTP, in the dialects of other servers, for clients that were written for those."""

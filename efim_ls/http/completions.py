@@ -1,0 +1,89 @@
+"""Completions for clients that send text, not edits: one session, as an editor's, in which all dialects ask."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
+
+from starlette.responses import Response
+
+from efim_ls.http.documents import ClientDocuments, CursorContext, uri_of
+from efim_ls.languages import family_of, language_of
+from efim_ls.request import Answer
+from efim_ls.session.documents import MOST_CHARACTERS_OF_OTHERS, MOST_OTHERS, OpenDocument
+from efim_ls.session.session import Session
+from model_runtime.prompt.tokenizer import Tokenizer
+
+MOST_COMPLETIONS = 8  # of one request
+
+
+class Cut(NamedTuple):
+    """A completion as far as a client wants it, why it ends there, and the client's word at which it does."""
+
+    text: str
+    reason: Literal["eos", "limit", "word"]
+    word: str = ""
+
+
+class Completions:
+    """Answers requests, whatever their dialect. Used on the event loop only."""
+
+    def __init__(self, session: Session, tokenizer: Tokenizer | None, name: str) -> None:
+        """Answer with a session whose model is loaded; `name` is what clients call the model.
+
+        Without a `tokenizer`, completions are not cut by tokens.
+        """
+        self.name = name
+        self._session, self._tokenizer = session, tokenizer
+        session.requests.waits_for_rest = False  # these clients send no other request before the answer
+        self._documents = ClientDocuments(session)
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What runs where, and why."""
+        return self._session.describe()
+
+    async def complete(self, context: CursorContext, count: int = 1, explicit: bool = False) -> Answer:
+        """Answer with up to `count` completions.
+
+        `explicit` asks for what an editor's key asks for; otherwise it is what typing does, which leaves out what is
+        too unlikely.
+        """
+        document, cursor = self._documents.sync(context)
+        document.cursor = cursor
+        request = self._session.request_at(document, cursor, explicit)
+        others = tuple(self._texts_of_others(document, context)) + request.others
+        count = min(max(1, count), MOST_COMPLETIONS)
+        wanted = replace(request, others=others, count=count)
+        return await self._session.requests.complete(wanted)
+
+    def warm(self, context: CursorContext) -> None:
+        """Prefetch what a request at this place will need, once nobody has asked for anything for a moment."""
+        document, document.cursor = self._documents.sync(context)
+        self._session.background.rested(document)
+
+    def cut(self, text: str, most_tokens: int, stops: Iterable[str]) -> Cut:
+        """Return a completion up to a number of tokens, none if that is negative, and to the first of some words."""
+        found = [(at, stop) for stop in stops if stop and (at := text.find(stop)) >= 0]
+        at, stop = min(found, default=(len(text), ""))
+        if self._tokenizer and 0 <= most_tokens < len(ids := self._tokenizer.encode(text[:at])):
+            return Cut(self._tokenizer.decode(ids[:most_tokens]).rstrip("\ufffd"), "limit")
+        return Cut(text[:at], "word" if stop else "eos", stop)
+
+    def _texts_of_others(self, document: OpenDocument, context: CursorContext) -> Iterable[str]:
+        """Yield the texts of other files in the document's language that the rules let be read."""
+        rules, left = self._session.documents.rules, MOST_CHARACTERS_OF_OTHERS
+        for path, text in context.others[-MOST_OTHERS:]:
+            language, size = language_of(path), len(text)
+            is_alike = family_of(language) == document.family and size <= left
+            if is_alike and rules.verdict(uri_of(path), language).may_be_read(size):
+                left -= size
+                yield text
+
+
+def events(messages: Iterable[object], end: str = "") -> Response:
+    """Return messages as server-sent events; clients that want a stream get the whole text as its first piece."""
+    lines = [json.dumps(each, separators=(",", ":")) for each in messages] + ([end] if end else [])
+    return Response("".join(f"data: {line}\n\n" for line in lines), media_type="text/event-stream")
