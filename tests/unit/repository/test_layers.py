@@ -16,7 +16,7 @@ PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients"
 LSP, MODEL = ("lsprotocol", "pygls"), ("torch", "transformers", "xformers", "safetensors.torch")
 # Modules that every room of their package may import; they import none of its rooms.
 BASE = (
-    "efim_ls.earlier_settings", "efim_ls.memory_shares",
+    "efim_ls.earlier_settings", "efim_ls.memory_shares", "efim_ls.engine_setting",
     "efim_ls.settings", "efim_ls.request", "efim_ls.languages", "efim_ls.paths", "efim_ls.failures",
     "efim_ls.sqlite_files",
     "efim_ls.version",
