@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from efim_ls.earlier_settings import REMOVED
-from efim_ls.engine_setting import engine_problem, read_engine
 from efim_ls.memory_shares import LEAST_MEMORY
 from model_runtime.remote.options import RemoteOptions
+from model_runtime.remote.setting import engine_problem, read_engine
 
 SECTIONS = ("efim-ls", "efim_ls")
 TEXTS = tuple[str, ...]

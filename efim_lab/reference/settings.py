@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Union, get_origin
 
-from efim_ls.engine_setting import FIELDS
 from efim_ls.settings import DEFAULTS, DESCRIPTIONS, NO_LIMIT, REMOVED, TABLE, TEXTS, TYPES, Description, words_of
 from model_runtime.remote.options import RemoteOptions
+from model_runtime.remote.setting import FIELDS
 
 CONFIGURATION = '"configuration": '  # in the manifest, before the list of groups of settings
 ADVANCED = "Advanced"  # VS Code's group of the settings that few users need, shown last

@@ -64,12 +64,20 @@ class Debounce:
 
 
 class _UnderWay:
-    """A request, its answer, whoever waits for it, and whether a newer request has come."""
+    """A request in a language, its answer, whoever waits for it, and whether a newer request has come."""
 
-    def __init__(self, request: Request) -> None:
-        self.request, self.asking = request, 0
+    def __init__(self, request: Request, language: str) -> None:
+        self.request, self.language, self.asking = request, language, 0
+        self.computed: asyncio.Future[Answer]  # here, before another machine may answer better
         self.answer: asyncio.Future[Answer]
         self.is_outdated = asyncio.Event()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether an equal request can no longer share the answer."""
+        computed = self.computed
+        failed = computed.done() and (computed.cancelled() or computed.exception() is not None)
+        return failed or self.answer.done()
 
 
 class Requests:
@@ -151,14 +159,14 @@ class Requests:
         the job unless another caller waits for it.
         """
         uri, work = request.uri, self._under_way.get(request.uri)
-        if work is None or work.answer.done() or work.request != request:
+        if work is None or work.is_over or work.request != request:
             if work is not None:
                 work.is_outdated.set()
-            work = self._under_way[uri] = _UnderWay(request)
+            work = self._under_way[uri] = _UnderWay(request, language)
             job = self._job(request, language)
-            answering = self._engine.run(uri, job, after=self._wait_before(request), turn=TURN)
-            work.answer = asyncio.ensure_future(self._best(work, answering, language))
-            work.answer.add_done_callback(lambda _: answering.cancel())  # it may be cancelled before it has begun
+            computed = self._engine.run(uri, job, after=self._wait_before(request), turn=TURN)
+            work.computed, work.answer = computed, asyncio.ensure_future(self._best(work))
+            work.answer.add_done_callback(lambda _: computed.cancel())  # it may be cancelled before it has begun
         work.asking += 1
         try:
             return await asyncio.shield(work.answer)
@@ -169,12 +177,12 @@ class Requests:
                 if self._under_way.get(uri) is work:
                     del self._under_way[uri]
 
-    async def _best(self, work: _UnderWay, answering: asyncio.Future[Answer], language: str) -> Answer:
+    async def _best(self, work: _UnderWay) -> Answer:
         """Return an answer, or the better one that comes from another machine in time.
 
         Raises what the job raises, and Cancelled if a newer request comes while this one waits.
         """
-        answer = await answering
+        answer = await work.computed
         if answer.better is None:
             return answer
         better, outdated = asyncio.wrap_future(answer.better), asyncio.ensure_future(work.is_outdated.wait())
@@ -187,7 +195,7 @@ class Requests:
         finally:
             outdated.cancel()
             better.cancel()
-        self._count_costs(work.request, language, better.result())
+        self._count_costs(work.request, work.language, better.result())
         return better.result()
 
     def _why_not(self, request: Request) -> Refusal | None:

@@ -16,7 +16,7 @@ PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients"
 LSP, MODEL = ("lsprotocol", "pygls"), ("torch", "transformers", "xformers", "safetensors.torch")
 # Modules that every room of their package may import; they import none of its rooms.
 BASE = (
-    "efim_ls.earlier_settings", "efim_ls.memory_shares", "efim_ls.engine_setting",
+    "efim_ls.earlier_settings", "efim_ls.memory_shares",
     "efim_ls.settings", "efim_ls.request", "efim_ls.languages", "efim_ls.paths", "efim_ls.failures",
     "efim_ls.sqlite_files",
     "efim_ls.version",
@@ -36,7 +36,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "editor_clients.headless",
         *RUNTIME,
     ),  # fmt: skip
-    "efim_lab.reference": ("efim_lab.training", "efim_ls.cli", "efim_ls.commands"),
+    "efim_lab.reference": ("efim_lab.training", "efim_ls.cli", "efim_ls.commands", "model_runtime.remote"),
     "efim_ls.cli": ("efim_ls.lsp", "efim_ls.daemon", "efim_ls.commands", "editor_clients.headless"),
     "efim_ls.daemon": (
         "efim_ls.lsp",
