@@ -25,7 +25,7 @@ class LocalThenRemote:
     def __init__(self, local: Answerer, remote: RemoteAnswerer) -> None:
         """Answer with both, in the languages of the local one."""
         self.languages, self._local, self._remote = local.languages, local, remote
-        self._last: tuple[Asked, Answer] | None = None  # the last answer that may be replaced
+        self._last: tuple[Asked, Answer] | None = None  # the last answer, which a better one may replace
 
     def complete(self, document: DocumentState, asked: Asked, cancel: Cancel) -> Answer:
         """Answer a request; once `cancel()` is true, soon return it as superseded."""
@@ -36,8 +36,9 @@ class LocalThenRemote:
         answer = self._local.complete(document, asked, cancel)
         if answer.reason == "superseded":
             return answer
+        answer = replace(answer, better=_better(coming, answer)) if coming else answer
         self._last = asked, answer
-        return replace(answer, better=_better(coming, answer)) if coming else answer
+        return answer
 
     def prefetch(self, document: DocumentState, request: Request, rested: bool) -> Preparation:
         """Return work that prefetches here what a completion will need; the other machine begins with it at once."""
@@ -55,10 +56,12 @@ class LocalThenRemote:
     def _adopt(self, document: DocumentState, asked: Asked) -> Asked:
         """Remember an answer that has arrived, if it is the surer one; return the request as it is asked then."""
         arrived = self._remote.take(asked.request.uri)
-        if arrived is None or self._last is None or (asked.left and asked.left.typed):
+        before, local = self._last or (None, None)
+        if not (arrived and before and local and before.request == arrived.request):
             return asked
-        before, local = self._last
-        if before.request != arrived.request or surer(local, arrived.answer) is local:
+        was_shown = local.better is not None and local.better.done() and not local.better.cancelled()
+        is_typed_through = asked.left is not None and asked.left.typed > 0
+        if (is_typed_through and not was_shown) or surer(local, arrived.answer) is local:
             return asked
         if isinstance(self._local, ModelAnswerer) and arrived.likelihood is not None:
             document.suggestions.add(before, arrived.likelihood.text, arrived.likelihood)

@@ -116,6 +116,7 @@ class RemoteAnswerer:
             for each in (self._waiting, self._running):
                 if each is not None:
                     each.stop.set()
+                    each.answer.cancel()  # unless it is under way: then it soon ends
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _queue(self, asked: _Asked, rested: bool = False) -> _Asked:
