@@ -190,7 +190,7 @@ class Requests:
             await asyncio.wait({better, outdated}, timeout=self.patience, return_when=asyncio.FIRST_COMPLETED)
             if outdated.done():
                 raise Cancelled
-            if not better.done() or better.cancelled() or better.result() is answer:
+            if not better.done() or better.cancelled() or better.result() == answer:
                 return answer
         finally:
             outdated.cancel()
