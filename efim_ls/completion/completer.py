@@ -199,7 +199,7 @@ class Completer:
     def describe(self) -> dict[str, object]:
         """Return what runs where and why, with the budget as fitted to the model's context."""
         described = asdict(self._engine.describe()) | {"languages": list(self.languages)}
-        described["remote"] = self._remote.host if self._remote else None
+        described["remote"] = self._remote.host if self._remote else ""
         return described | self._budget.describe() | self._saved.describe()
 
     @property
