@@ -157,7 +157,7 @@ class Settings:
         RemoteOptions(),
         'A server with a larger model: `{"url": "http://host:8000"}`. The embedded model answers at once, and the '
         "server's answer takes its place if it comes in time and is surer. `model` names the model that the server "
-        "has. [remote.md](remote.md) names what else can be said here, and what is sent.",
+        "has. What else can be said here, and what is sent, is in docs/remote.md.",
         "Model",
     )
     model_languages: TEXTS = setting(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -57,11 +56,9 @@ class RemoteAnswerer:
     engine thread only, unless a method says otherwise.
     """
 
-    def __init__(
-        self, opened: OpenedModel, settings: Settings, client: str = "", clock: Callable[[], float] = monotonic
-    ) -> None:
+    def __init__(self, opened: OpenedModel, settings: Settings, client: str = "") -> None:
         """Ask the server of an opened model, as the settings say; `client` is as in `ModelAnswerer`."""
-        self.host, self._options, self._clock = settings.engine.host, settings.engine, clock
+        self.host, self._options = settings.engine.host, settings.engine
         self._private_files = settings.private_files
         self.languages = settings.model_languages or opened.engine.describe().languages or (ANY,)
         limits = settings.max_new_tokens, settings.max_lines
@@ -84,7 +81,7 @@ class RemoteAnswerer:
 
         The answer is dropped, and its future cancelled, if another request comes before it is asked for.
         """
-        if self._clock() < self._resumes_at:
+        if monotonic() < self._resumes_at:
             return None
         with self._lock:
             for each in (self._waiting, self._running):
@@ -99,7 +96,7 @@ class RemoteAnswerer:
     def prefetch(self, request: Request, rested: bool) -> None:
         """Have the server compute what a completion will need, unless it is at work or rests."""
         with self._lock:
-            if self._waiting is None and self._running is None and self._clock() >= self._resumes_at:
+            if self._waiting is None and self._running is None and monotonic() >= self._resumes_at:
                 self._queue(_Asked(request, ahead=True), rested)
 
     def take(self, uri: str) -> RemoteAnswer | None:
@@ -130,7 +127,7 @@ class RemoteAnswerer:
     def _is_in_time(self, asked: _Asked | None) -> bool:
         """Return whether a request that is under way has not taken longer yet than an answer waits for one."""
         begun = asked and asked.begun
-        return begun is None or self._clock() - begun < self._options.wait_seconds
+        return begun is None or monotonic() - begun < self._options.wait_seconds
 
     def _work(self, asked: _Asked, rested: bool) -> None:
         with self._lock:
@@ -138,7 +135,7 @@ class RemoteAnswerer:
                 self._waiting = None
             if asked.stop.is_set() or not asked.answer.set_running_or_notify_cancel():
                 return
-            self._running, asked.begun = asked, self._clock()
+            self._running, asked.begun = asked, monotonic()
         answer = None
         try:
             answer = self._prepare(asked, rested) if asked.ahead else self._answer(asked)
@@ -173,7 +170,7 @@ class RemoteAnswerer:
 
     def _rest(self) -> None:
         self._pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, 2 * self._pause))
-        self._resumes_at = self._clock() + self._pause
+        self._resumes_at = monotonic() + self._pause
 
     def _document(self, uri: str) -> DocumentState:
         document = self._documents.pop(uri, None) or DocumentState(self._model.new_planner)

@@ -153,14 +153,11 @@ def test_a_suggestion_that_is_typed_through_stays(make: Make, server: Saying) ->
     server.go.clear()
     other = TEXT.replace("return", "start =")
     server.line = "    start = sum(local, start)\n"
-    server.came.clear()
-    answer = completer.complete(request(other), NEVER)
-    assert server.came.wait(LATE) and completer._remote and completer._remote._running
-    under_way = completer._remote._running.answer
+    arriving, shown = (completer.complete(request(other), NEVER) for _ in range(2))
+    assert shown.better is not None and shown.better.cancel(), "its time is over"
     first = completer.complete(request(other + "m"), NEVER)
-    assert answer.better is not None and answer.better.cancel(), "nobody waits for it any more"
     server.go.set()
-    assert (arrived := under_way.result(LATE)) and arrived.answer.text == "m(local, start)"
+    assert better(arriving).text == "m(local, start)"
     second = completer.complete(request(other + "m("), NEVER)
     assert (first.text, first.better, second.text) == ("(local)", None, "local)")
 
@@ -190,8 +187,16 @@ def test_another_place_ends_what_is_under_way(make: Make, server: Saying) -> Non
     server.go.set()
 
 
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time that pauses are measured in."""
+    time = [100.0]
+    monkeypatch.setattr(remote, "monotonic", lambda: time[0])
+    return time
+
+
 def test_a_server_that_is_gone_is_told_once_and_found_again(
-    make: Make, server: Saying, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    make: Make, server: Saying, now: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     completer = make()
     server.status = 500
@@ -202,41 +207,34 @@ def test_a_server_that_is_gone_is_told_once_and_found_again(
         answer = completer.complete(request(TEXT.replace("return su", line)), NEVER)
         assert (answer.text, answer.better) == ("m(local)", None), "nobody waits for it"
     assert len(server.asked) == asked, "it is left alone for a while"
-    monkeypatch.setattr(remote, "FIRST_PAUSE", 0.0)
-    monkeypatch.setattr(remote, "LONGEST_PAUSE", 0.0)
-    assert completer._remote is not None
-    completer._remote._resumes_at = 0.0
+    now[0] += remote.FIRST_PAUSE
     again = completer.complete(request(TEXT.replace("return", "values =")), NEVER)
-    assert better(again).text == again.text
+    assert better(again).text == again.text and len(server.asked) > asked
     said = "answers with the status 500"
     assert [said in each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING] == [True]
     assert said in (completer.notice("python") or "")
     server.status = 200
+    now[0] += 2 * remote.FIRST_PAUSE
     assert better(completer.complete(request(f"\n{TEXT}"), NEVER)).text == "m(values, start)"
     assert completer.notice("python") is None
 
 
-def test_the_pause_after_failures_grows_to_a_bound(make: Make, server: Saying) -> None:
-    completer, pauses, now = make(), list[float](), [0.0]
-    asker = completer._remote
-    assert asker is not None
-    asker._clock, server.status = lambda: now[0], 503
-    for number in range(9):
-        answer = completer.complete(request(f"x{number} = su"), NEVER)
-        assert better(answer).text == answer.text
-        pauses.append(asker._resumes_at - now[0])
-        now[0] = asker._resumes_at
-    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+def test_the_pause_after_failures_grows_to_a_bound(make: Make, server: Saying, now: list[float]) -> None:
+    completer, server.status = make(), 503
+    for number, pause in enumerate((1, 2, 4, 8, 16, 32, 60, 60)):
+        text = f"{'#' * number}\n{TEXT}"
+        better(completer.complete(request(text), NEVER))
+        now[0] += pause - 0.01
+        assert completer.complete(request(f" {text}"), NEVER).better is None
+        now[0] += 0.01
 
 
-def test_nobody_waits_for_a_server_that_hangs(make: Make, server: Saying) -> None:
-    completer, now = make(wait_seconds=0.3), [0.0]
-    assert completer._remote is not None
-    completer._remote._clock = lambda: now[0]
+def test_nobody_waits_for_a_server_that_hangs(make: Make, server: Saying, now: list[float]) -> None:
+    completer = make(wait_seconds=0.3)
     server.go.clear()
     first = completer.complete(request(), NEVER)
     assert first.better is not None and server.came.wait(LATE)
-    now[0] = 0.4
+    now[0] += 0.4
     assert completer.complete(request(), NEVER).better is None
     second = completer.complete(request(TEXT + "x"), NEVER)
     assert (second.text, second.better) == ("m(local)", None)
