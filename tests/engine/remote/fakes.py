@@ -135,9 +135,7 @@ class FakeVllm(FakeServer):
         assert body["model"] == self.model and body["temperature"] == 0 and body["max_tokens"] > 0
         ids, spelled, said, reused, reason = np.array(body["prompt"], dtype=np.int32), b"", "", 0, "length"
         before = b"".join(self.tokenizer.token_bytes[token] for token in body["prompt"])
-        again = "said again\n" * (
-            before.decode("utf-8", "ignore").encode() != before
-        )  # as it does within a character
+        again = "said again\n" * (before.decode("utf-8", "ignore").encode() != before)  # within a character
         for token, chances, kept in self.decode(ids, body["max_tokens"], body.get("allowed_token_ids")):
             reused = kept // BLOCK * BLOCK
             spelled += self.tokenizer.token_bytes[token]
