@@ -14,7 +14,7 @@ VSCODE := editor_clients/vscode
 TABBY := tests/http/tabby
 NPM = $(BIN)/python -m tests.editors.fetching.node --prefix $(VSCODE)
 
-.PHONY: demo test check coverage lint types fix docs vsix release wheels editors pictures fuzz bench gpu-check gpu-run eval clean
+.PHONY: demo test check coverage lint types fix docs vsix release wheels editors pictures fuzz bench gpu-check gpu-run team-check eval clean
 
 demo: .venv/runs
 	$(BIN)/efim-ls demo
@@ -99,6 +99,11 @@ gpu-check:
 gpu-run:
 	$(GPU_PYTHON) -m pytest -m gpu -rs tests/gpu
 	$(GPU_PYTHON) -m benchmarks.gpu
+
+# Servers that are running, with the embedded model: VLLM_URL=http://host:8000, LLAMA_CPP_URL=http://host:8080, or both.
+team-check: .venv/develops
+	@test -n "$(VLLM_URL)$(LLAMA_CPP_URL)" || { echo "no server to check: name VLLM_URL or LLAMA_CPP_URL" >&2; exit 2; }
+	EFIM_LS_VLLM_URL="$(VLLM_URL)" EFIM_LS_LLAMA_CPP_URL="$(LLAMA_CPP_URL)" $(BIN)/python -m pytest -m team tests/team
 
 eval: .venv/develops
 	$(BIN)/python -m efim_lab eval --data "$(DATA)" $(MODEL:%=--model %) $(HUMANEVAL:%=--humaneval %)

@@ -108,6 +108,8 @@ def _add_serving(commands: Subparsers) -> tuple[Parser, ...]:
     doctor = add_command(commands, "doctor", summary, *lines, details=details)
     measured = "time passes of the model with each number format, and mark the one in use; takes seconds longer"
     doctor.add_argument("--measure", action="store_true", help=measured)
+    engine = "also try the server at this address; a JSON object as in the setting `engine` is understood, too"
+    doctor.add_argument("--engine", metavar="URL", default="", help=engine)
     doctor.set_defaults(run=_doctor)
     return headless, complete, doctor
 
@@ -265,7 +267,7 @@ def _place(text: str) -> FilePlace:
 def _doctor(arguments: argparse.Namespace) -> int:
     from efim_ls.commands import doctor
 
-    return doctor.show(arguments.model, arguments.measure)
+    return doctor.show(arguments.model, arguments.measure, arguments.engine)
 
 
 def _cache(arguments: argparse.Namespace) -> int:

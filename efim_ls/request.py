@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
@@ -169,7 +170,8 @@ class Answer:
     in the suggestion and is too unlikely to be shown; `words` are the pieces of both, each with its probability once
     those before it are right. `least` is the probability that was needed at this place, None where none was. `cause`
     says why an engine gave no answer. `at_rest`: it is for somebody who has stopped typing, and not sure enough
-    to be shown to others. `source` says in plain words where `text` is from if the model has not guessed it.
+    to be shown to others. `source` says in plain words where `text` is from if the model has not guessed it. `better`
+    is the surer of this answer and one that is still to come from another machine.
     """
 
     text: str
@@ -183,6 +185,7 @@ class Answer:
     cause: str = ""
     at_rest: bool = False
     source: str = ""
+    better: Future[Answer] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

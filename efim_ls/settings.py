@@ -9,6 +9,8 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 
 from efim_ls.earlier_settings import REMOVED
 from efim_ls.memory_shares import LEAST_MEMORY
+from model_runtime.remote.options import RemoteOptions
+from model_runtime.remote.setting import engine_problem, read_engine
 
 SECTIONS = ("efim-ls", "efim_ls")
 TEXTS = tuple[str, ...]
@@ -150,6 +152,13 @@ class Settings:
     )
     disabled_workspaces: TEXTS = setting(
         (), "Folders without suggestions (`~/client`). Patterns are allowed.", "Files", basic=True
+    )
+    engine: RemoteOptions = setting(
+        RemoteOptions(),
+        'A server with a larger model: `{"url": "http://host:8000"}`. The embedded model answers at once, and the '
+        "server's answer takes its place if it comes in time and is surer. `model` names the model that the server "
+        "has. What else can be said here, and what is sent, is in docs/remote.md.",
+        "Model",
     )
     model_languages: TEXTS = setting(
         (),
@@ -300,6 +309,8 @@ def _problem(name: str, value: object) -> str | None:
     if name not in TYPES:
         return f"unknown setting {name!r}: expected one of {', '.join(TYPES)}"
     kind, bounds = TYPES[name], DESCRIPTIONS[name]
+    if kind is RemoteOptions:
+        return engine_problem(value)
     if not _fits(value, kind, bounds):
         return f"setting {name!r}: expected {_expected(kind, bounds)}, got {value!r}"
     if name == "cache_folder" and value and not _is_absolute(str(value)):
@@ -319,6 +330,8 @@ def _is_absolute(path: str) -> bool:
 
 
 def _frozen(value: Any, kind: Any) -> Any:
+    if kind is RemoteOptions:
+        return read_engine(value)
     if kind == TABLE:
         return tuple((name, _frozen(each, None if isinstance(each, str) else TEXTS)) for name, each in value.items())
     return tuple(cast("list[object]", value)) if isinstance(value, list) else value

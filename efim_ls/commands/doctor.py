@@ -17,6 +17,7 @@ from rich.table import Table
 
 from efim_ls.access.reasons import refusal
 from efim_ls.commands.arguments import check_model, counted, model_name
+from efim_ls.commands.elsewhere import engine_settings, examine_engine
 from efim_ls.failures import Failure
 from efim_ls.languages import ANY, name_of
 from efim_ls.paths import cache_folder
@@ -58,12 +59,20 @@ class Examination(NamedTuple):
     sections: Mapping[str, Facts] = {}
 
 
-def show(model: str, measure: bool = False) -> int:
-    """Print a verdict, then the facts it rests on, if asked with times by format; return 1 if something is wrong."""
+def show(model: str, measure: bool = False, engine: str = "") -> int:
+    """Print a verdict, then the facts it rests on, if asked with times by format; return 1 if something is wrong.
+
+    With an `engine` on another machine, that has the model; the embedded one is measured here.
+    """
     began = perf_counter()
+    elsewhere = engine_settings(engine, model) if engine else None
     with Console(stderr=True).status("loading the model") as status:
         try:
-            found = _examine(model, began, status, measure)
+            found = _examine("" if elsewhere else model, began, status, measure)
+            if elsewhere:
+                status.update(f"asking {escape(elsewhere.engine.host)}")
+                facts = examine_engine(elsewhere, PLACE + SAMPLE)
+                found = found._replace(sections={"engine on another machine": facts, **found.sections})
         except (Failure, ModelError) as error:
             found = Examination(problem=str(error))
         sections = {**found.sections, "index of the working folder": _index(), "machine": _machine()}

@@ -13,8 +13,10 @@ from time import perf_counter
 
 from efim_ls.access.secrets import may_reach_disk, private_among
 from efim_ls.completion.answerers.answerer import Answerer, Preparation
+from efim_ls.completion.answerers.local_then_remote import LocalThenRemote
 from efim_ls.completion.answerers.model import ModelAnswerer
 from efim_ls.completion.answerers.phrases import PhraseAnswerer
+from efim_ls.completion.answerers.remote import RemoteAnswerer
 from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.models.kinds import kind_of
 from efim_ls.completion.models.open import OpenedModel
@@ -48,7 +50,9 @@ class Completer:
         self._documents: dict[str, DocumentState] = {}  # most recently used last
         self._focused = ""
         self._ahead_ms = 0.0
-        languages = settings.model_languages or self._engine.describe().languages or (ANY,)
+        self._remote = RemoteAnswerer(opened.remote, settings, client) if opened.remote else None
+        named = settings.model_languages if self._remote is None else ()  # those of the model elsewhere
+        languages = named or self._engine.describe().languages or (ANY,)
         limits = settings.max_new_tokens, settings.max_lines
 
         @lru_cache(MOST_DOCUMENTS)  # a request must not wait for the file system
@@ -79,13 +83,17 @@ class Completer:
         """Return who answers in a language; on any thread."""
         if (serving := self._serving.get(language)) is None:
             serving = next(each for each in self.answerers if knows(each.languages, language))
+            if self._remote and knows(self._remote.languages, language):
+                serving = LocalThenRemote(serving, self._remote)
             self._serving[language] = serving
         return serving
 
     @property
     def languages(self) -> tuple[str, ...]:
         """The languages that a model knows; on any thread."""
-        return tuple(language for each in self.answerers[:-1] for language in each.languages)
+        elsewhere = self._remote.languages if self._remote else ()
+        here = (language for each in self.answerers[:-1] for language in each.languages)
+        return tuple(dict.fromkeys((*here, *elsewhere)))
 
     def notice(self, language: str) -> str | None:
         """Return a sentence for users if the model does not know a language or gives no answers, else None.
@@ -94,7 +102,11 @@ class Completer:
         """
         model, trouble = self._engine.describe().model, self._model_answerer.trouble
         told = notice("" if model == str(EMBEDDED) else model, self.languages, language)
-        return told or (f"The model gives no answer: {trouble}." if trouble else None)
+        if told or trouble:
+            return told or f"The model gives no answer: {trouble}."
+        if self._remote and self._remote.trouble:
+            return f"The model elsewhere gives no answer, so this machine's is shown: {self._remote.trouble}."
+        return None
 
     def prefetch(self, request: Request, rested: bool = False) -> Preparation:
         """Return work that prefetches what a completion for this request will need.
@@ -129,6 +141,8 @@ class Completer:
         for document in self._documents.values():
             document.forget_suggestions()
             document.forget_excerpts()
+        if self._remote:
+            self._remote.forget()
 
     def forget_documents(self) -> None:
         """Forget all documents, so that nothing more of them is saved."""
@@ -144,6 +158,8 @@ class Completer:
         if uri == self._focused:
             self._focused = ""
         self._saved.close_document(uri)
+        if self._remote:
+            self._remote.forget(uri)
         self._model_answerer.release(uri)
 
     def save(self, uri: str, cancel: Cancel) -> bool:
@@ -172,6 +188,8 @@ class Completer:
         wanted = sorted(unsaved, key=lambda uri: self._documents[uri].closed) if write else []
         with ExitStack() as parts:  # the last first, and each whatever became of those before
             parts.callback(self._opened.close, seconds, write)
+            if self._remote:
+                parts.callback(self._remote.close)
             for uri in self._documents:
                 parts.callback(self._model_answerer.release, uri)
             for uri in reversed(wanted):
@@ -181,6 +199,7 @@ class Completer:
     def describe(self) -> dict[str, object]:
         """Return what runs where and why, with the budget as fitted to the model's context."""
         described = asdict(self._engine.describe()) | {"languages": list(self.languages)}
+        described["remote"] = self._remote.host if self._remote else ""
         return described | self._budget.describe() | self._saved.describe()
 
     @property

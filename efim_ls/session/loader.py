@@ -20,7 +20,7 @@ CLOSING = 1.0  # seconds that each part of closing may take
 LOADING = object()  # key of the job that fetches or loads a model; completions have URIs as keys
 
 # Defaults of the settings that belong to a named model and must not reach the embedded one.
-NO_NAMED_MODEL: Mapping[str, Any] = {name: getattr(DEFAULTS, name) for name in ("model", "template")}
+NO_NAMED_MODEL: Mapping[str, Any] = {name: getattr(DEFAULTS, name) for name in ("model", "template", "engine")}
 
 Progress = Callable[[str, int], None]
 

@@ -118,7 +118,9 @@ def request_at(document: Document, cursor: int, model: str, tokenizer: Tokenizer
 
 def _as_result(answer: Answer) -> OneShotResult:
     figures = {"confidence": answer.confidence, "least": answer.least, "cause": answer.cause}
-    return asdict(answer) | {"why": refusal(answer.reason, **figures).why if answer.reason else None}
+    fields = asdict(replace(answer, better=None))
+    del fields["better"]  # one answer is all that is waited for
+    return fields | {"why": refusal(answer.reason, **figures).why if answer.reason else None}
 
 
 def with_repository(

@@ -64,8 +64,20 @@ class Debounce:
 
 
 class _UnderWay:
-    def __init__(self, request: Request, answer: asyncio.Future[Answer]) -> None:
-        self.request, self.answer, self.asking = request, answer, 0
+    """A request in a language, its answer, whoever waits for it, and whether a newer request has come."""
+
+    def __init__(self, request: Request, language: str) -> None:
+        self.request, self.language, self.asking = request, language, 0
+        self.computed: asyncio.Future[Answer]  # here, before another machine may answer better
+        self.answer: asyncio.Future[Answer]
+        self.is_outdated = asyncio.Event()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether an equal request can no longer share the answer."""
+        computed = self.computed
+        failed = computed.done() and (computed.cancelled() or computed.exception() is not None)
+        return failed or self.answer.done()
 
 
 class Requests:
@@ -85,7 +97,11 @@ class Requests:
         """Call `answered` after each answer in an open document, unless a newer request superseded it."""
         self.debounce = Debounce()
         self.only_by_key = False  # whether typing asks for nothing
+<<<<<<< HEAD
         self.waits_for_rest = True  # with what is for somebody who has stopped typing; some clients wait themselves
+=======
+        self.patience = 0.0  # seconds that an answer waits for a better one
+>>>>>>> b_remote
         self._engine, self._documents, self._model, self._counters = engine, documents, model, counters
         self._answered = answered
         self._under_way: dict[str, _UnderWay] = {}
@@ -147,10 +163,14 @@ class Requests:
         the job unless another caller waits for it.
         """
         uri, work = request.uri, self._under_way.get(request.uri)
-        if work is None or work.answer.done() or work.request != request:
+        if work is None or work.is_over or work.request != request:
+            if work is not None:
+                work.is_outdated.set()
+            work = self._under_way[uri] = _UnderWay(request, language)
             job = self._job(request, language)
-            work = _UnderWay(request, self._engine.run(uri, job, after=self._wait_before(request), turn=TURN))
-            self._under_way[uri] = work
+            computed = self._engine.run(uri, job, after=self._wait_before(request), turn=TURN)
+            work.computed, work.answer = computed, asyncio.ensure_future(self._best(work))
+            work.answer.add_done_callback(lambda _: computed.cancel())  # it may be cancelled before it has begun
         work.asking += 1
         try:
             return await asyncio.shield(work.answer)
@@ -160,6 +180,27 @@ class Requests:
                 work.answer.cancel()
                 if self._under_way.get(uri) is work:
                     del self._under_way[uri]
+
+    async def _best(self, work: _UnderWay) -> Answer:
+        """Return an answer, or the better one that comes from another machine in time.
+
+        Raises what the job raises, and Cancelled if a newer request comes while this one waits.
+        """
+        answer = await work.computed
+        if answer.better is None:
+            return answer
+        better, outdated = asyncio.wrap_future(answer.better), asyncio.ensure_future(work.is_outdated.wait())
+        try:
+            await asyncio.wait({better, outdated}, timeout=self.patience, return_when=asyncio.FIRST_COMPLETED)
+            if outdated.done():
+                raise Cancelled
+            if not better.done() or better.cancelled() or better.result() == answer:
+                return answer
+        finally:
+            outdated.cancel()
+            better.cancel()
+        self._count_costs(work.request, work.language, better.result())
+        return better.result()
 
     def _why_not(self, request: Request) -> Refusal | None:
         """Return why a request would not reach the model, None if it would."""
@@ -188,16 +229,20 @@ class Requests:
             if answer.reason == "superseded" and cancel.resumes:
                 raise Cancelled  # what it computed stays, and is reused in the next turn
             # Counted here and not by the caller, since a caller that has gone leaves computed tokens behind.
-            loop.call_soon_threadsafe(self._count_costs, request, language, answer)
+            loop.call_soon_threadsafe(self._computed, request, language, answer)
             return answer
 
         return job
 
-    def _count_costs(self, request: Request, language: str, answer: Answer) -> None:
-        """Count the costs of an answer, learn from them, and let the work begin that follows it."""
-        self._counters.count_costs(request.uri, language, answer)
+    def _computed(self, request: Request, language: str, answer: Answer) -> None:
+        """Learn from what an answer cost that was computed here, and count it."""
         if (costs := answer.costs).passes:
             self.debounce.note_step(costs.ms.decode / costs.passes, costs.ms.prefill)
+        self._count_costs(request, language, answer)
+
+    def _count_costs(self, request: Request, language: str, answer: Answer) -> None:
+        """Count the costs of an answer, and let the work begin that follows it."""
+        self._counters.count_costs(request.uri, language, answer)
         document = self._documents.get(request.uri)
         if document and answer.reason != "superseded" and self._documents.why_off(request.uri) is None:
             self._answered(document, request, answer)

@@ -68,6 +68,7 @@ class Session:
         """Adopt settings; return whether the model must be loaded for them."""
         self.settings = settings
         self.engine.allow(settings.prefetch_seconds_per_minute if settings.enabled else 0)
+        self.requests.patience = settings.engine.wait_seconds
         self.requests.only_by_key = settings.suggestions == "on request"
         self._adopt_rules()
         return settings.enabled and self.model.must_load(settings)

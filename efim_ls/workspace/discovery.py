@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from efim_ls.access.ignored import Ignored
 from efim_ls.access.rules import Rules
 from efim_ls.languages import language_of
-from efim_ls.workspace.ignored import Ignored
 
 LARGEST_SOURCE = 400_000  # bytes; larger files are data, or written by programs
 LONGEST_LINE = 5_000  # characters; a longer line is data, or minified

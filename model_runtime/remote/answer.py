@@ -28,6 +28,7 @@ class RemoteAnswer:
         self._output = Output(sampler, job.prompt.stub, job.rule)
         self._choices, self._is_cut = list[Choice](), False
         self._text, self._spelled = "", b""  # of one request
+        self._is_text_known = True  # after a part of a character, vLLM sends text of the prompt again
         self._started, self._first_at = perf_counter(), 0.0
         self._requests, self._reused = 0, dict[int, int]()  # tokens not computed for a request, as the server says
 
@@ -48,8 +49,8 @@ class RemoteAnswer:
 
     @property
     def wants_one_line(self) -> bool:
-        """Whether a line's end ends the answer."""
-        return self._job.rule.cut("x\n") is not None and b"\n" not in self.stub
+        """Whether a line's end ends the answer, and the server can see one: not after a part of a character."""
+        return self._job.rule.cut("x\n") is not None and b"\n" not in self.stub and not self._ends_in_a_character
 
     @property
     def ids(self) -> Ids:
@@ -61,6 +62,7 @@ class RemoteAnswer:
         """Begin to take what answers another request."""
         self._requests += 1
         self._text, self._spelled = "", b""
+        self._is_text_known = not self._ends_in_a_character
 
     def count(self, piece: StreamPiece) -> None:
         """Note what a piece says of costs."""
@@ -74,7 +76,7 @@ class RemoteAnswer:
         """
         if not all(0 <= each.token < self._vocabulary for each in piece.tokens):
             raise ValueError
-        if piece.tokens and not self._agrees(piece):
+        if piece.tokens and self._is_text_known and not self._agrees(piece):
             self._is_cut = True
             return False
         for token in piece.tokens:
@@ -113,6 +115,11 @@ class RemoteAnswer:
         """Append a token of the stub whose chance the server cannot be asked for."""
         self._choices.append(Choice(token, 1.0, *_likely({token: 1.0}), whole=False))
         self._output.append(self._choices[-1])
+
+    @property
+    def _ends_in_a_character(self) -> bool:
+        spelled = b"".join(self._sampler.token_bytes[choice.token] for choice in self._choices)
+        return len(decoded(spelled).encode()) < len(spelled.replace(b"\r\n", b"\n"))
 
     def _spells(self, token: int) -> bool:
         return not self.stub or self._sampler.spells(token, self.stub)

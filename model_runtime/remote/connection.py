@@ -75,6 +75,8 @@ class Connection:
 
     def close(self) -> None:
         """End what is under way, and the thread; whoever waits gets Cancelled."""
+        if self._is_closed:
+            return
         self._is_closed = True
         asyncio.run_coroutine_threadsafe(self._end(), self._loop)
 

@@ -57,10 +57,15 @@ class RemoteEngine:
     """
 
     def __init__(
-        self, options: RemoteOptions, tokenizer: Tokenizer, capacity: int, ends: Collection[int] = ()
+        self,
+        options: RemoteOptions,
+        tokenizer: Tokenizer,
+        capacity: int,
+        ends: Collection[int] = (),
+        languages: tuple[str, ...] = (),
     ) -> None:
-        """Connect to nothing yet; `ends` end a text besides special tokens."""
-        self.capacity = capacity
+        """Connect to nothing yet; `ends` end a text besides special tokens. The model knows the `languages`."""
+        self.capacity, self._languages = capacity, languages
         self._options, self._tokenizer = options, tokenizer
         self._ends = frozenset(tokenizer.special.values()) | frozenset(ends)
         self._sampler = Sampler(tokenizer, None, self._ends)
@@ -130,6 +135,7 @@ class RemoteEngine:
         served = self._dialect.served if self._dialect else None
         return EngineDescription(
             model=served.model if served else self._options.model,
+            languages=self._languages,
             device=self._options.host,
             device_reason="the setting 'engine' names it",
             decoder=served.kind if served else self._options.kind,

@@ -27,6 +27,8 @@ export interface Status {
     readonly percentage?: number | null;
     readonly model?: string;
     readonly device?: string;
+    /** Name and port of the machine whose model is asked as well; empty if none is. */
+    readonly remote?: string;
     readonly last?: Costs | null;
     /** Milliseconds of a typical key, the median of the last answers. */
     readonly typical_ms?: number | null;

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -81,10 +82,47 @@ class ComputedHere:
         return with_store(model, budget, settings)
 
 
+class ComputedElsewhere(ComputedHere):
+    """Models on the server that the setting `engine` names, with the embedded one, computed here, that answers first.
+
+    Of the server's model nothing is needed here but what prompts are made with.
+    """
+
+    def check(self, settings: Settings) -> None:
+        """Check that the setting names a model whose tokenizer can be had."""
+        if local_folder(settings.model) is None:
+            checked_revision(hub_name(settings.model)[1])
+
+    def folder(self, settings: Settings) -> Path | None:
+        """Return the folder of the model that is computed here."""
+        return super().folder(_here(settings))
+
+    def fetch(self, settings: Settings, progress: Progress, beside: bool) -> None:
+        """Download the tokenizer of the server's model, unless it is here."""
+        from efim_ls.completion.models.elsewhere import fetch_elsewhere
+
+        fetch_elsewhere(settings, progress)
+
+    def open(self, settings: Settings, progress: Progress) -> OpenedModel:
+        """Load the model that is computed here, beside the one elsewhere."""
+        from efim_ls.completion.models.elsewhere import open_elsewhere
+
+        remote = open_elsewhere(settings)
+        return replace(super().open(_here(settings), progress), remote=remote)
+
+
+def _here(settings: Settings) -> Settings:
+    """Return the settings of the model that is computed here: the embedded one."""
+    return replace(settings, model="", template=())
+
+
+ELSEWHERE = ComputedElsewhere()
 # The first that is named serves a model; the last one serves all others.
 KINDS: Sequence[ModelKind] = (ComputedHere(),)
 
 
 def kind_of(settings: Settings) -> ModelKind:
     """Return the kind of the model that the settings name."""
+    if settings.engine.url:
+        return ELSEWHERE
     return next(kind for kind in KINDS if kind.is_named(settings.model))

@@ -41,7 +41,8 @@ Progress = Callable[[str, int], None]
 class OpenedModel:
     """A model in use: what plans its prompts, the engine that completes them, and what is remembered of documents.
 
-    Where clients share it, `leave` says that this one no longer uses it, and returns whether no other does.
+    Where clients share it, `leave` says that this one no longer uses it, and returns whether no other does. A
+    `remote` one, on another machine, is asked as well.
     """
 
     model: Model
@@ -49,6 +50,7 @@ class OpenedModel:
     budget: Budget
     documents: SavedDocuments = SavedDocuments()
     leave: Callable[[], bool] | None = None
+    remote: OpenedModel | None = None
 
     def for_client(self, settings: Settings, leave: Callable[[], bool]) -> OpenedModel:
         """Return the same model as another client's settings allow to use it."""
@@ -64,6 +66,8 @@ class OpenedModel:
             self.documents.discard()
         if self.leave is None:
             self.engine.close(seconds)
+            if self.remote is not None:
+                self.remote.engine.close(seconds)
 
 
 def load_model(settings: Settings, progress: Progress) -> tuple[LoadedModel, Budget]:

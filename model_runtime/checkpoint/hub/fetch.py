@@ -55,9 +55,6 @@ def fetch_folder(name: str, revision: str, progress: Progress, check: Check) -> 
     `check` may refuse it before the weights are fetched. An exception of `progress` ends the download, which resumes
     there the next time.
     """
-    from huggingface_hub import constants
-
-    constants.HF_HUB_DISABLE_TELEMETRY = True  # it would make requests that are of no use to a user
     revision = checked_revision(revision)
     progress(f"asking the hub for {name}", 0)
     with explained_errors(name, revision):
@@ -74,9 +71,24 @@ def fetch_folder(name: str, revision: str, progress: Progress, check: Check) -> 
     return folder
 
 
+def fetch_tokenizer(name: str, revision: str, progress: Progress) -> Path:
+    """Fetch what is missing of a repository's small files, without weights, and return its folder; ModelError."""
+    revision = checked_revision(revision)
+    progress(f"asking the hub for {name}", 0)
+    with explained_errors(name, revision):
+        repository = _list_repository(name, revision)
+        _refuse_without(repository, REQUIRED_FILES)
+        folder = _fetch_files(repository, [each for each in SMALL_FILES if each in repository.files], _silent)
+        if revision != repository.commit:
+            _note_revision(repository, revision)
+    return folder
+
+
 def _list_repository(name: str, revision: str) -> Repository:
-    from huggingface_hub import HfApi, get_token
+    from huggingface_hub import HfApi, constants, get_token
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+
+    constants.HF_HUB_DISABLE_TELEMETRY = True  # it would make requests that are of no use to a user
 
     def ask(token: bool) -> ModelInfo:
         try:
@@ -105,9 +117,14 @@ def _refuse_unusable(repository: Repository) -> None:
     if SINGLE_FILE not in files and INDEX_FILE not in files:
         how = "nothing else is read: choose a repository with weights in safetensors"
         raise ModelError(f"{name} has no {SINGLE_FILE} on the hub, and {how}")
-    for needed in REQUIRED_FILES:
-        if needed not in files:
-            raise ModelError(f"{name} has no {needed} on the hub, which every model needs: choose another repository")
+    _refuse_without(repository, REQUIRED_FILES)
+
+
+def _refuse_without(repository: Repository, names: Iterable[str]) -> None:
+    for needed in names:
+        if needed not in repository.files:
+            how = "which every model needs: choose another repository"
+            raise ModelError(f"{repository.name} has no {needed} on the hub, {how}")
 
 
 def _weights_of(repository: Repository) -> list[str]:

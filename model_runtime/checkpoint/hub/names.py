@@ -50,10 +50,11 @@ def hub_name(model: str) -> tuple[str, str]:
     return name, revision
 
 
-def cached_folder(name: str, revision: str) -> Path | None:
-    """Return the folder of a repository that is in the hub's cache in full, or None; makes no request.
+def cached_folder(name: str, revision: str, weights: bool = True) -> Path | None:
+    """Return the folder of a repository that is in the hub's cache, or None; makes no request.
 
-    ModelError if the hub's client is not installed, without which nothing can be fetched either.
+    It must be there in full, but for the `weights` if these are not needed. ModelError if the hub's client is not
+    installed, without which nothing can be fetched either.
     """
     if not find_spec("huggingface_hub"):
         how = install_command("huggingface_hub")
@@ -61,7 +62,7 @@ def cached_folder(name: str, revision: str) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
     found = try_to_load_from_cache(name, REQUIRED_FILES[0], revision=checked_revision(revision))
-    return Path(found).parent if isinstance(found, str) and _is_whole(Path(found).parent) else None
+    return Path(found).parent if isinstance(found, str) and _is_whole(Path(found).parent, weights) else None
 
 
 def model_folder(name: str) -> Path:
@@ -108,8 +109,10 @@ def checked_revision(revision: str) -> str:
     return revision or "main"
 
 
-def _is_whole(folder: Path) -> bool:
+def _is_whole(folder: Path, weights: bool = True) -> bool:
     try:
-        return bool(weight_files(folder)) and all((folder / name).is_file() for name in REQUIRED_FILES)
+        return (not weights or bool(weight_files(folder))) and all(
+            (folder / name).is_file() for name in REQUIRED_FILES
+        )
     except ModelError:
         return False

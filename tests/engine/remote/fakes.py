@@ -134,10 +134,12 @@ class FakeVllm(FakeServer):
     def events(self, body: Event) -> Iterator[Event]:
         assert body["model"] == self.model and body["temperature"] == 0 and body["max_tokens"] > 0
         ids, spelled, said, reused, reason = np.array(body["prompt"], dtype=np.int32), b"", "", 0, "length"
+        before = b"".join(self.tokenizer.token_bytes[token] for token in body["prompt"])
+        again = "said again\n" * (before.decode("utf-8", "ignore").encode() != before)  # within a character
         for token, chances, kept in self.decode(ids, body["max_tokens"], body.get("allowed_token_ids")):
             reused = kept // BLOCK * BLOCK
             spelled += self.tokenizer.token_bytes[token]
-            text = spelled.decode("utf-8", "ignore")
+            text = again + spelled.decode("utf-8", "ignore")
             reason = "stop" if token in body["stop_token_ids"] else None
             if "stop" in body and "\n" in text:
                 reason, text = "stop", text[: text.index("\n") + 1]

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 
 import pytest
 
 from efim_ls.earlier_settings import REMOVED
 from efim_ls.settings import OF_SERVER, Settings, parse
+from model_runtime.remote.options import RemoteOptions
 
-MOST_SETTINGS = 26
+MOST_SETTINGS = 27
 
 
 def test_nothing_set_gives_the_defaults() -> None:
@@ -209,7 +210,7 @@ def test_only_what_a_model_depends_on_tells_models_apart() -> None:
     changes |= {"template": (("prefix", "<a>"),), "model_languages": ("go",)}
     changes |= {"threads": 9, "device": "cpu", "weights": "fp32", "memory_mib": 99}
     changes |= {"approximations": ("int8_on_disk",), "disk_mib": 9}
-    changes |= {"other_files": "on"}
+    changes |= {"other_files": "on", "engine": RemoteOptions(url="http://host")}
     changes |= {"persist": False, "cache_folder": "/c", "private_files": ("*.sql",)}
     for name, value in changes.items():
         assert replace(Settings(), **{name: value}).of_model != Settings().of_model, name
@@ -227,3 +228,36 @@ def test_a_cache_folder_that_is_no_absolute_path_is_refused(folder: str) -> None
 def test_a_cache_folder_that_can_be_one_is_taken(folder: str) -> None:
     settings, problems = parse({"cache_folder": folder})
     assert problems == [] and settings.cache_folder == folder
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"url": "http://host:8000"},
+        {"url": "https://host/v1", "kind": "vllm", "model": "m", "key_file": "~/k", "wait_seconds": 0.5},
+        {"url": "http://host", "key_variable": "K", "private": True, "cache_salt": "s", "priority": -1},
+        {},
+    ],
+)
+def test_an_engine_is_described(given: dict[str, object]) -> None:
+    parsed, problems = parse({"engine": given})
+    assert problems == [] and {**asdict(parsed.engine), **given} == asdict(parsed.engine)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("http://host", "expected an object"),
+        ({"kind": "vllm"}, "expected 'url'"),
+        ({"url": "host:8000"}, "as 'url'"),
+        ({"url": "http://user:secret@host"}, "without a key in it"),
+        ({"url": "http://host?key=secret"}, "without a key in it"),
+        ({"url": "http://host", "kind": "tgi"}, "'vllm' or 'llama.cpp' or 'openai'"),
+        ({"url": "http://host", "wait_seconds": True}, "a number from 0 to 10"),
+        ({"url": "http://host", "private": "yes"}, "true or false"),
+        ({"url": "http://host", "key": "secret"}, "unknown name 'key'"),
+    ],
+)
+def test_a_wrong_description_of_an_engine_is_told_without_a_key(given: object, said: str) -> None:
+    parsed, [problem] = parse({"engine": given})
+    assert said in problem and "secret" not in problem and not parsed.engine.url

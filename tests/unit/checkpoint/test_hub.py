@@ -22,7 +22,7 @@ from efim_ls.completion.models.open import fetch
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.hub import download, names
-from model_runtime.checkpoint.hub.fetch import fetch_folder
+from model_runtime.checkpoint.hub.fetch import fetch_folder, fetch_tokenizer
 from model_runtime.checkpoint.hub.names import REPOSITORY_NAME as NAMES
 from model_runtime.checkpoint.hub.names import cached_folder, cached_models, hub_name, hub_origin, local_folder
 from model_runtime.checkpoint.weights import read_weights
@@ -410,3 +410,11 @@ def test_a_folder_may_have_an_at_sign_in_its_name(tmp_path: Path) -> None:
     folder = tmp_path / "model@work"
     folder.mkdir()
     assert local_folder(str(folder)) == folder
+
+
+def test_a_tokenizer_is_fetched_without_weights(hub: Hub) -> None:
+    folder = fetch_tokenizer(NAME, "", lambda said, percent: None)
+    assert {"config.json", "tokenizer.json"} <= {path.name for path in folder.iterdir()}
+    assert not any("model" in name for name in hub.files_asked())
+    assert cached_folder(NAME, "") is None and cached_folder(NAME, "", weights=False) == folder
+    assert contents(fetched()).keys() >= {"model.safetensors"}

@@ -39,7 +39,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "editor_clients.headless",
         *RUNTIME,
     ),  # fmt: skip
-    "efim_lab.reference": ("efim_lab.training", "efim_ls.cli", "efim_ls.commands"),
+    "efim_lab.reference": ("efim_lab.training", "efim_ls.cli", "efim_ls.commands", "model_runtime.remote"),
     "efim_ls.cli": ("efim_ls.lsp", "efim_ls.daemon", "efim_ls.commands", "editor_clients.headless"),
     "efim_ls.daemon": (
         "efim_ls.lsp",

@@ -11,10 +11,12 @@ import pytest
 
 from efim_lab.reference.settings import vscode_name
 from efim_ls.settings import DESCRIPTIONS, TABLE, TEXTS, Settings, parse, words_of
+from model_runtime.remote.options import RemoteOptions
 
 MANIFEST = Path(__file__).parents[3] / "editor_clients" / "vscode" / "package.json"
 GROUPS = json.loads(MANIFEST.read_text("utf-8"))["contributes"]["configuration"]
 JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", TEXTS: "array", TABLE: "object"}
+JSON_TYPES[RemoteOptions] = "object"
 KNOWN = asdict(Settings())
 SERVER_NAMES = {vscode_name(name): name for name in KNOWN}
 OFFERED: dict[str, Any] = {
@@ -50,8 +52,16 @@ def test_a_workspace_that_is_not_trusted_cannot_widen_what_is_read() -> None:
     restricted = json.loads(MANIFEST.read_text("utf-8"))["capabilities"]["untrustedWorkspaces"][
         "restrictedConfigurations"
     ]
-    privacy = {"repository", "persist", "cache_folder", "disabled_files", "disabled_workspaces", "private_files"}
-    assert {vscode_name(name) for name in privacy} <= {*restricted}
+    privacy = {
+        "repository",
+        "persist",
+        "cache_folder",
+        "disabled_files",
+        "disabled_workspaces",
+        "private_files",
+        "engine",
+    }
+    assert {vscode_name(name) for name in (*privacy, "engine")} <= {*restricted}
 
 
 @pytest.mark.parametrize(("name", "there"), [("model", "efim-ls.model"), ("max_lines", "efim-ls.maxLines")])
@@ -62,7 +72,7 @@ def test_names_are_in_the_habit_of_vscode(name: str, there: str) -> None:
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_defaults_are_equal(name: str) -> None:
-    default = KNOWN[name]
+    default = KNOWN[name] if TYPES[name] is not RemoteOptions else {}
     as_json = dict(default) if TYPES[name] == TABLE else list(default) if isinstance(default, tuple) else default
     assert OFFERED[name]["default"] == as_json
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ class Fake:
         self.began, self.gate, self.stopped = threading.Event(), threading.Event(), threading.Event()
         self.asked: list[Request] = []
         self.costs, self.at_rest = COSTS, False
+        self.better: Future[Answer] | None = None  # what comes from another machine
         self.gate.set()
 
     def complete(self, request: Request, cancel: Cancel) -> Answer:
@@ -41,7 +43,7 @@ class Fake:
         if cancel():
             self.stopped.set()
             return Answer("", Costs(recomputed=1), "superseded")
-        return Answer(f"after {request.text}", self.costs, at_rest=self.at_rest)
+        return Answer(f"after {request.text}", self.costs, at_rest=self.at_rest, better=self.better)
 
     @property
     def excerpt_budget(self) -> ExcerptBudget:
@@ -430,3 +432,52 @@ async def test_what_is_unsure_is_not_shown_in_a_document_that_was_closed(session
 async def test_who_waits_for_a_pause_can_be_cancelled(session, clock) -> None:
     await cancel(await asked_at_rest(session, clock))
     assert session.counters.answered == {"cancelled": 1}
+
+
+async def test_a_better_answer_that_comes_in_time_is_returned(session, model) -> None:
+    session.requests.patience, model.better = FOREVER, Future()
+    [waiting] = await ask(session, asked("x"))
+    await session.engine.run("after it", lambda _: None)
+    assert not waiting.done()
+    model.better.set_result(Answer("better", Costs(recomputed=7)))
+    assert (await waiting).text == "better"
+    assert await spent(session) == {"recomputed": 12, "reused": 0}
+    assert session.counters.answered == {"suggestion": 1}
+
+
+async def test_a_better_answer_that_does_not_come_in_time_is_not_waited_for(session, model) -> None:
+    session.requests.patience, model.better = 0.0, Future()
+    assert (await session.requests.complete(asked("x"))).text == "after x"
+    assert model.better.cancelled()
+
+
+async def test_a_newer_request_ends_the_wait_for_a_better_answer(session, model) -> None:
+    session.requests.patience, model.better = FOREVER, Future()
+    [waiting] = await ask(session, asked("x"))
+    await session.engine.run("after it", lambda _: None)
+    never, model.better = model.better, None
+    assert (await session.requests.complete(asked("xy"))).text == "after xy"
+    assert (await waiting).reason == "superseded" and never.cancelled()
+
+
+async def test_equal_requests_wait_for_one_better_answer(session, model) -> None:
+    session.requests.patience, model.better = FOREVER, Future()
+    tasks = await ask(session, asked("x"), asked("x"))
+    await session.engine.run("after it", lambda _: None)
+    tasks += await ask(session, asked("x"))
+    model.better.set_result(Answer("better"))
+    assert await texts(*tasks) == ["better"] * 3 and len(model.asked) == 1
+
+
+async def test_a_better_answer_that_is_given_up_leaves_the_one_of_this_machine(session, model) -> None:
+    session.requests.patience, model.better = FOREVER, Future()
+    [waiting] = await ask(session, asked("x"))
+    model.better.cancel()
+    assert (await waiting).text == "after x"
+
+
+async def test_an_answer_that_no_other_is_better_than_is_counted_once(session, model) -> None:
+    session.requests.patience, model.better = FOREVER, Future()
+    model.better.set_result(Answer("after x", COSTS))
+    assert (await session.requests.complete(asked("x"))).text == "after x"
+    assert await spent(session) == {"recomputed": 5, "reused": 0}

@@ -46,6 +46,9 @@ function M.status(status)
   end
   if M.is_set(status.model) then
     vim.list_extend(lines, { "- model: " .. model_name(status.model), "- device: " .. status.device })
+    if (status.remote or "") ~= "" then
+      lines[#lines + 1] = "- text is also sent to the model on " .. status.remote
+    end
   end
   if M.is_set(status.typical_ms) then
     lines[#lines + 1] = ("- a typical key: %.1f ms"):format(status.typical_ms)

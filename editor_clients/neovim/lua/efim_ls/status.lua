@@ -8,6 +8,7 @@ local M = {}
 ---@field message string
 ---@field fallback string? why the embedded model is used in place of the named one; empty if it is not
 ---@field notice string? what to know about suggestions in a buffer although they are on
+---@field remote string? name and port of the machine whose model is asked as well; empty if none is
 ---@field busy boolean?
 ---@field percentage integer?
 ---@field last { ms: number, reused: integer, recomputed: integer, reason: string? }?
@@ -79,6 +80,9 @@ function M.text()
   end
   if status.state == "ready" and is_set(status.fallback) and status.fallback ~= "" then
     words[#words + 1] = "(embedded model)"
+  end
+  if status.state == "ready" and (status.remote or "") ~= "" then
+    words[#words + 1] = "with " .. status.remote
   end
   return table.concat(words, " ")
 end

@@ -53,6 +53,21 @@ class Ignored(NamedTuple):
         return False
 
 
+def is_ignored(path: str) -> bool:
+    """Return whether git ignores a file, by an absolute path without links, or a folder above it."""
+    above = list(_upwards(os.path.dirname(path)))
+    top = next((n for n, each in enumerate(above) if os.path.lexists(os.path.join(each, ".git"))), None)
+    if top is None:
+        return False
+    holds = Ignored()
+    *folders, whole = *reversed(above[: top + 1]), path
+    for folder, inside in zip(folders, (*folders[1:], whole), strict=True):
+        holds = holds.within(folder)
+        if holds.holds(inside, is_folder=inside is not whole):
+            return True
+    return False
+
+
 def _upwards(folder: str) -> Iterator[str]:
     """Yield a folder and those above it."""
     while True:

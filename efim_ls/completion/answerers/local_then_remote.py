@@ -1,0 +1,95 @@
+"""Local first: this machine answers at once, and a larger model elsewhere answers better if it comes in time."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import replace
+
+from efim_ls.completion.answerers.answerer import Answerer, Preparation
+from efim_ls.completion.answerers.model import ModelAnswerer
+from efim_ls.completion.answerers.remote import RemoteAnswer, RemoteAnswerer
+from efim_ls.completion.document_state import DocumentState
+from efim_ls.completion.suggestions.recent import Asked
+from efim_ls.request import Answer, Request
+from model_runtime.cancel import Cancel
+
+
+class LocalThenRemote:
+    """Answers as a local answerer does, and asks another machine at the same time.
+
+    The surer answer wins. One that comes too late for its request is remembered, and shown at the next key if that
+    fits, unless a local suggestion is being typed through: that stays. Used on the engine thread only.
+    """
+
+    def __init__(self, local: Answerer, remote: RemoteAnswerer) -> None:
+        """Answer with both, in the languages of the local one."""
+        self.languages, self._local, self._remote = local.languages, local, remote
+        self._last: tuple[Asked, Answer] | None = None  # the last answer, which a better one may replace
+
+    def complete(self, document: DocumentState, asked: Asked, cancel: Cancel) -> Answer:
+        """Answer a request; once `cancel()` is true, soon return it as superseded."""
+        asked = self._adopt(document, asked)
+        if asked.left and asked.left.typed and not asked.request.explicit:
+            return self._local.complete(document, asked, cancel)
+        coming = self._remote.ask(asked.request)
+        answer = self._local.complete(document, asked, cancel)
+        if answer.reason == "superseded":
+            return answer
+        answer = replace(answer, better=_better(coming, answer)) if coming else answer
+        self._last = asked, answer
+        return answer
+
+    def prefetch(self, document: DocumentState, request: Request, rested: bool) -> Preparation:
+        """Return work that prefetches here what a completion will need; the other machine begins with it at once."""
+        self._remote.prefetch(request, rested)
+        return self._local.prefetch(document, request, rested)
+
+    def prefetch_opened(self, document: DocumentState, opened: Request) -> Preparation:
+        """Return work that prefetches here what a first completion will need."""
+        return self._local.prefetch_opened(document, opened)
+
+    def explain(self, document: DocumentState, request: Request, answered: Answer | None) -> dict[str, object]:
+        """Return what answers a request here, and what was `answered` there last."""
+        return self._local.explain(document, request, answered)
+
+    def _adopt(self, document: DocumentState, asked: Asked) -> Asked:
+        """Remember an answer that has arrived, if it is the surer one; return the request as it is asked then."""
+        arrived = self._remote.take(asked.request.uri)
+        before, local = self._last or (None, None)
+        if not (arrived and before and local and before.request == arrived.request):
+            return asked
+        was_shown = local.better is not None and local.better.done() and not local.better.cancelled()
+        is_typed_through = asked.left is not None and asked.left.typed > 0
+        if (is_typed_through and not was_shown) or surer(local, arrived.answer) is local:
+            return asked
+        if isinstance(self._local, ModelAnswerer) and arrived.likelihood is not None:
+            document.suggestions.add(before, arrived.likelihood.text, arrived.likelihood)
+        else:
+            document.suggestions.add(before, arrived.answer.text)
+        return document.ask(asked.request)
+
+
+def surer(local: Answer, remote: Answer) -> Answer:
+    """Return the answer that is likelier to be right; a key that wants several gets those of both."""
+    if not remote.text or (local.text and (local.confidence or 0.0) >= (remote.confidence or 0.0)):
+        return local
+    if local.text in ("", remote.text):
+        return replace(remote, alternatives=local.alternatives)
+    return replace(remote, alternatives=(local.text, *local.alternatives) if local.alternatives else ())
+
+
+def _better(coming: Future[RemoteAnswer | None], local: Answer) -> Future[Answer]:
+    """Return the surer of two answers, once the other machine's has come; cancelled if that is."""
+    better = Future[Answer]()
+
+    def choose(done: Future[RemoteAnswer | None]) -> None:
+        with suppress(InvalidStateError):  # nobody waits for it any more
+            if done.cancelled():
+                better.cancel()
+                return
+            arrived = done.result()
+            better.set_result(surer(local, arrived.answer) if arrived else local)
+
+    coming.add_done_callback(choose)
+    return better

@@ -1,0 +1,215 @@
+"""Answers with the model on another machine, on a thread of its own, so that nobody waits who need not."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from time import monotonic
+from typing import NamedTuple
+
+from efim_ls.access.ignored import is_ignored
+from efim_ls.access.secrets import may_reach_disk
+from efim_ls.completion.answerers.model import ModelAnswerer
+from efim_ls.completion.document_state import DocumentState
+from efim_ls.completion.models.open import OpenedModel
+from efim_ls.languages import ANY
+from efim_ls.paths import real_path
+from efim_ls.request import Answer, Request
+from efim_ls.settings import Settings
+from model_runtime.cancel import Cancel
+from model_runtime.engine.output import TextProbability
+
+MOST_DOCUMENTS = 64  # whose frames are remembered
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds without requests after a failure, and after many in a row
+
+logger = logging.getLogger(__name__)
+
+
+class RemoteAnswer(NamedTuple):
+    """An answer from another machine, to what request, with the likelihood of its text if it is a new one."""
+
+    request: Request
+    answer: Answer
+    likelihood: TextProbability | None
+
+
+@dataclass(eq=False)
+class _Asked:
+    """A request that waits or is under way, or one to prefetch for, with what stops it."""
+
+    request: Request
+    ahead: bool = False
+    stop: threading.Event = field(default_factory=threading.Event)
+    answer: Future[RemoteAnswer | None] = field(default_factory=Future[RemoteAnswer | None])
+    begun: float | None = None  # by the clock
+
+
+class RemoteAnswerer:
+    """Asks the model on another machine, one request at a time; of those that wait, only the latest is asked.
+
+    What is under way goes on while its place is only typed on: its answer may say what is being typed. After a
+    failure the server gets a rest, which grows; the first request after it finds out whether it is back. Used on the
+    engine thread only, unless a method says otherwise.
+    """
+
+    def __init__(self, opened: OpenedModel, settings: Settings, client: str = "") -> None:
+        """Ask the server of an opened model, as the settings say; `client` is as in `ModelAnswerer`."""
+        self.host, self._options = settings.engine.host, settings.engine
+        self._private_files = settings.private_files
+        self.languages = settings.model_languages or opened.engine.describe().languages or (ANY,)
+        limits = settings.max_new_tokens, settings.max_lines
+        self._model = ModelAnswerer(opened, self.languages, limits, self._is_private, client)
+        self._thread = ThreadPoolExecutor(1, "remote answers")
+        self._lock = threading.Lock()  # held where these two change
+        self._waiting: _Asked | None = None
+        self._running: _Asked | None = None
+        self._pause, self._resumes_at = 0.0, 0.0
+        self._documents = OrderedDict[str, DocumentState]()  # of the thread; most recently used last
+        self._arrived = dict[str, RemoteAnswer]()  # by document, until they are taken
+
+    @property
+    def trouble(self) -> str:
+        """Why the server could not answer last, empty if it could; on any thread."""
+        return self._model.trouble
+
+    def ask(self, request: Request) -> Future[RemoteAnswer | None] | None:
+        """Ask for an answer, None if there is none; return None while the server rests, or has yet to answer others.
+
+        The answer is dropped, and its future cancelled, if another request comes before it is asked for.
+        """
+        if monotonic() < self._resumes_at:
+            return None
+        with self._lock:
+            for each in (self._waiting, self._running):
+                if each and not each.ahead and each.request == request:
+                    return each.answer if self._is_in_time(each) else None
+            running, is_in_time = self._running, self._is_in_time(self._running)
+            asked = self._queue(_Asked(request))
+        if running and not _goes_on(running, request):
+            running.stop.set()
+        return asked.answer if is_in_time else None
+
+    def prefetch(self, request: Request, rested: bool) -> None:
+        """Have the server compute what a completion will need, unless it is at work or rests."""
+        with self._lock:
+            if self._waiting is None and self._running is None and monotonic() >= self._resumes_at:
+                self._queue(_Asked(request, ahead=True), rested)
+
+    def take(self, uri: str) -> RemoteAnswer | None:
+        """Return the last answer in a document that has arrived and was not taken yet."""
+        return self._arrived.pop(uri, None)
+
+    def forget(self, uri: str | None = None) -> None:
+        """Forget a document, or what was suggested in all."""
+        self._thread.submit(self._forget, uri)
+
+    def close(self) -> None:
+        """Stop what is under way, and end."""
+        with self._lock:
+            for each in (self._waiting, self._running):
+                if each is not None:
+                    each.stop.set()
+                    each.answer.cancel()  # unless it is under way: then it soon ends
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _queue(self, asked: _Asked, rested: bool = False) -> _Asked:
+        """Put a request in place of the one that waits; to be called with the lock."""
+        if self._waiting is not None:
+            self._waiting.answer.cancel()
+        self._waiting = asked
+        self._thread.submit(self._work, asked, rested)
+        return asked
+
+    def _is_in_time(self, asked: _Asked | None) -> bool:
+        """Return whether a request that is under way has not taken longer yet than an answer waits for one."""
+        begun = asked and asked.begun
+        return begun is None or monotonic() - begun < self._options.wait_seconds
+
+    def _work(self, asked: _Asked, rested: bool) -> None:
+        with self._lock:
+            if self._waiting is asked:
+                self._waiting = None
+            if asked.stop.is_set() or not asked.answer.set_running_or_notify_cancel():
+                return
+            self._running, asked.begun = asked, monotonic()
+        answer = None
+        try:
+            answer = self._prepare(asked, rested) if asked.ahead else self._answer(asked)
+        except Exception as error:  # the thread goes on, and answers of this machine do
+            logger.error("asking another machine failed", exc_info=error)
+        finally:
+            with self._lock:
+                self._running = None
+            asked.answer.set_result(answer)
+
+    def _answer(self, asked: _Asked) -> RemoteAnswer | None:
+        request, document = self._sent(asked.request), self._document(asked.request.uri)
+        if not self._may_be_sent(request.uri):
+            return None
+        answer = self._model.complete(document, document.ask(request), Cancel(asked.stop.is_set))
+        if answer.reason == "no answer":
+            self._rest()
+            return None
+        if answer.reason == "superseded":
+            return None
+        self._pause, origin = 0.0, document.answer_origin
+        likelihood = origin.likelihood if origin and not origin.start and answer.text else None
+        source = f"from the model on {self.host}" if answer.text else ""
+        found = RemoteAnswer(asked.request, replace(answer, source=answer.source or source), likelihood)
+        self._arrived[request.uri] = found
+        return found
+
+    def _prepare(self, asked: _Asked, rested: bool) -> None:
+        request, document = self._sent(asked.request), self._document(asked.request.uri)
+        if self._may_be_sent(request.uri):
+            self._model.prefetch(document, request, rested)(Cancel(asked.stop.is_set))
+
+    def _rest(self) -> None:
+        self._pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, 2 * self._pause))
+        self._resumes_at = monotonic() + self._pause
+
+    def _document(self, uri: str) -> DocumentState:
+        document = self._documents.pop(uri, None) or DocumentState(self._model.new_planner)
+        self._documents[uri] = document
+        if len(self._documents) > MOST_DOCUMENTS:
+            self._documents.popitem(last=False)
+        return document
+
+    def _forget(self, uri: str | None) -> None:
+        if uri is None:
+            self._arrived.clear()
+            for document in self._documents.values():
+                document.forget_suggestions()
+            return
+        self._arrived.pop(uri, None)
+        self._model.release(uri)
+        with suppress(KeyError):
+            del self._documents[uri]
+
+    def _sent(self, request: Request) -> Request:
+        """Return a request without what stays on this machine."""
+        return replace(request, others=(), counts=None, excerpts=None, excluded_files=frozenset(), modules=None)
+
+    def _may_be_sent(self, uri: str) -> bool:
+        return self._options.private or not self._is_private(uri)
+
+    def _is_private(self, uri: str) -> bool:
+        """Return whether a document's text must not leave this machine; asked anew each time, as lists change."""
+        return not may_reach_disk(uri, self._private_files) or is_ignored(real_path(uri))
+
+
+def _goes_on(running: _Asked, request: Request) -> bool:
+    """Return whether a request is for the place of one that is under way, with nothing or more typed there."""
+    before = running.request
+    if running.ahead or before.uri != request.uri or before.explicit != request.explicit:
+        return False
+    rest = len(before.text) - before.cursor
+    return (
+        len(request.text) - request.cursor == rest
+        and request.text.startswith(before.text[: before.cursor])
+        and request.text.endswith(before.text[before.cursor :])
+    )

@@ -1,0 +1,91 @@
+"""The setting `engine`: what a user may write, checked name by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
+from urllib.parse import urlsplit
+
+from model_runtime.remote.options import RemoteOptions
+
+KINDS = ("vllm", "llama.cpp", "openai")
+MOST_SECONDS = 10  # that an answer may wait
+MOST_PRIORITY = 1 << 31
+
+
+class _Field(NamedTuple):
+    """What a value must be, in words; how that is checked; its JSON schema."""
+
+    expected: str
+    is_valid: Callable[[object], bool]
+    schema: Mapping[str, object]
+
+
+def _is_address(value: object) -> bool:
+    """Return whether a value is the address of a server, without a user, a key or a question in it."""
+    if not isinstance(value, str) or not value.isprintable():
+        return False
+    try:
+        parts = urlsplit(value)
+        has_host = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    is_bare = not (parts.username or parts.password or parts.query or parts.fragment)
+    return has_host and is_bare and parts.scheme in ("http", "https")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value.isprintable()
+
+
+def _is_kind(value: object) -> bool:
+    return value in KINDS
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= MOST_SECONDS
+
+
+def _is_switch(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < MOST_PRIORITY
+
+
+_TEXT = _Field("a text", _is_text, {"type": "string"})
+FIELDS: Mapping[str, _Field] = {
+    "url": _Field("an address like http://host:8000, without a key in it,", _is_address, {"type": "string"}),
+    "kind": _Field(" or ".join(map(repr, KINDS)), _is_kind, {"enum": [*KINDS]}),
+    "model": _TEXT,
+    "key_variable": _TEXT,
+    "key_file": _TEXT,
+    "wait_seconds": _Field(
+        f"a number from 0 to {MOST_SECONDS}", _is_time, {"type": "number", "minimum": 0, "maximum": MOST_SECONDS}
+    ),
+    "private": _Field("true or false", _is_switch, {"type": "boolean"}),
+    "cache_salt": _TEXT,
+    "priority": _Field("a whole number", _is_whole, {"type": "integer"}),
+}
+
+
+def engine_problem(value: object) -> str | None:
+    """Return what is wrong with a value of the setting, None if it is valid."""
+    if not isinstance(value, Mapping):
+        return f"setting 'engine': expected an object, got {value!r}"
+    given = cast("Mapping[str, object]", value)
+    for name, each in given.items():
+        if name not in FIELDS:
+            return f"setting 'engine': unknown name {name!r}, expected one of {', '.join(FIELDS)}"
+        if not FIELDS[name].is_valid(each):
+            return f"setting 'engine': expected {FIELDS[name].expected} as {name!r}"  # the value may hold a key
+    if given and "url" not in given:
+        return "setting 'engine': expected 'url', the address of the server"
+    return None
+
+
+def read_engine(value: Mapping[str, Any]) -> RemoteOptions:
+    """Return the options that a valid value means."""
+    return replace(RemoteOptions(), **value)

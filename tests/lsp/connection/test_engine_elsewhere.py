@@ -1,0 +1,74 @@
+"""A real server beside an engine on another machine, which comes, goes and comes back while someone types."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.prompt.tokenizer import Tokenizer
+from tests.engine.doubles import decoder_of
+from tests.engine.remote.fakes import serving
+from tests.engine.remote.test_local_first import Saying
+from tests.lsp.wire import ENV, GHOST_TEXT, HANG, REAL, started
+
+TEXT = "def area(width, height):\n    return width * height\n\n\ndef area_of(width, height):\n    ret‸"
+LINE = "    return width + height\n"
+
+
+@pytest.fixture
+def server() -> Iterator[Saying]:
+    with serving(Saying(decoder_of(EMBEDDED), Tokenizer(EMBEDDED / "tokenizer.json"))) as served:
+        assert isinstance(served, Saying)
+        served.line, served.sure, served.context = LINE, 0.9999, 2560
+        yield served
+
+
+async def test_its_answers_come_in_time_and_its_failures_cost_nothing(server: Saying, tmp_path: Path) -> None:
+    settings = {"engine": {"url": server.url, "wait_seconds": 10}, "prefetch_seconds_per_minute": 0}
+    async with started(REAL, GHOST_TEXT, settings) as editor:
+        page = editor.open(TEXT, uri=(tmp_path / "areas.py").as_uri())
+        assert await page.ghost() == "urn width + height"
+        assert (await editor.ask("efim/status"))["remote"] == server.url.removeprefix("http://")
+        page.type("urn w")
+        assert await page.ghost() == "idth + height"
+        server.status = 500
+        page.edit(page.cursor - len("urn w"), page.cursor, "")
+        page.type("\n    ret")
+        assert (await page.ghost() or "").startswith("urn"), "this machine answers"
+        told = await editor.ask("efim/status", {"textDocument": {"uri": page.uri}})
+        assert "The model elsewhere gives no answer" in told["notice"] and "status 500" in told["notice"]
+        server.go.clear()
+        page.type("urn")
+        assert await page.ghost() is not None, "nobody waits for a server that rests"
+        assert not editor.messages
+
+
+async def test_private_files_are_not_sent_by_default(server: Saying, tmp_path: Path) -> None:
+    settings = {"engine": {"url": server.url, "wait_seconds": 10}, "private_files": ["*/areas.py"]}
+    async with started(REAL, GHOST_TEXT, settings) as editor:
+        page = editor.open(TEXT, uri=(tmp_path / "areas.py").as_uri())
+        assert await page.ghost() not in (None, "urn width + height")
+        assert server.asked == []
+
+
+def test_the_doctor_tries_it(server: Saying, tmp_path: Path) -> None:
+    env = {**ENV, "COLUMNS": "200", "XDG_CACHE_HOME": str(tmp_path)}
+
+    def run(engine: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "efim_ls", "doctor", "--engine", engine]
+        return subprocess.run(command, env=env, capture_output=True, encoding="utf-8", timeout=HANG, check=False)
+
+    done = run(json.dumps({"url": server.url, "kind": "vllm"}))
+    assert done.returncode == 0 and done.stdout.startswith("works: "), done.stdout
+    for said in ("engine on another machine", "vllm", "tiny", "2,560 tokens", "128 tokens: what a key"):
+        assert said in done.stdout
+    server.status = 500
+    failed = run(server.url)
+    assert failed.returncode == 1 and "cannot be used, since" in failed.stdout and "status 500" in failed.stdout
+    assert run("no address").returncode == 2

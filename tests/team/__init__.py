@@ -1,0 +1,1 @@
+"""Real servers with the embedded model, which whoever runs `make team-check` has started."""
