@@ -97,11 +97,8 @@ class Requests:
         """Call `answered` after each answer in an open document, unless a newer request superseded it."""
         self.debounce = Debounce()
         self.only_by_key = False  # whether typing asks for nothing
-<<<<<<< HEAD
         self.waits_for_rest = True  # with what is for somebody who has stopped typing; some clients wait themselves
-=======
         self.patience = 0.0  # seconds that an answer waits for a better one
->>>>>>> b_remote
         self._engine, self._documents, self._model, self._counters = engine, documents, model, counters
         self._answered = answered
         self._under_way: dict[str, _UnderWay] = {}
