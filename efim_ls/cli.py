@@ -212,9 +212,7 @@ def _add_completion(commands: Subparsers) -> None:
 
 def _serve(arguments: argparse.Namespace) -> int:
     if arguments.http is not None:
-        from efim_ls.commands.serve import serve_http
-
-        return serve_http(arguments.host or LOCALHOST, arguments.http, arguments.model or "")
+        return _serve_http(arguments.host or LOCALHOST, arguments.http, arguments.model or "")
     if arguments.host is not None or arguments.model is not None:
         raise Mistake("--host and --model are for --http: add it, or leave them out")
     if arguments.tcp is None and arguments.first_message is None:
@@ -231,6 +229,17 @@ def _serve(arguments: argparse.Namespace) -> int:
         return serve(arguments.tcp)
     with open(arguments.first_message, "rb") as first:
         return serve(first=first)
+
+
+def _serve_http(host: str, port: int, model: str) -> int:
+    check_model(model)
+    try:
+        from efim_ls.http.server import serve
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in ("starlette", "uvicorn", "h11"):
+            raise
+        raise Failure("serving HTTP needs starlette and uvicorn: install efim-ls with its extra `http`") from None
+    return serve(host, port, model)
 
 
 def _headless(arguments: argparse.Namespace) -> int:

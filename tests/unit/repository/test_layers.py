@@ -40,7 +40,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *RUNTIME,
     ),  # fmt: skip
     "efim_lab.reference": ("efim_lab.training", "efim_ls.cli", "efim_ls.commands", "model_runtime.remote"),
-    "efim_ls.cli": ("efim_ls.lsp", "efim_ls.daemon", "efim_ls.commands", "editor_clients.headless"),
+    "efim_ls.cli": ("efim_ls.lsp", "efim_ls.http", "efim_ls.daemon", "efim_ls.commands", "editor_clients.headless"),
     "efim_ls.daemon": (
         "efim_ls.lsp",
         "efim_ls.session",
@@ -58,7 +58,6 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "efim_ls.http": ("efim_ls.session", "efim_ls.text", "model_runtime.prompt"),
     "efim_ls.commands": (
         "efim_ls.daemon.address",
-        "efim_ls.http",
         "efim_ls.completion",
         "efim_ls.workspace",
         "efim_ls.session",
