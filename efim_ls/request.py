@@ -185,7 +185,13 @@ class Answer:
     cause: str = ""
     at_rest: bool = False
     source: str = ""
-    better: Future[Answer] | None = field(default=None, compare=False, repr=False)
+    better: BetterAnswer | None = field(default=None, compare=False, repr=False)
+
+
+class BetterAnswer(Future[Answer]):
+    """The surer of an answer that was given and one that another machine will give, and whether it took its place."""
+
+    is_shown = False
 
 
 @dataclass(frozen=True)

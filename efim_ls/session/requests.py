@@ -10,7 +10,7 @@ from statistics import median
 from typing import cast
 
 from efim_ls.access.reasons import Refusal, as_dict, explain_refusal, refusal
-from efim_ls.request import Answer, Reason, Request
+from efim_ls.request import Answer, BetterAnswer, Reason, Request
 from efim_ls.session.documents import OpenDocument, OpenDocuments
 from efim_ls.session.engine_thread import EngineClient, Job
 from efim_ls.session.loader import ModelLoader
@@ -98,7 +98,11 @@ class Requests:
         self.debounce = Debounce()
         self.only_by_key = False  # whether typing asks for nothing
         self.waits_for_rest = True  # with what is for somebody who has stopped typing; some clients wait themselves
-        self.patience = 0.0  # seconds that an answer waits for a better one
+        self.patience = 0.0  # seconds in which a better answer counts
+        self.improved: Callable[[str], None] | None = (
+            None  # told of a document with a better answer; else answers wait
+        )
+        self.improving: asyncio.Future[None] | None = None  # the last wait for one
         self._engine, self._documents, self._model, self._counters = engine, documents, model, counters
         self._answered = answered
         self._under_way: dict[str, _UnderWay] = {}
@@ -179,25 +183,45 @@ class Requests:
                     del self._under_way[uri]
 
     async def _best(self, work: _UnderWay) -> Answer:
-        """Return an answer, or the better one that comes from another machine in time.
+        """Return an answer at once if the client can be told of a better one later, else the better one if it comes.
 
         Raises what the job raises, and Cancelled if a newer request comes while this one waits.
         """
         answer = await work.computed
         if answer.better is None:
             return answer
-        better, outdated = asyncio.wrap_future(answer.better), asyncio.ensure_future(work.is_outdated.wait())
+        if self.improved is not None:
+            self.improving = asyncio.ensure_future(self._improve(work, answer, answer.better))
+            return answer
+        better = await self._better(work, answer, answer.better)
+        if work.is_outdated.is_set():
+            raise Cancelled
+        answer.better.is_shown = better is not None
+        if better is not None:
+            self._count_costs(work.request, work.language, better)
+        return better or answer
+
+    async def _improve(self, work: _UnderWay, answer: Answer, coming: BetterAnswer) -> None:
+        """Tell the client of a better answer, for it to ask again, unless something was typed meanwhile."""
+        uri = work.request.uri
+        if (better := await self._better(work, answer, coming)) is None:
+            return
+        self._counters.count_costs(uri, work.language, better)
+        document = self._documents.get(uri)
+        if document is not None and document.text == work.request.text and self.improved is not None:
+            self.improved(uri)
+
+    async def _better(self, work: _UnderWay, answer: Answer, coming: BetterAnswer) -> Answer | None:
+        """Return a better answer if it comes in time, and before a newer request does."""
+        better, outdated = asyncio.wrap_future(coming), asyncio.ensure_future(work.is_outdated.wait())
         try:
             await asyncio.wait({better, outdated}, timeout=self.patience, return_when=asyncio.FIRST_COMPLETED)
-            if outdated.done():
-                raise Cancelled
-            if not better.done() or better.cancelled() or better.result() == answer:
-                return answer
+            if outdated.done() or not better.done() or better.cancelled() or better.result() == answer:
+                return None
+            return better.result()
         finally:
             outdated.cancel()
             better.cancel()
-        self._count_costs(work.request, work.language, better.result())
-        return better.result()
 
     def _why_not(self, request: Request) -> Refusal | None:
         """Return why a request would not reach the model, None if it would."""

@@ -11,7 +11,7 @@ from efim_ls.completion.answerers.model import ModelAnswerer
 from efim_ls.completion.answerers.remote import RemoteAnswer, RemoteAnswerer
 from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.suggestions.recent import Asked
-from efim_ls.request import Answer, Request
+from efim_ls.request import Answer, BetterAnswer, Request
 from model_runtime.cancel import Cancel
 
 
@@ -59,7 +59,7 @@ class LocalThenRemote:
         before, local = self._last or (None, None)
         if not (arrived and before and local and before.request == arrived.request):
             return asked
-        was_shown = local.better is not None and local.better.done() and not local.better.cancelled()
+        was_shown = local.better is not None and local.better.is_shown
         is_typed_through = asked.left is not None and asked.left.typed > 0
         if (is_typed_through and not was_shown) or surer(local, arrived.answer) is local:
             return asked
@@ -79,9 +79,9 @@ def surer(local: Answer, remote: Answer) -> Answer:
     return replace(remote, alternatives=(local.text, *local.alternatives) if local.alternatives else ())
 
 
-def _better(coming: Future[RemoteAnswer | None], local: Answer) -> Future[Answer]:
+def _better(coming: Future[RemoteAnswer | None], local: Answer) -> BetterAnswer:
     """Return the surer of two answers, once the other machine's has come; cancelled if that is."""
-    better = Future[Answer]()
+    better = BetterAnswer()
 
     def choose(done: Future[RemoteAnswer | None]) -> None:
         with suppress(InvalidStateError):  # nobody waits for it any more

@@ -105,7 +105,9 @@ def request(text: str = TEXT, *, uri: str = URI, explicit: bool = False, languag
 
 def better(answer: Answer) -> Answer:
     assert answer.better is not None
-    return answer.better.result(LATE)
+    found = answer.better.result(LATE)
+    answer.better.is_shown = found != answer
+    return found
 
 
 def test_this_machine_answers_at_once_and_the_surer_answer_wins(make: Make, server: Saying) -> None:
@@ -157,7 +159,7 @@ def test_a_suggestion_that_is_typed_through_stays(make: Make, server: Saying) ->
     assert shown.better is not None and shown.better.cancel(), "its time is over"
     first = completer.complete(request(other + "m"), NEVER)
     server.go.set()
-    assert better(arriving).text == "m(local, start)"
+    assert arriving.better and arriving.better.result(LATE).text == "m(local, start)"
     second = completer.complete(request(other + "m("), NEVER)
     assert (first.text, first.better, second.text) == ("(local)", None, "local)")
 

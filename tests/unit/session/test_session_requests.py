@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
-from efim_ls.request import Ahead, Answer, Costs, Milliseconds, Request
+from efim_ls.request import Ahead, Answer, BetterAnswer, Costs, Milliseconds, Request
 from efim_ls.session.requests import PAUSE, Debounce
 from efim_ls.session.session import Session
 from efim_ls.text.document import Change
@@ -30,7 +29,7 @@ class Fake:
         self.began, self.gate, self.stopped = threading.Event(), threading.Event(), threading.Event()
         self.asked: list[Request] = []
         self.costs, self.at_rest = COSTS, False
-        self.better: Future[Answer] | None = None  # what comes from another machine
+        self.better: BetterAnswer | None = None  # what comes from another machine
         self.gate.set()
 
     def complete(self, request: Request, cancel: Cancel) -> Answer:
@@ -435,7 +434,7 @@ async def test_who_waits_for_a_pause_can_be_cancelled(session, clock) -> None:
 
 
 async def test_a_better_answer_that_comes_in_time_is_returned(session, model) -> None:
-    session.requests.patience, model.better = FOREVER, Future()
+    session.requests.patience, model.better = FOREVER, BetterAnswer()
     [waiting] = await ask(session, asked("x"))
     await session.engine.run("after it", lambda _: None)
     assert not waiting.done()
@@ -446,13 +445,13 @@ async def test_a_better_answer_that_comes_in_time_is_returned(session, model) ->
 
 
 async def test_a_better_answer_that_does_not_come_in_time_is_not_waited_for(session, model) -> None:
-    session.requests.patience, model.better = 0.0, Future()
+    session.requests.patience, model.better = 0.0, BetterAnswer()
     assert (await session.requests.complete(asked("x"))).text == "after x"
     assert model.better.cancelled()
 
 
 async def test_a_newer_request_ends_the_wait_for_a_better_answer(session, model) -> None:
-    session.requests.patience, model.better = FOREVER, Future()
+    session.requests.patience, model.better = FOREVER, BetterAnswer()
     [waiting] = await ask(session, asked("x"))
     await session.engine.run("after it", lambda _: None)
     never, model.better = model.better, None
@@ -461,7 +460,7 @@ async def test_a_newer_request_ends_the_wait_for_a_better_answer(session, model)
 
 
 async def test_equal_requests_wait_for_one_better_answer(session, model) -> None:
-    session.requests.patience, model.better = FOREVER, Future()
+    session.requests.patience, model.better = FOREVER, BetterAnswer()
     tasks = await ask(session, asked("x"), asked("x"))
     await session.engine.run("after it", lambda _: None)
     tasks += await ask(session, asked("x"))
@@ -470,14 +469,53 @@ async def test_equal_requests_wait_for_one_better_answer(session, model) -> None
 
 
 async def test_a_better_answer_that_is_given_up_leaves_the_one_of_this_machine(session, model) -> None:
-    session.requests.patience, model.better = FOREVER, Future()
+    session.requests.patience, model.better = FOREVER, BetterAnswer()
     [waiting] = await ask(session, asked("x"))
     model.better.cancel()
     assert (await waiting).text == "after x"
 
 
 async def test_an_answer_that_no_other_is_better_than_is_counted_once(session, model) -> None:
-    session.requests.patience, model.better = FOREVER, Future()
+    session.requests.patience, model.better = FOREVER, BetterAnswer()
     model.better.set_result(Answer("after x", COSTS))
     assert (await session.requests.complete(asked("x"))).text == "after x"
     assert await spent(session) == {"recomputed": 5, "reused": 0}
+
+
+def told(session) -> list[str]:
+    said = list[str]()
+    session.requests.patience, session.requests.improved = FOREVER, said.append
+    return said
+
+
+async def test_who_can_be_told_of_a_better_answer_gets_the_first_at_once(session, model) -> None:
+    said, model.better = told(session), BetterAnswer()
+    session.sync("a", "python", "x")
+    assert (await session.requests.complete(asked("x"))).text == "after x"
+    assert said == []
+    model.better.set_result(Answer("better", Costs(recomputed=7)))
+    await session.requests.improving
+    assert said == ["a"] and not model.better.is_shown, "it is shown once it is asked for"
+    assert await spent(session) == {"recomputed": 12, "reused": 0}
+    assert session.counters.answered == {"suggestion": 1}
+
+
+async def test_nobody_is_told_of_an_answer_that_is_no_better_or_late(session, model) -> None:
+    said, model.better = told(session), BetterAnswer()
+    model.better.set_result(Answer("after x", COSTS))
+    await session.requests.complete(asked("x"))
+    await session.requests.improving
+    session.requests.patience, model.better = 0.0, BetterAnswer()
+    await session.requests.complete(asked("xy"))
+    await session.requests.improving
+    assert said == [] and model.better.cancelled()
+
+
+async def test_nobody_is_told_of_an_answer_to_what_was_there_before(session, model) -> None:
+    said, model.better = told(session), BetterAnswer()
+    session.sync("a", "python", "x")
+    await session.requests.complete(asked("x"))
+    session.sync("a", "python", "xy")
+    model.better.set_result(Answer("better"))
+    await session.requests.improving
+    assert said == []
