@@ -92,8 +92,13 @@ def test_a_server_that_hangs_is_given_up(
 
 @pytest.mark.parametrize("after", [None, 2], ids=["before it answers", "in the midst of an answer"])
 def test_a_cancelled_request_closes_its_connection(
-    server: FakeServer, tokenizer: Tokenizer, engine_of: EngineOf, after: int | None
+    server: FakeServer,
+    tokenizer: Tokenizer,
+    engine_of: EngineOf,
+    monkeypatch: pytest.MonkeyPatch,
+    after: int | None,
 ) -> None:
+    monkeypatch.setattr(connection, "SILENCE", 1000.0)  # no other reason closes it
     engine, job = engine_of(server), job_of(tokenizer, TYPED)
     engine.generate(job_of(tokenizer, "", limit=1), NEVER)
     if after is None:
