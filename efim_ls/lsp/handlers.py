@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
@@ -54,7 +54,9 @@ def initialize(ls: EfimServer, params: types.InitializeParams) -> None:
     ls.encoding = types.PositionEncodingKind(ls.workspace.position_encoding).value
     ls.session.work_in(ls.folders)
     ls.watch_parent(params.process_id)
-    ls.status_reporter.wanted = _wants_status(params.capabilities.experimental)
+    ls.status_reporter.wanted = _wants(params.capabilities.experimental, "efimStatus")
+    if _wants(params.capabilities.experimental, "efimImprovedSuggestions"):
+        ls.session.requests.improved = ls.send_improved
     settings, _ = parse(ls.initial_settings)
     document = params.capabilities.text_document
     shows_ghost_text = document is not None and document.inline_completion is not None
@@ -293,12 +295,8 @@ def _uri(ls: EfimServer, params: object) -> str:
     return uri
 
 
-def _wants_status(experimental: object) -> bool:
-    match experimental:
-        case {"efimStatus": True}:
-            return True
-        case _:
-            return False
+def _wants(experimental: object, name: str) -> bool:
+    return isinstance(experimental, Mapping) and cast("Mapping[str, object]", experimental).get(name) is True
 
 
 def _offer(ls: EfimServer, snapshot: Snapshot, texts: Sequence[str]) -> list[types.Command]:

@@ -14,7 +14,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcParseError
 from pygls.lsp.server import LanguageServer
 
-from efim_ls.lsp.protocol import DID_CHANGE_STATUS, EfimProtocol, converter
+from efim_ls.lsp.protocol import DID_CHANGE_STATUS, DID_IMPROVE_SUGGESTION, EfimProtocol, converter
 from efim_ls.lsp.status import StatusReporter
 from efim_ls.session.session import Session
 from efim_ls.settings import parse
@@ -135,9 +135,16 @@ class EfimServer(LanguageServer):
             choices = "; ".join(f"{name}: {value}" for name, value in self.session.describe().items())
             self.window_log_message(types.LogMessageParams(types.MessageType.Info, f"efim-ls: {choices}"))
 
+    def send_improved(self, uri: str) -> None:
+        """Tell the client that a better suggestion has come in a document, which answers it when it asks again."""
+        self._notify(DID_IMPROVE_SUGGESTION, {"textDocument": {"uri": uri}})
+
     def _send_status(self, status: dict[str, object]) -> None:
+        self._notify(DID_CHANGE_STATUS, status)
+
+    def _notify(self, method: str, params: dict[str, object]) -> None:
         if not cast(EfimProtocol, self.protocol).is_shut_down:
-            self.protocol.notify(DID_CHANGE_STATUS, status)
+            self.protocol.notify(method, params)
 
     def _on_index_status(self, status: IndexStatus) -> None:
         """Pass the index's state to the event loop, from the index's thread."""

@@ -47,6 +47,7 @@ READ_LENIENTLY = (
 # Messages that LSP does not have: our own, and those that clients in use send.
 STATUS, SETTLED, STATS, EXPLAIN = "efim/status", "efim/settled", "efim/stats", "efim/explain"
 DID_MOVE_CURSOR, DID_CHANGE_STATUS = "efim/didMoveCursor", "efim/didChangeStatus"
+DID_IMPROVE_SUGGESTION = "efim/didImproveSuggestion"
 DID_FOCUS, DID_SHOW = "textDocument/didFocus", "textDocument/didShowCompletion"
 DID_PARTIALLY_ACCEPT = "textDocument/didPartiallyAcceptCompletion"
 LSP_TYPES = cast("dict[str, tuple[Any, ...]]", types.METHOD_TO_TYPES)  # pyright: ignore[reportUnknownMemberType]

@@ -56,10 +56,13 @@ class QuietClient extends LanguageClient {
     }
 }
 
-/** Asks for the server's status, which includes the progress of loading; a second progress would be one too many. */
+/**
+ * Asks for the server's status, which includes the progress of loading, since a second progress would be one too many,
+ * and to be told of better suggestions.
+ */
 class Wishes implements StaticFeature {
     fillClientCapabilities(capabilities: ClientCapabilities): void {
-        capabilities.experimental = { ...capabilities.experimental, efimStatus: true };
+        capabilities.experimental = { ...capabilities.experimental, efimStatus: true, efimImprovedSuggestions: true };
         capabilities.window = { ...capabilities.window, workDoneProgress: false };
     }
 

@@ -27,7 +27,7 @@ export function activate(context: ExtensionContext): void {
     };
     const snooze = new Snooze();
     const suggestions = new Suggestions(server);
-    const running = new Service(ownEnvironment, log, suggestions.middleware, complain);
+    const running = new Service(ownEnvironment, log, suggestions, complain);
     service = running;
     const statusBar = new StatusBar(running, snooze, log);
     const presence = new Presence(server);

@@ -5,13 +5,13 @@ import {
     DidChangeConfigurationNotification,
     State,
     type LanguageClient,
-    type Middleware,
     type ShowMessageParams,
 } from "vscode-languageclient/node";
 import { createClient } from "./client";
 import { findServer, NoServer, type Server } from "./finding";
 import { ServerSettings } from "./settings";
 import { DID_CHANGE_STATUS, STATUS, type Status } from "./status";
+import { DID_IMPROVE_SUGGESTION, type Improved, type Suggestions } from "./suggestions";
 
 export type Condition =
     | { readonly kind: "starting" }
@@ -41,7 +41,7 @@ export class Service implements Disposable {
     constructor(
         private readonly ownEnvironment: string,
         private readonly log: LogOutputChannel,
-        private readonly middleware: Middleware,
+        private readonly suggestions: Suggestions,
         private readonly complain: (message: ShowMessageParams, server: Server) => void,
     ) {}
 
@@ -134,11 +134,11 @@ export class Service implements Disposable {
 
     private async launch(server: Server): Promise<void> {
         this.settings = new ServerSettings();
-        const { log, settings, middleware } = this;
+        const { log, settings } = this;
         const client = createClient(server, {
             log,
             settings,
-            middleware,
+            middleware: this.suggestions.middleware,
             complain: (message) => this.complain(message, server),
             ended: () => this.lost(client),
         });
@@ -149,6 +149,7 @@ export class Service implements Disposable {
         };
         this.client = client;
         client.onNotification(DID_CHANGE_STATUS, adopt);
+        client.onNotification(DID_IMPROVE_SUGGESTION, (improved: Improved) => this.suggestions.renew(improved));
         try {
             await client.start();
             this.started.fire();

@@ -2,6 +2,7 @@
 import {
     commands,
     InlineCompletionTriggerKind,
+    window,
     workspace,
     type CancellationToken,
     type InlineCompletionItem,
@@ -29,6 +30,13 @@ interface Offer {
 }
 
 const PAIRS = ["()", "[]", "{}", "<>", '""', "''", "``"];
+
+export const DID_IMPROVE_SUGGESTION = "efim/didImproveSuggestion";
+
+/** The document for which the server has a better suggestion than it last gave. */
+export interface Improved {
+    readonly textDocument: { readonly uri: string };
+}
 
 /**
  * The suggestions delivered last, and how far the document has followed them.
@@ -100,6 +108,15 @@ export class Suggestions {
             await commands.executeCommand("editor.action.inlineSuggest.trigger", { explicit: false });
         } finally {
             this.asking -= 1;
+        }
+    }
+
+    /** Ask again where a better suggestion has come; VS Code would keep the one that it shows. */
+    async renew({ textDocument }: Improved): Promise<void> {
+        const editor = window.activeTextEditor;
+        if (editor?.document.uri.toString() === textDocument.uri && this.followed === 0) {
+            await commands.executeCommand("editor.action.inlineSuggest.hide");
+            await this.askForMore();
         }
     }
 

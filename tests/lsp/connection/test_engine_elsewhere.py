@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,3 +74,28 @@ def test_the_doctor_tries_it(server: Saying, tmp_path: Path) -> None:
     failed = run(server.url)
     assert failed.returncode == 1 and "cannot be used, since" in failed.stdout and "status 500" in failed.stdout
     assert run("no address").returncode == 2
+
+
+async def test_a_client_that_can_be_told_gets_the_answer_of_this_machine_at_once(
+    server: Saying, tmp_path: Path
+) -> None:
+    settings = {"engine": {"url": server.url, "wait_seconds": 10}, "prefetch_seconds_per_minute": 0}
+    can_be_told = {**GHOST_TEXT, "experimental": {"efimImprovedSuggestions": True}}
+    async with started(REAL, can_be_told, settings) as editor:
+        told = asyncio.Queue[str]()
+
+        @editor.client.feature("efim/didImproveSuggestion")
+        def keep(params: Any) -> None:
+            told.put_nowait(editor.client.protocol._converter.unstructure(params)["textDocument"]["uri"])
+
+        server.go.clear()
+        page = editor.open(TEXT, uri=(tmp_path / "areas.py").as_uri())
+        first = await page.ghost()
+        assert first is not None and first != "urn width + height"
+        server.go.set()
+        async with asyncio.timeout(HANG):
+            assert await told.get() == page.uri
+        assert await page.ghost() == "urn width + height"
+        page.type("urn w")
+        assert await page.ghost() == "idth + height"
+        assert told.empty(), "what is no better is not told"

@@ -17,11 +17,14 @@ M.config = {
   root_markers = { ".git" },
   capabilities = {
     textDocument = { inlineCompletion = { dynamicRegistration = false } },
-    experimental = { efimStatus = true },
+    experimental = { efimStatus = true, efimImprovedSuggestions = true },
   },
   handlers = {
     ["efim/didChangeStatus"] = function(_, status, context)
       require("efim_ls.status").changed(context.client_id, status)
+    end,
+    ["efim/didImproveSuggestion"] = function(_, params)
+      require("efim_ls.suggestions").ask_again(vim.uri_to_bufnr(params.textDocument.uri))
     end,
   },
   before_init = function()

@@ -149,6 +149,16 @@ function M.ask(buf, kind)
   end, buf)
 end
 
+--- Request once more what was asked about last, since a better suggestion has come; not if anything was typed since.
+---@param buf integer
+function M.ask_again(buf)
+  local state = states[buf]
+  if state and buf == api.nvim_get_current_buf() and state.asked == place.key(buf, place.here()) then
+    state.asked = nil
+    M.ask(buf, lsp.AUTOMATIC)
+  end
+end
+
 --- Select another suggestion, and return which of how many it is; nil if there is none.
 ---@param buf integer
 ---@param count integer how many further, backwards where negative
