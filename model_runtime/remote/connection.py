@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from importlib.util import find_spec
 from queue import Empty, SimpleQueue
 from typing import Any, Literal, TypeVar, cast
+from uuid import uuid4
 
 import httpx2
 
@@ -22,7 +23,8 @@ T = TypeVar("T")
 
 POLL = 0.005  # seconds between two looks at whether the answer is still wanted
 MOST_REQUESTS = 4  # under way at once; more would wait for each other on the server
-TRIES = 2  # of a request whose connection broke before it brought anything: the server may have closed an idle one
+TRIES = MOST_REQUESTS + 1  # of a request whose connection broke before it brought anything: servers close idle ones
+SESSION = "x-session-id"  # by which a router in front of several servers sends all requests to the same one
 CONNECTING, SILENCE = 3.0, 10.0  # seconds until a server counts as lost: for a connection, between two bytes
 KEPT = 120.0  # seconds that an idle connection is kept
 LONGEST_PIECE = 1 << 20  # characters of one event
@@ -38,7 +40,7 @@ class Connection:
 
     def __init__(self, base: str, host: str) -> None:
         """Connect to nothing yet; `host` names the server in messages."""
-        self._base, self._host, self._headers = base, host, dict[str, str]()
+        self._base, self._host, self._headers = base, host, {SESSION: uuid4().hex}
         self._is_closed = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="remote", daemon=True)
@@ -52,7 +54,7 @@ class Connection:
 
     def use_key(self, key: str) -> None:
         """Send a key with each request from now on; an empty one is none."""
-        self._headers = {"authorization": f"Bearer {key}"} if key else {}
+        self._headers = {SESSION: self._headers[SESSION]} | ({"authorization": f"Bearer {key}"} if key else {})
 
     def ask(self, method: Literal["GET", "POST"], path: str, body: Json | None, cancel: Cancel) -> Json:
         """Return the object that a request is answered with."""

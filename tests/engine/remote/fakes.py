@@ -39,7 +39,7 @@ class FakeServer(ThreadingHTTPServer):
 
     def __init__(self, decoder: Decoder, tokenizer: Tokenizer, port: int = 0) -> None:
         self.tokenizer, self.model, self.context = tokenizer, "tiny", 0
-        self.asked, self.keys = list[tuple[str, Event]](), list[str]()
+        self.asked, self.keys, self.sessions = list[tuple[str, Event]](), list[str](), list[str]()
         self.go, self.came, self.left = threading.Event(), threading.Event(), threading.Event()
         self.go.set()
         self.status, self.page = 200, b""
@@ -287,6 +287,7 @@ class _Handler(BaseHTTPRequestHandler):
         server = self.server
         server.asked.append((self.path, body))
         server.keys.append(self.headers.get("authorization", ""))
+        server.sessions.append(self.headers["x-session-id"])
         server.came.set()
         try:
             self._wait()

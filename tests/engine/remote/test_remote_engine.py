@@ -180,3 +180,12 @@ def test_private_text_stays_here_unless_it_may_go(
             ask()
     assert server.asked == []
     assert engine_of(server, private=True).generate(job, NEVER).choices
+
+
+def test_a_router_can_tell_whose_requests_they_are(
+    server: FakeServer, tokenizer: Tokenizer, engine_of: EngineOf
+) -> None:
+    for engine in (engine_of(server), engine_of(server)):
+        for typed in TYPED[:2]:
+            engine.generate(job_of(tokenizer, typed), NEVER)
+    assert len(set(server.sessions)) == 2 and all(server.sessions), "one for each engine, whatever it asks"
