@@ -1,0 +1,1 @@
+"""What a user waits for while an engine on another machine fails."""
