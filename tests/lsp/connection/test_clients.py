@@ -28,7 +28,6 @@ TO_THOSE_WHO = {
     ("workspace", "configuration"): {"workspace/configuration"},
     ("workspace", "didChangeWatchedFiles", "dynamicRegistration"): {"client/registerCapability"},
     ("experimental", "efimStatus"): {"efim/didChangeStatus"},
-    ("experimental", "efimImprovedSuggestions"): {"efim/didImproveSuggestion"},
 }
 
 
