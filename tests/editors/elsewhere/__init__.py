@@ -1,0 +1,1 @@
+"""A model on another machine, behind real editors."""

@@ -1,0 +1,48 @@
+"""VS Code shows this machine's suggestion at once, and the better one of another machine when it comes."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..conftest import Opening
+from ..drivers.shapes import BEGUN, REST
+from ..drivers.window import Window
+from .conftest import BETTER, Elsewhere
+
+
+@pytest.fixture(scope="module")
+def shared(opened_in_module: Opening, elsewhere: Elsewhere) -> Window:
+    window = opened_in_module(**elsewhere.settings)
+    window.see_status("ready")
+    return window
+
+
+@pytest.fixture
+def begun(window: Window, elsewhere: Elsewhere, request: pytest.FixtureRequest) -> Window:
+    """A window that shows what this machine suggests at a new place, while the other's answer is held back."""
+    elsewhere.hold_back()
+    window.page.keyboard.insert_text(f"def {request.function.__name__}(rect):\n{BEGUN}")  # nothing is typed through
+    window.see_ghost(REST)
+    return window
+
+
+def test_a_better_suggestion_replaces_the_first_and_stays(begun: Window, elsewhere: Elsewhere) -> None:
+    elsewhere.see_said()
+    begun.see_ghost(BETTER)
+    begun.picture("better")
+    begun.watch()
+    begun.type(BETTER[:15])
+    begun.see_ghost(BETTER[15:])
+    assert {line + ghost for line, ghost in begun.watched()} == {f"    {BEGUN}{BETTER}"}
+    begun.press("Tab")
+    begun.see_line(f"    {BEGUN}{BETTER}")
+
+
+def test_what_was_typed_through_stays(begun: Window, elsewhere: Elsewhere) -> None:
+    begun.type(REST[:3])
+    begun.see_ghost(REST[3:])
+    begun.watch()
+    elsewhere.see_said()
+    begun.type(REST[3:6])
+    begun.see_ghost(REST[6:])
+    assert {line + ghost for line, ghost in begun.watched()} == {f"    {BEGUN}{REST}"}
