@@ -1,7 +1,7 @@
 """Prompt tokens that a request of llama.vim and llama.vscode costs over HTTP, here and in llama.cpp's server.
 
 python -m benchmarks.http_clients
-python -m benchmarks.http_clients --model FOLDER --llama-cpp http://127.0.0.1:8012
+python -m benchmarks.http_clients --clients llama_vim --model FOLDER --llama-cpp http://127.0.0.1:8012
 
 Both type the same lines in the middle of files of the standard library. A real `efim-ls serve --http` answers and
 tells what each request waited for. What llama.cpp would compute is counted: of each of its prompts for `/infill`, in
@@ -101,11 +101,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, default=EMBEDDED, help="a folder (default: the embedded model)")
     parser.add_argument("--llama-cpp", metavar="URL", help="ask its server, which has the same model, too")
+    parser.add_argument("--clients", nargs="+", choices=CLIENTS, default=[*CLIENTS], help="which (default: all)")
     arguments = parser.parse_args()
     options = () if arguments.model == EMBEDDED else ("--model", str(arguments.model))
     tokenizer = Tokenizer(arguments.model / "tokenizer.json")
     infill, rows, right = Infill(tokenizer, find_template(tokenizer)), list[Row](), list[Row]()
-    for client in CLIENTS:
+    for client in arguments.clients:
         here, there, real = list[Answered](), list[int](), list[Answered]()
         with TemporaryDirectory() as cache, serving(Path(cache), *options) as server:
             for keys in sessions(client):
