@@ -14,6 +14,15 @@ from ..fetching.neovim import NATIVE, OLDER
 from ..fetching.part import Part
 from .conftest import BETTER, Elsewhere
 
+TELL_WHEN_TOLD = """
+local client = vim.lsp.get_clients({ name = "efim_ls" })[1]
+local handle = client.handlers["efim/didImproveSuggestion"]
+client.handlers["efim/didImproveSuggestion"] = function(...)
+  handle(...)
+  _G.told = true
+end
+"""
+
 
 @pytest.fixture(scope="module", params=(NATIVE, OLDER), ids=lambda part: part.key)
 def shared(
@@ -59,6 +68,17 @@ def test_what_was_typed_through_stays(editor: Neovim, elsewhere: Elsewhere) -> N
         editor.request("efim/explain", position={"line": 0, "character": 0})  # which is answered after the key
         see_ghost(editor, REST[typed + 1 :])
     assert lines_drawn(editor) == {f"    {BEGUN}{REST}"}
+
+
+def test_what_was_dismissed_does_not_come_back(editor: Neovim, elsewhere: Elsewhere) -> None:
+    editor.lua(TELL_WHEN_TOLD)
+    editor.lua("require('efim_ls').dismiss()")
+    elsewhere.see_said()
+    editor.until("word of a better suggestion", lambda: editor.lua("return _G.told"))
+    editor.request(
+        "efim/explain", position={"line": 0, "character": 0}
+    )  # which is answered after what is asked again
+    assert editor.ghosts == []
 
 
 def lines_drawn(editor: Neovim) -> set[str]:

@@ -20,6 +20,7 @@ local M = {}
 
 ---@class efim_ls.State
 ---@field asked string? the place that was asked about last: nothing is asked twice
+---@field dismissed string? the last of these places whose suggestion was refused
 ---@field pending { client: vim.lsp.Client, id: integer }?
 ---@field shown efim_ls.Shown?
 ---@field draw fun(left: efim_ls.Left[], hint: string?)? shows the first, or nothing
@@ -136,7 +137,7 @@ function M.ask(buf, kind)
     return
   end
   cancel(state)
-  state.asked = key
+  state.asked, state.dismissed = key, nil
   local params = { textDocument = lsp.document(buf), position = lsp.position(client) }
   params.context = { triggerKind = kind }
   local pending = { client = client }
@@ -149,11 +150,15 @@ function M.ask(buf, kind)
   end, buf)
 end
 
---- Request once more what was asked about last, since a better suggestion has come; not if anything was typed since.
+--- Request once more what was asked about last, since a better suggestion has come; not if anything was typed since, or
+--- the first one was dismissed.
 ---@param buf integer
 function M.ask_again(buf)
   local state = states[buf]
-  if state and buf == api.nvim_get_current_buf() and state.asked == place.key(buf, place.here()) then
+  if not state or buf ~= api.nvim_get_current_buf() or state.asked == state.dismissed then
+    return
+  end
+  if state.asked == place.key(buf, place.here()) then
     state.asked = nil
     M.ask(buf, lsp.AUTOMATIC)
   end
@@ -182,7 +187,7 @@ function M.dismiss(buf)
   local state = state_of(buf)
   local was_shown = state.shown ~= nil
   cancel(state)
-  state.shown = nil
+  state.shown, state.dismissed = nil, state.asked
   if state.draw then
     state.draw({})
   end
