@@ -1,7 +1,7 @@
 """Matrix products with weights prepared once: fp32, fp16 (FBGEMM) or int8; activations are fp32.
 
-With AVX-512, FBGEMM computes a row alone exactly as in a batch, so that a cached token equals a recomputed one; so do
-sums of whole numbers.
+FBGEMM computes a row alone exactly as in a batch, so that a cached token equals a recomputed one; so do sums of whole
+numbers.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ DIGIT_BASE = 254  # the base in which activations are written, with digits -127 
 
 
 def packed_format() -> Format:
-    """Return fp16, which loses next to nothing, or fp32 if torch has no FBGEMM, or it is not exact here."""
-    return "fp16" if "fbgemm" in torch.backends.quantized.supported_engines and fp16_is_exact() else "fp32"
+    """Return fp16, which loses next to nothing, or fp32 if this CPU or build of torch has no FBGEMM."""
+    return "fp16" if "fbgemm" in torch.backends.quantized.supported_engines else "fp32"
 
 
 def linear(weight: torch.Tensor, bias: torch.Tensor | None, form: Format) -> Linear:
@@ -42,14 +42,6 @@ def linear(weight: torch.Tensor, bias: torch.Tensor | None, form: Format) -> Lin
     if form == "fp32" or weight.abs().max() > FP16_MAX:
         return lambda x: F.linear(x, weight, bias)
     return _fp16(weight, bias)
-
-
-@cache
-def fp16_is_exact() -> bool:
-    """Return whether FBGEMM computes a row alone as in a batch here: with AVX2 alone it does not."""
-    weight, x = torch.randn((2, 64, 64), generator=torch.Generator().manual_seed(0))
-    product = _fp16(weight, None)
-    return torch.equal(torch.cat([product(row[None]) for row in x]), product(x))
 
 
 @cache

@@ -116,5 +116,5 @@ def _torch_lack(form: Format) -> str | None:
     from model_runtime.decoder.linear import int8_is_exact, packed_format
 
     if form == "fp16":
-        return None if packed_format() == "fp16" else "torch's products of fp16 are missing or not exact here"
+        return None if packed_format() == "fp16" else "torch has no products of fp16 here"
     return None if int8_is_exact() else "torch's products of int8 are not exact here"

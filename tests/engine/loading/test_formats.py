@@ -245,7 +245,6 @@ def test_weights_that_fp16_cannot_hold_are_computed_in_the_next_way(monkeypatch:
     with pytest.raises(ModelError, match="beyond what fp16 holds: set weights to"):
         computed("fp16")
     monkeypatch.setattr(weight_format, "int8_too_wide", lambda config: "too wide")
-    monkeypatch.setattr(linear, "packed_format", lambda: "fp16")
     found = computed("auto")
     assert (found.weights, found.name) == ("fp16", "torch")
     assert "fp16 compiled left out: the weights are beyond its range" in found.reason
