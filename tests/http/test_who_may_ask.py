@@ -150,6 +150,11 @@ def test_a_connection_that_its_owner_has_closed_is_nobodys() -> None:
             assert owner_of(peer, listener.getsockname()) is None
 
 
+def test_who_listens_at_the_port_of_a_client_that_is_gone_is_not_its_owner() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        assert owner_of(listener.getsockname(), ("127.0.0.1", 9)) is None
+
+
 @pytest.mark.parametrize(
     "host, is_local",
     [("127.0.0.1", True), ("127.1.2.3", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("::", False),
