@@ -85,6 +85,7 @@ async def _serve(session: Session, settings: Settings, listener: socket.socket, 
         timeout_graceful_shutdown=int(CLOSING),
         h11_max_incomplete_event_size=HEADER_BYTES,
     )
+    listener.listen(WAITING)  # whoever reads the next line may connect at once
     name = f"[{host}]" if ":" in host else host
     whom = "other users of this machine need" if is_loopback(host) else "clients need"
     print(f"efim-ls: listening on http://{name}:{listener.getsockname()[1]}", file=sys.stderr)

@@ -79,6 +79,8 @@ async def test_warming_computes_what_the_first_key_needs() -> None:
     assert session.model.completer is not None
     dialect = LlamaCppDialect(Completions(session, session.model.completer.tokenizer, "model"))
     asked = {"input_prefix": BEFORE, "input_suffix": f"\n{AFTER}", "prompt": ""}
+    await dialect.infill(Fields({"input_prefix": SOURCE[:40], "input_suffix": SOURCE[40:]}))  # so that it is open
+    await session.settled()
     warmed = json.loads(bytes((await dialect.infill(Fields({**asked, "n_predict": 0}))).body))
     assert (warmed["content"], warmed["timings"]["prompt_n"]) == ("", 0)
     await session.settled()
