@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 
 ANY = "*"  # in place of a language: all of them
 # LSP's name, people's, and how names of files end; without a point, the whole names, in small letters. Others are
@@ -75,34 +76,31 @@ FAMILIES = {
     "scss": "css",
 }
 # Lines that a text in a language is likely to have, and one in another is not.
-TELLING = {
-    language: re.compile(pattern)
-    for language, pattern in (
-        ("python", r"^\s*(def .*[:(,]$|class \w+.*:$|from [\w.]+ import |import [\w.]+$|elif .*:$|if __name__ ==)"),
-        (
-            "c",
-            r"^\s*#\s*(include\b.*\.h[>\"]$|define |ifn?def )|^\s*(static |const )*(int|void|char|size_t)\b.*[;{(]$",
-        ),
-        ("cpp", r"^\s*#include <\w+>$|\bstd::|^\s*template ?<|^\s*namespace \w+ \{"),
-        ("csharp", r"^\s*using [A-Z][\w.]*;$|^\s*namespace [\w.]+;?$|\{ get; "),
-        ("go", r"^package \w+$|^func |^\s+\w+(, \w+)? := |^\s*if err != nil"),
-        ("html", r"^\s*<(!DOCTYPE|/?(html|head|body|div|span|p|a|ul|li|script))\b"),
-        ("java", r"^\s*(public|private|protected) .*[;{]$|^import [\w.]+;$|^package [\w.]+;$|^\s*@Override$"),
-        (
-            "javascript",
-            r"^\s*(const|let|var) .*=|=> \{$|\bfunction\b.*\{$|^import .* from ['\"]|^export |\brequire\(",
-        ),
-        ("lua", r"^\s*local |^\s*end[,)]*$|^\s*(local )?function .*\)$|\bthen$"),
-        ("php", r"^<\?php|^\s*\$\w+ = |\$this->"),
-        (
-            "ruby",
-            r"^\s*(def [\w.?!]+(\(.*\))?|end|(module|class) [A-Z]\w*( < .*)?)$|^\s*require(_relative)? ['\"]|\bdo \|",
-        ),
-        ("rust", r"^\s*(pub )?(fn|struct|enum|mod|trait) |^\s*impl\b.*\{$|\blet mut |^\s*use \w+::|^#\["),
-        ("shellscript", r"^#!.*sh$|^\s*(fi|done|esac)$|; (then|do)$|^\s*export \w+="),
-        ("typescript", r"^\s*(export )?(interface|type|enum) \w+|\w\??: (string|number|boolean)\b|^import type "),
-    )
-}
+TELLING = (
+    ("python", r"^\s*(def .*[:(,]$|class \w+.*:$|from [\w.]+ import |import [\w.]+$|elif .*:$|if __name__ ==)"),
+    (
+        "c",
+        r"^\s*#\s*(include\b.*\.h[>\"]$|define |ifn?def )|^\s*(static |const )*(int|void|char|size_t)\b.*[;{(]$",
+    ),
+    ("cpp", r"^\s*#include <\w+>$|\bstd::|^\s*template ?<|^\s*namespace \w+ \{"),
+    ("csharp", r"^\s*using [A-Z][\w.]*;$|^\s*namespace [\w.]+;?$|\{ get; "),
+    ("go", r"^package \w+$|^func |^\s+\w+(, \w+)? := |^\s*if err != nil"),
+    ("html", r"^\s*<(!DOCTYPE|/?(html|head|body|div|span|p|a|ul|li|script))\b"),
+    ("java", r"^\s*(public|private|protected) .*[;{]$|^import [\w.]+;$|^package [\w.]+;$|^\s*@Override$"),
+    (
+        "javascript",
+        r"^\s*(const|let|var) .*=|=> \{$|\bfunction\b.*\{$|^import .* from ['\"]|^export |\brequire\(",
+    ),
+    ("lua", r"^\s*local |^\s*end[,)]*$|^\s*(local )?function .*\)$|\bthen$"),
+    ("php", r"^<\?php|^\s*\$\w+ = |\$this->"),
+    (
+        "ruby",
+        r"^\s*(def [\w.?!]+(\(.*\))?|end|(module|class) [A-Z]\w*( < .*)?)$|^\s*require(_relative)? ['\"]|\bdo \|",
+    ),
+    ("rust", r"^\s*(pub )?(fn|struct|enum|mod|trait) |^\s*impl\b.*\{$|\blet mut |^\s*use \w+::|^#\["),
+    ("shellscript", r"^#!.*sh$|^\s*(fi|done|esac)$|; (then|do)$|^\s*export \w+="),
+    ("typescript", r"^\s*(export )?(interface|type|enum) \w+|\w\??: (string|number|boolean)\b|^import type "),
+)
 GUESSED = 200  # lines of a text that tell its language
 ENDINGS = {ending: language for language, _, endings in TABLE for ending in endings.split()}
 
@@ -116,8 +114,14 @@ def language_of(path: str) -> str:
 def guess_language(text: str) -> str:
     """Return the language that a part of a file is most likely in: Python, unless its lines tell another."""
     lines = text.split("\n", GUESSED)[:GUESSED]
-    counts = {language: sum(bool(each.search(line)) for line in lines) for language, each in TELLING.items()}
+    counts = {language: sum(bool(each.search(line)) for line in lines) for language, each in _telling().items()}
     return max(counts, key=lambda language: counts[language])
+
+
+@cache
+def _telling() -> Mapping[str, re.Pattern[str]]:
+    """Compile what tells a language when a text is first guessed: no editor's start waits for that."""
+    return {language: re.compile(pattern) for language, pattern in TELLING}
 
 
 def family_of(language: str) -> str:
