@@ -35,8 +35,8 @@ class RoundTrip(NamedTuple):
 def measure() -> dict[str, float]:
     """Type the demo's edit fast; the first request, which computes the whole window, is left out."""
     with TemporaryDirectory() as empty:
-        strokes = asyncio.run(_typed(Path(empty), SURE))[1:]
-    with_excerpts = asyncio.run(_typed(Path(__file__).parents[2] / "efim_ls", SURE | EXCERPTS))[1:]
+        strokes = asyncio.run(typed(Path(empty), SURE))[1:]
+    with_excerpts = asyncio.run(typed(Path(__file__).parents[2] / "efim_ls", SURE | EXCERPTS))[1:]
     figures = summary("efim", [row_of(s.costs) for s in strokes])
     typing = summary("efim", [row_of(s.costs) for s in strokes if s.types and s.costs["frame"] == "kept"])
     step = figures["step_ms"]
@@ -65,8 +65,8 @@ def _outside(ms: dict[str, float]) -> float:
     return ms["total"] - ms["prefill"] - ms["decode"]
 
 
-async def _typed(folder: Path, settings: dict[str, object]) -> list[RoundTrip]:
-    """Type into a document of a folder, which is indexed before."""
+async def typed(folder: Path, settings: dict[str, object]) -> list[RoundTrip]:
+    """Type the demo's edit into a document of a folder, which is indexed before."""
     recorded, uri = demo_session(), (folder / NAME).as_uri()
     strokes: list[RoundTrip] = []
     async with editor({"persist": False, "shared": False, **settings}, folder=folder) as headless:

@@ -14,18 +14,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from time import perf_counter
 
-from benchmarks.keystrokes.demo_session import demo_session
+from benchmarks.keystrokes.round_trips import SURE, typed
 from benchmarks.table import show
-from editor_clients.headless.client import editor
 from efim_lab.replay.report import percentile
-from efim_lab.replay.trace import requests_after
 
 TURNS = 5
-NAME = "typing_demo.py"
 HEADER = b"HTTP/1.1 %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
-ALONE: dict[str, object] = {"persist": False, "shared": False, "suggestions": "sure", "other_files": "off"}
 Serve = Callable[[socket.socket], None]
 
 
@@ -80,22 +75,10 @@ def serving(serve: Serve | None) -> Iterator[str]:
         yield address
 
 
-async def typed(settings: dict[str, object]) -> list[float]:
-    """Type the session, and return the milliseconds until each answer but the first, which computes the window."""
-    recorded, found = demo_session(), list[float]()
+def milliseconds(settings: dict[str, object]) -> list[float]:
+    """Type the session; return the milliseconds until each answer but the first, which computes the window."""
     with TemporaryDirectory() as empty:
-        uri = (Path(empty) / NAME).as_uri()
-        async with editor({**ALONE, **settings}, folder=Path(empty)) as headless:
-            headless.open(uri, recorded.start, "python")
-            await headless.settled()
-            for event in recorded.events:
-                for patch in event.patches:
-                    headless.edit(uri, *patch)
-                if (cursor := requests_after(event)) is not None:
-                    began = perf_counter()
-                    await headless.complete(uri, cursor)
-                    found.append((perf_counter() - began) * 1e3)
-    return found[1:]
+        return [each.round_trip for each in asyncio.run(typed(Path(empty), SURE | settings))[1:]]
 
 
 def _figures(turns: list[list[float]]) -> dict[str, float]:
@@ -107,10 +90,10 @@ def main() -> None:
     """Measure every way and a server that is not named in turns; print medians of the turns."""
     turns: dict[str, list[list[float]]] = {name: [] for name in ("none is named", *WAYS)}
     for _ in range(TURNS):
-        turns["none is named"].append(asyncio.run(typed({})))
+        turns["none is named"].append(milliseconds({}))
         for name, serve in WAYS.items():
             with serving(serve) as url:
-                turns[name].append(asyncio.run(typed({"engine": {"url": url}})))
+                turns[name].append(milliseconds({"engine": {"url": url}}))
     figures = {
         name: {f"p{at}": median(percentile(each, at) for each in found) for at in (50, 95)}
         | {"worst": max(map(max, found))}
