@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 import socket
 import sys
@@ -20,12 +19,11 @@ from efim_ls.http.connection import HEADER_BYTES, BoundedConnection
 from efim_ls.http.guard import is_loopback, read_token
 from efim_ls.paths import cache_folder
 from efim_ls.session.discreet_log import log_to_stderr
+from efim_ls.session.ending import ENDING, exit_at_once
 from efim_ls.session.loader import CLOSING, Fetch, Load, fetch_model, load_completer
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
 
-# The last is a terminal's that closes; Windows lacks it.
-ENDING = [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
 KEEP_ALIVE = 30  # seconds that a client may keep a connection for its next request
 WAITING = 128  # connections that may wait to be accepted
 
@@ -51,8 +49,7 @@ def serve(host: str, port: int, model: str, load: Load = load_completer, fetch: 
     finally:
         is_over = session.close(CLOSING)
     if not is_over:
-        sys.stderr.flush()
-        os._exit(0)  # a thread inside torch while the interpreter is taken down aborts the process
+        exit_at_once(0)
     return 0
 
 

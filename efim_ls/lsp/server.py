@@ -18,11 +18,10 @@ from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.protocol import EfimProtocol
 from efim_ls.lsp.transport import serve_stdio, serve_tcp
 from efim_ls.session.discreet_log import log_to_stderr
+from efim_ls.session.ending import ENDING, exit_at_once
 from efim_ls.session.loader import CLOSING, Fetch, Load, fetch_model, load_completer
 from efim_ls.session.session import Session
 
-# The last is a terminal's that closes; Windows lacks it.
-ENDING = [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
 HALTING = 0.5  # seconds that the event loop may take to come to the end of a callback
 
 
@@ -59,8 +58,7 @@ def serve(
     code = 0 if cast(EfimProtocol, server.protocol).is_shut_down else 1
     closing.acquire()  # kept: where the process is ended otherwise, this thread waits for that
     if not server.session.close(CLOSING):
-        sys.stderr.flush()
-        os._exit(code)  # a thread inside torch while the interpreter is taken down aborts the process
+        exit_at_once(code)
     closing.release()
     return code
 
@@ -81,8 +79,7 @@ def _leave(server: EfimServer, ends: SimpleQueue[int], is_closing: threading.Loc
     closing = threading.Thread(target=server.session.close, args=(CLOSING,), daemon=True)
     closing.start()
     closing.join(3 * CLOSING)
-    sys.stderr.flush()
-    os._exit(code)
+    exit_at_once(code)
 
 
 def _halt(halted: threading.Event) -> NoReturn:
