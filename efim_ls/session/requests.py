@@ -202,13 +202,14 @@ class Requests:
         return better or answer
 
     async def _improve(self, work: _UnderWay, answer: Answer, coming: BetterAnswer) -> None:
-        """Tell the client of a better answer, for it to ask again, unless something was typed meanwhile."""
+        """Tell the client of a better answer that reads otherwise, for it to ask again, unless it has typed since."""
         uri = work.request.uri
         if (better := await self._better(work, answer, coming)) is None:
             return
         self._counters.count_costs(uri, work.language, better)
         document = self._documents.get(uri)
-        if document is not None and document.text == work.request.text and self.improved is not None:
+        is_here = document is not None and document.text == work.request.text
+        if is_here and better.text != answer.text and self.improved is not None:
             self.improved(uri)
 
     async def _better(self, work: _UnderWay, answer: Answer, coming: BetterAnswer) -> Answer | None:

@@ -519,3 +519,12 @@ async def test_nobody_is_told_of_an_answer_to_what_was_there_before(session, mod
     model.better.set_result(Answer("better"))
     await session.requests.improving
     assert said == []
+
+
+async def test_nobody_is_told_of_an_answer_that_reads_the_same(session, model) -> None:
+    said, model.better = told(session), BetterAnswer()
+    session.sync("a", "python", "x")
+    model.better.set_result(Answer("after x", Costs(recomputed=7), confidence=0.9))
+    await session.requests.complete(asked("x"))
+    await session.requests.improving
+    assert said == [] and await spent(session) == {"recomputed": 12, "reused": 0}
