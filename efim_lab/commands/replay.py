@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from efim_lab.replay.report import KeystrokeRow
     from efim_lab.replay.trace import Trace
     from efim_ls.commands.arguments import Subparsers
+    from efim_ls.completion.planning.window import Budget
 
 POLICIES = ("none", "psm", "spm", "efim-paper", "efim")
 REPLAY_NUMBERS = (
@@ -73,17 +74,12 @@ def _replay_excerpts(arguments: argparse.Namespace, recorded: Trace) -> int:
     check_model(arguments.model)
     from efim_lab.replay import report
     from efim_lab.replay.layouts import count_layouts
-    from efim_ls.completion.planning.window import Budget
-    from efim_ls.settings import Settings
     from model_runtime.checkpoint.hub.names import model_folder
 
     if arguments.excerpts and not Path(arguments.excerpts).is_dir():
         raise Mistake(f"{arguments.excerpts} is no folder: name one with source files, or none")
     other = Path(arguments.excerpts) if arguments.excerpts else None
-    budget, folder = (
-        Budget(arguments.head, Settings(head_tokens=arguments.head).tail_tokens),
-        model_folder(arguments.model),
-    )
+    budget, folder = budget_of(arguments.head), model_folder(arguments.model)
     for layout, rows in count_layouts(recorded, budget, folder, other):
         if not rows:
             raise Mistake("the trace has no keystroke left to replay: lower --skip or raise --limit")
@@ -99,6 +95,14 @@ def _read_part(arguments: argparse.Namespace) -> Trace:
     from efim_lab.replay import trace
 
     return trace.part(read_trace(arguments.trace), arguments.skip, arguments.limit)
+
+
+def budget_of(head: int) -> Budget:
+    """Return the budget of a server whose setting head_tokens is this."""
+    from efim_ls.completion.planning.window import Budget
+    from efim_ls.settings import Settings
+
+    return Budget(head, Settings(head_tokens=head).tail_tokens)
 
 
 def read_trace(path: Path) -> Trace:
@@ -120,7 +124,6 @@ def _replayed(arguments: argparse.Namespace, recorded: Trace) -> list[KeystrokeR
     from efim_lab.replay.player import replay
     from efim_lab.replay.policies import count_rows
     from efim_lab.replay.trace import keystrokes
-    from efim_ls.completion.planning.window import Budget
     from efim_ls.settings import Settings
     from model_runtime.checkpoint.hub.names import model_folder
     from model_runtime.errors import ModelError
@@ -128,10 +131,7 @@ def _replayed(arguments: argparse.Namespace, recorded: Trace) -> list[KeystrokeR
     settings = {"model": arguments.model, "head_tokens": arguments.head}
     try:
         if arguments.count_only:
-            budget, folder = (
-                Budget(arguments.head, Settings(head_tokens=arguments.head).tail_tokens),
-                model_folder(arguments.model),
-            )
+            budget, folder = budget_of(arguments.head), model_folder(arguments.model)
             return list(count_rows(keystrokes(recorded), arguments.policy, budget, folder, arguments.snapshots))
         if arguments.snapshots:
             raise Mistake("snapshots are only counted: add --count-only")

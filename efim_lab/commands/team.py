@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from efim_lab.commands.checks import check_models, work_errors
-from efim_lab.commands.replay import read_trace
+from efim_lab.commands.replay import budget_of, read_trace
 from efim_ls.commands.arguments import MODEL, add_command, whole_number
 from efim_ls.failures import Failure
 
 if TYPE_CHECKING:
+    from efim_lab.team.people import PersonKey
     from efim_ls.commands.arguments import Subparsers
 
 NUMBERS = (
@@ -63,13 +65,10 @@ def _team(arguments: argparse.Namespace) -> int:
     from efim_lab.team.blocks import SIZES, count_blocks
     from efim_lab.team.people import keys_a_minute, people_of
     from efim_lab.team.report import show_blocks
-    from efim_ls.completion.planning.window import Budget
-    from efim_ls.settings import Settings
     from model_runtime.checkpoint.hub.names import model_folder
 
     recordings = [read_trace(path) for path in arguments.traces]
-    budget = Budget(arguments.head, Settings(head_tokens=arguments.head).tail_tokens)
-    folder = model_folder(arguments.model)
+    budget, folder = budget_of(arguments.head), model_folder(arguments.model)
     with work_errors():
         people = people_of(recordings, arguments.users, arguments.keys, budget, folder)
         figures = _asked(people, folder, arguments) if arguments.url else {}
@@ -80,7 +79,7 @@ def _team(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _asked(people: Any, folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
+def _asked(people: Sequence[Sequence[PersonKey]], folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     from efim_lab.team.load import run_load
     from efim_lab.team.report import show, summary
     from model_runtime.errors import EngineError
