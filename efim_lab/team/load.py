@@ -17,7 +17,7 @@ from efim_lab.errors import WorkError
 from efim_lab.team.people import PersonKey
 from model_runtime.cancel import NEVER
 from model_runtime.loading.checkpoint_reader import read_checkpoint
-from model_runtime.remote.connection import DONE, Connection
+from model_runtime.remote.connection import Connection, event_data, headers_of
 from model_runtime.remote.dialect import Ask, Dialect, Served
 from model_runtime.remote.identify import identify
 from model_runtime.remote.options import RemoteOptions
@@ -74,11 +74,10 @@ async def _run(
     pause: float,
 ) -> LoadRun:
     # A connection for each request: llama.cpp's server closes a kept one while the next request is on its way.
-    limits, key = httpx2.Limits(max_connections=len(people), max_keepalive_connections=0), options.key()
-    headers = {"authorization": f"Bearer {key}"} if key else {}
-    async with httpx2.AsyncClient(timeout=PATIENCE, limits=limits, headers=headers) as client:
-        began = perf_counter()
-        persons = [Person(client, options.base, dialect, number, tokens) for number, dialect in enumerate(dialects)]
+    limits = httpx2.Limits(max_connections=len(people), max_keepalive_connections=0)
+    async with httpx2.AsyncClient(base_url=options.base, timeout=PATIENCE, limits=limits) as client:
+        began, key = perf_counter(), options.key()
+        persons = [Person(client, key, dialect, number, tokens) for number, dialect in enumerate(dialects)]
         try:
             await asyncio.gather(*(one.type(keys, pause) for one, keys in zip(persons, people, strict=True)))
         except httpx2.HTTPError as error:
@@ -90,9 +89,9 @@ async def _run(
 class Person:
     """Someone who types one key after the other; collects a row for each request."""
 
-    def __init__(self, client: httpx2.AsyncClient, base: str, dialect: Dialect, number: int, tokens: int) -> None:
+    def __init__(self, client: httpx2.AsyncClient, key: str, dialect: Dialect, number: int, tokens: int) -> None:
         self.rows = list[KeyRow]()
-        self._client, self._url, self._dialect = client, base + dialect.path, dialect
+        self._client, self._dialect, self._headers = client, dialect, headers_of(uuid4().hex, key)
         self._slot, self._tokens = number % (dialect.served.slots or 1), tokens
 
     async def type(self, keys: Sequence[PersonKey], pause: float) -> None:
@@ -111,12 +110,11 @@ class Person:
     async def _answer(self, ask: Ask) -> tuple[int | None, int]:
         """Return how many tokens the server had, if it says so, and how many are new."""
         cached, new = None, 0
-        async with self._client.stream("POST", self._url, json=self._dialect.body(ask)) as response:
+        body, path = self._dialect.body(ask), self._dialect.path
+        async with self._client.stream("POST", path, json=body, headers=self._headers) as response:
             response.raise_for_status()
-            async for line in response.aiter_lines():
-                _, _, data = line.partition(":")
-                if data and data.strip() != DONE:
-                    piece = self._dialect.read(json.loads(data))
-                    new += len(piece.tokens)
-                    cached = cached if piece.reused is None else piece.reused
+            async for data in event_data(response.aiter_lines()):
+                piece = self._dialect.read(json.loads(data))
+                new += len(piece.tokens)
+                cached = cached if piece.reused is None else piece.reused
         return cached, new

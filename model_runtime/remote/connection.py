@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import asynccontextmanager, contextmanager, suppress
 from importlib.util import find_spec
@@ -40,7 +40,8 @@ class Connection:
 
     def __init__(self, base: str, host: str) -> None:
         """Connect to nothing yet; `host` names the server in messages."""
-        self._base, self._host, self._headers = base, host, {SESSION: uuid4().hex}
+        self._base, self._host, self._session = base, host, uuid4().hex
+        self._headers = headers_of(self._session)
         self._is_closed = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="remote", daemon=True)
@@ -54,7 +55,7 @@ class Connection:
 
     def use_key(self, key: str) -> None:
         """Send a key with each request from now on; an empty one is none."""
-        self._headers = {SESSION: self._headers[SESSION]} | ({"authorization": f"Bearer {key}"} if key else {})
+        self._headers = headers_of(self._session, key)
 
     def ask(self, method: Literal["GET", "POST"], path: str, body: Json | None, cancel: Cancel) -> Json:
         """Return the object that a request is answered with."""
@@ -131,15 +132,12 @@ class Connection:
             return (await response.aread()).decode("utf-8", "replace")
 
     async def _pump(self, path: str, body: Json, pieces: SimpleQueue[Json | None]) -> None:
-        ended = False
         async with self._response("POST", path, body) as response:
-            async for line in response.aiter_lines():
-                kind, _, data = line.partition(":")
-                if len(line) > LONGEST_PIECE or kind not in ("", "data"):
-                    raise self._nonsense()
-                ended = ended or data.strip() == DONE
-                if kind and not ended:
+            try:
+                async for data in event_data(response.aiter_lines()):
                     pieces.put(self._object(data))
+            except ValueError:
+                raise self._nonsense() from None
 
     @asynccontextmanager
     async def _response(self, method: str, path: str, body: Json | None) -> AsyncGenerator[httpx2.Response]:
@@ -207,6 +205,23 @@ class Connection:
 
     def _nonsense(self) -> EngineError:
         return nonsense(self._host)
+
+
+def headers_of(session: str, key: str = "") -> dict[str, str]:
+    """Return the headers of every request: whose it is, for routers, and the key that the server wants, if any."""
+    return {SESSION: session} | ({"authorization": f"Bearer {key}"} if key else {})
+
+
+async def event_data(lines: AsyncIterator[str]) -> AsyncGenerator[str]:
+    """Yield the data of server-sent events before OpenAI's last, but read all; ValueError for other lines."""
+    ended = False
+    async for line in lines:
+        kind, _, data = line.partition(":")
+        if len(line) > LONGEST_PIECE or kind not in ("", "data"):
+            raise ValueError
+        ended = ended or data.strip() == DONE
+        if kind and not ended:
+            yield data
 
 
 def nonsense(host: str) -> EngineError:

@@ -28,6 +28,10 @@ def test_all_keys_of_all_people_are_asked(people: list[list[PersonKey]], server:
     run = run_load(people, RemoteOptions(url=server.url), folder, 2, 0)
     asked = server.bodies
     assert len(run.rows) == len(asked) == 3 * 4
+    sessions = [
+        session for (path, _), session in zip(server.asked, server.sessions, strict=True) if "completion" in path
+    ]
+    assert sorted(map(sessions.count, set(sessions))) == [4] * 3, "a router tells people apart"
     assert [row.is_ahead for row in run.rows] == [True, False, False, False] * 3
     assert all(row.new <= 2 and row.prompt for row in run.rows)
     if server.kind == "vllm":
