@@ -105,7 +105,7 @@ class Completer:
         if told or trouble:
             return told or f"The model gives no answer: {trouble}."
         if self._remote and self._remote.trouble:
-            return f"The model elsewhere gives no answer, so this machine's is shown: {self._remote.trouble}."
+            return f"The remote model gives no answer, so the local one's is shown: {self._remote.trouble}."
         return None
 
     def prefetch(self, request: Request, rested: bool = False) -> Preparation:

@@ -225,5 +225,7 @@ async def event_data(lines: AsyncIterator[str]) -> AsyncGenerator[str]:
 
 
 def nonsense(host: str) -> EngineError:
-    """Return the error for an answer that no engine gives."""
-    return EngineError(f"{host} answers what no engine does: correct 'url' or 'kind' in the setting 'engine'")
+    """Return the error for an answer that no inference server gives."""
+    return EngineError(
+        f"{host} does not answer as an inference server does: correct 'url' or 'kind' in the setting 'engine'"
+    )

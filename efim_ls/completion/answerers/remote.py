@@ -77,9 +77,10 @@ class RemoteAnswerer:
         return self._model.trouble
 
     def ask(self, request: Request) -> Future[RemoteAnswer | None] | None:
-        """Ask for an answer, None if there is none; return None while the server rests, or has yet to answer others.
+        """Ask the server, and return the future of its answer, which is None if it has none.
 
-        The answer is dropped, and its future cancelled, if another request comes before it is asked for.
+        Return None instead while the server rests after a failure, or is late with an earlier request. The future is
+        cancelled if another request comes before this one is sent.
         """
         if monotonic() < self._resumes_at:
             return None
@@ -125,7 +126,7 @@ class RemoteAnswerer:
         return asked
 
     def _is_in_time(self, asked: _Asked | None) -> bool:
-        """Return whether a request that is under way has not taken longer yet than an answer waits for one."""
+        """Return whether a request has been under way for less than `wait_seconds`; true where there is none."""
         begun = asked and asked.begun
         return begun is None or monotonic() - begun < self._options.wait_seconds
 

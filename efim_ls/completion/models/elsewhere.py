@@ -28,7 +28,7 @@ def fetch_elsewhere(settings: Settings, progress: Progress) -> None:
 
 
 def open_elsewhere(settings: Settings) -> OpenedModel:
-    """Return the model with the engine that asks its server, which need not be there yet; raises ModelError."""
+    """Return the model with an engine that asks its server, which may be down for now; raises ModelError."""
     folder = tokenizer_folder(settings)
     if folder is None:
         raise ModelError(f"the tokenizer of {settings.model} is not here: open an editor, which fetches it")

@@ -44,7 +44,7 @@ async def test_its_answers_come_in_time_and_its_failures_cost_nothing(server: Sa
         page.type("\n    ret")
         assert (await page.ghost() or "").startswith("urn"), "this machine answers"
         told = await editor.ask("efim/status", {"textDocument": {"uri": page.uri}})
-        assert "The model elsewhere gives no answer" in told["notice"] and "status 500" in told["notice"]
+        assert "The remote model gives no answer" in told["notice"] and "status 500" in told["notice"]
         server.go.clear()
         page.type("urn")
         assert await page.ghost() is not None, "nobody waits for a server that rests"
