@@ -19,6 +19,7 @@ from torch import Tensor
 
 from benchmarks.table import show
 from efim_lab.training import network
+from efim_lab.training.autograd.muon import StackedMuon
 from efim_lab.training.loop import AutogradGradients, Learner
 from efim_lab.training.native.gradients import NativeGradients
 from efim_lab.training.native.muon import KernelMuon
@@ -39,7 +40,7 @@ def side(native: bool) -> Learner:
     torch.manual_seed(0)  # pyright: ignore[reportUnknownMemberType]
     model = network.build(network.EMBEDDED_SHAPE)
     model.train()
-    optimizers = network.optimizers(model, RATE, KernelMuon if native else network.torch_muon)
+    optimizers = network.optimizers(model, RATE, KernelMuon if native else StackedMuon)
     if native:
         return Learner(model, optimizers, NativeGradients(model))
     compiled = torch.compile(dynamic=False)(network.loss_of)  # pyright: ignore[reportUnknownMemberType]

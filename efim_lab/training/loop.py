@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from efim_lab.training import checkpoint
+from efim_lab.training.autograd.precision import product_dtype
 from efim_lab.training.report import Reporter
 from efim_lab.training.run.clock import StopRequest
 from efim_lab.training.run.schedule import Budget, Schedule
@@ -45,7 +46,7 @@ class Learner:
 
 
 class AutogradGradients:
-    """Gradients by autograd in bf16, of passes of at most `tokens_at_once` tokens, which bounds memory."""
+    """Gradients by autograd, of passes of at most `tokens_at_once` tokens, which bounds memory."""
 
     def __init__(self, loss: Callable[[Tensor], Tensor], tokens_at_once: int) -> None:
         self._loss = loss
@@ -57,7 +58,8 @@ class AutogradGradients:
         return sum(self._add(rows[at : at + at_once], len(rows)) for at in range(0, len(rows), at_once))
 
     def _add(self, rows: Tensor, of: int) -> float:
-        with torch.autocast(rows.device.type, torch.bfloat16):
+        dtype = product_dtype(rows.device)
+        with torch.autocast(rows.device.type, dtype, enabled=dtype == torch.bfloat16):
             loss = self._loss(rows) * (len(rows) / of)
         loss.backward()  # pyright: ignore[reportUnknownMemberType]
         return loss.item()

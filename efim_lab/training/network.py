@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, cast
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention, silu
-from torch.optim import AdamW, Muon
+from torch.optim import AdamW
 
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.masks import sample_starts
@@ -27,7 +27,7 @@ _SPREAD = 0.02  # standard deviation of random weights
 
 
 class MakeMuon(Protocol):
-    """Makes an optimizer for matrices: torch's Muon, or one of ours."""
+    """Makes an optimizer for matrices: a Muon of ours."""
 
     def __call__(self, matrices: list[nn.Parameter], /, lr: float, weight_decay: float) -> torch.optim.Optimizer: ...
 
@@ -256,12 +256,7 @@ def seen_by(starts: Tensor) -> Tensor:
     return ((places <= places[:, None]) & (places >= starts[..., None]))[:, None]
 
 
-def torch_muon(matrices: list[nn.Parameter], lr: float, weight_decay: float) -> torch.optim.Optimizer:
-    """Return torch's Muon, with the update's size matched to AdamW's as in our own."""
-    return Muon(matrices, lr=lr, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw")
-
-
-def optimizers(model: EfimForCausalLM, rate: float, muon: MakeMuon = torch_muon) -> list[torch.optim.Optimizer]:
+def optimizers(model: EfimForCausalLM, rate: float, muon: MakeMuon) -> list[torch.optim.Optimizer]:
     """Return Muon for the layers' products, and AdamW for look-ups, norms and gates."""
     named = list(model.named_parameters())
     matrices = [parameter for name, parameter in named if name.endswith("_proj.weight")]

@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 
 from efim_lab.training import checkpoint, network
-from efim_lab.training.gpu.loss import GpuLoss, attend_masked, attend_samples
-from efim_lab.training.gpu.muon import StackedMuon
+from efim_lab.training.autograd.loss import GpuLoss, attend_masked, attend_samples
+from efim_lab.training.autograd.muon import StackedMuon
 from efim_lab.training.loop import AutogradGradients, Learner, TrainingLoop, device
 from efim_lab.training.native import library
 from efim_lab.training.native.gradients import NativeGradients, why_unfit
@@ -74,4 +74,4 @@ def _learner(model: network.EfimForCausalLM, settings: TrainerSettings, compiled
     of_rows = network.loss_of_samples if settings.shares.repository else network.loss_of
     loss = partial(compile_loss(of_rows) if compiled else of_rows, model)
     gradients = AutogradGradients(loss, settings.tokens_at_once)
-    return Learner(model, network.optimizers(model, settings.rate), gradients)
+    return Learner(model, network.optimizers(model, settings.rate, StackedMuon), gradients)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from efim_lab.training import network
-from efim_lab.training.gpu.loss import GpuLoss, attend_masked, cumulative_lengths
-from efim_lab.training.gpu.muon import StackedMuon
+from efim_lab.training.autograd.loss import GpuLoss, attend_masked, cumulative_lengths
+from efim_lab.training.autograd.muon import StackedMuon
 from efim_lab.training.loop import AutogradGradients
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.masks import sample_starts

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from efim_lab.training.autograd.precision import product_dtype
 from efim_lab.training.native.muon import MOMENTUM
 
 STEPS = 5
@@ -17,7 +18,7 @@ LEAST_NORM = 1e-7
 
 
 class StackedMuon(Optimizer):
-    """Muon whose steps are those of torch.optim.Muon with `match_rms_adamw`, but for the rounding of bf16."""
+    """Muon whose steps are those of torch.optim.Muon with `match_rms_adamw`, but for the rounding of bf16 or fp32."""
 
     def __init__(self, matrices: Iterable[Tensor], lr: float, weight_decay: float) -> None:
         super().__init__(matrices, {"lr": lr, "weight_decay": weight_decay})
@@ -46,12 +47,12 @@ class StackedMuon(Optimizer):
 
 
 def orthogonalized(x: Tensor) -> Tensor:
-    """Return matrices [count, rows, columns] whose singular values have been brought near 1, in bf16."""
+    """Return matrices [count, rows, columns] whose singular values have been brought near 1."""
     a, b, c = QUINTIC
-    x = x.bfloat16()
+    x = x.to(product_dtype(x.device))
     tall = x.shape[-2] > x.shape[-1]
     x = x.mT if tall else x
-    x = x / x.square().sum((-2, -1), keepdim=True, dtype=torch.float32).sqrt().clamp(min=LEAST_NORM).bfloat16()
+    x = x / x.square().sum((-2, -1), keepdim=True, dtype=torch.float32).sqrt().clamp(min=LEAST_NORM).to(x.dtype)
     for _ in range(STEPS):
         square = x @ x.mT
         x = a * x + (b * square + c * (square @ square)) @ x
