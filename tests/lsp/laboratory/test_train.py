@@ -49,7 +49,7 @@ def gathered(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_training_is_killed_resumed_and_served(gathered: Path, tmp_path: Path):
     out = tmp_path / "run"
-    order = ("train", "run", "--corpus", str(gathered), "--tokenizer", str(gathered), "--tokens", "0.2")
+    order = ("train", "run", "--corpus", str(gathered), "--tokenizer", str(gathered), "--tokens", "0.13")
     order += ("--lines", "5", "--out", str(out))
     command = [sys.executable, "-m", "efim_lab", *order]
     killed = subprocess.Popen(command, stdout=subprocess.PIPE)
@@ -64,7 +64,7 @@ def test_a_training_is_killed_resumed_and_served(gathered: Path, tmp_path: Path)
     assert finished.returncode == 0, finished.stderr
     log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     assert [entry["step"] for entry in log] == list(range(1, len(log) + 1))
-    assert log[-1]["tokens"] >= 200_000
+    assert log[-1]["tokens"] >= 130_000
     assert log[-1]["loss"] < log[0]["loss"] - 1
     assert (out / "export" / "loss.png").read_bytes().startswith(b"\x89PNG")
     assert "exact" in (out / "export" / "README.md").read_text()
