@@ -53,6 +53,19 @@ class SequenceKey(NamedTuple):
     isolated: IsolatedExcerpts = NONE_ISOLATED
 
 
+class CommittedParts(NamedTuple):
+    """What of a prompt is text that a commit has: its first `tokens`, with all that they see, and the `excerpts`.
+
+    The latter are the documents whose isolated excerpts are such text.
+    """
+
+    tokens: int = 0
+    excerpts: frozenset[str] = frozenset()
+
+
+NOTHING_COMMITTED = CommittedParts()
+
+
 def isolated_excerpts(excerpts: Sequence[Ids], before_excerpts: int) -> IsolatedExcerpts:
     """Return the excerpts of these token ids; empty ones are none."""
     texts = tuple(ids.astype(ID, copy=False).tobytes() for ids in excerpts if len(ids))

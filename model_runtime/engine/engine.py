@@ -13,6 +13,7 @@ from model_runtime.engine.output import TextProbability
 from model_runtime.engine.sampler import Choice
 from model_runtime.engine.stops import Rule
 from model_runtime.ids import Ids
+from model_runtime.isolated import NOTHING_COMMITTED, CommittedParts
 from model_runtime.kv.pool import FrameId
 from model_runtime.prompt.prompt import Prompt
 
@@ -85,11 +86,13 @@ class SavedFrame(NamedTuple):
     """A frame to be saved, with its prompt.
 
     `private` are those of the prompt's documents, its own file and its excerpts' files, that must not reach a disk.
+    Only what is `committed` may reach other machines.
     """
 
     frame: FrameId
     prompt: Prompt
     private: frozenset[str]
+    committed: CommittedParts = NOTHING_COMMITTED
 
 
 class EngineStatistics(NamedTuple):

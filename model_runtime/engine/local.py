@@ -186,7 +186,8 @@ class LocalEngine:
     def _held(self, saved: SavedFrame) -> HeldFrame:
         prompt, library = saved.prompt, self._library
         computed = [library.get(text) if library else None for text in prompt.isolated.texts]
-        return HeldFrame(prompt.key, prompt.origins, saved.private, self._pool.get(saved.frame), computed)
+        arena = self._pool.get(saved.frame)
+        return HeldFrame(prompt.key, prompt.origins, saved.private, saved.committed, arena, computed)
 
     def _approximate(self, arena: Arena, length: int, reused: int) -> int:
         """Count the tokens of an arena's prompt that may differ slightly from what an engine without a past computes.

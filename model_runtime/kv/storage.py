@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from model_runtime.cancel import Cancel
-from model_runtime.isolated import SequenceKey
+from model_runtime.isolated import CommittedParts, SequenceKey
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.excerpt_library import ComputedExcerpt, ExcerptSource
 
@@ -15,12 +15,14 @@ class HeldFrame(NamedTuple):
     """A frame to be saved: its key, and what is computed of its tokens and its excerpts, which may be nothing.
 
     `origins` name the documents that the excerpts are from, in their order. `private` are those of the frame's own
-    document and these that must not reach a disk. The arena may hold other tokens by now.
+    document and these that must not reach a disk. Only what is `committed` may reach other machines. The arena may
+    hold other tokens by now.
     """
 
     key: SequenceKey
     origins: Sequence[str]
     private: frozenset[str]
+    committed: CommittedParts
     arena: Arena | None
     computed: Sequence[ComputedExcerpt | None]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate
@@ -12,7 +12,14 @@ import numpy as np
 
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.ids import Ids
-from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts, Mask, SequenceKey, isolated_excerpts
+from model_runtime.isolated import (
+    NONE_ISOLATED,
+    CommittedParts,
+    IsolatedExcerpts,
+    Mask,
+    SequenceKey,
+    isolated_excerpts,
+)
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -131,6 +138,15 @@ class Prompt:
     def size(self, name: PartName) -> int:
         """Return the number of tokens of the parts with this name."""
         return count_tokens(self.parts, name)
+
+    def committed(self, names: Collection[PartName], excerpts: frozenset[str]) -> CommittedParts:
+        """Return what is committed, where parts with these names and the excerpts of these documents are."""
+        tokens, seen = 0, excerpts.issuperset(self.origins)
+        for part in (part for part in self.parts if part.origin is None):
+            if part.name not in ("marker", *names) or (part.sees_excerpts and not seen):
+                break
+            tokens += len(part.ids)
+        return CommittedParts(tokens, excerpts.intersection(self.origins))
 
 
 def order_parts(

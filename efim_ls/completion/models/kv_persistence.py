@@ -107,7 +107,7 @@ class KvPersistence:
             chains |= dict.fromkeys(names)
             if not self._save_excerpts(frame, chains, cancel):
                 return False
-            if not self._save_arena(Origin(tag, _reach(document in frame.private)), frame, names, cancel):
+            if not self._save_arena(document, frame, names, cancel):
                 return False
         self._store.pin(tag, list(chains))
         if any(document in frame.private for frame in frames):
@@ -134,28 +134,35 @@ class KvPersistence:
         for text, uri, made in zip(frame.key.isolated.texts, frame.origins, frame.computed, strict=True):
             names = self._store.names_alone(ids_of(text))
             chains |= dict.fromkeys(names)
-            origin = Origin(document_tag(uri), _reach(uri in frame.private))
+            origin = Origin(document_tag(uri), _reach(uri in frame.private, uri in frame.committed.excerpts))
             if made and not self._store.save(origin, _alone(made, names), cancel):
                 return False
         return True
 
-    def _save_arena(self, origin: Origin, frame: HeldFrame, names: Sequence[bytes], cancel: Cancel) -> bool:
-        """Save what an arena holds of a frame; blocks that saw excerpts are private if one of these is."""
+    def _save_arena(self, document: str, frame: HeldFrame, names: Sequence[bytes], cancel: Cancel) -> bool:
+        """Save what an arena holds of a frame, each block as far as all that it was computed from may go."""
         if frame.arena is None:
             return True
-        computed = _computed(frame, names, frame.arena)
-        seen = not frame.private.isdisjoint(frame.origins)
-        if seen:
-            unseen = replace(computed, names=computed.names[: frame.key.isolated.before_excerpts // BLOCK_TOKENS])
-            if not self._store.save(origin, unseen, cancel):
-                return False
-            origin = origin._replace(reach=_reach(private=True))
-        return self._store.save(origin, computed, cancel)
+        computed, tag = _computed(frame, names, frame.arena), document_tag(document)
+        private = document in frame.private
+        saw = not frame.private.isdisjoint(frame.origins)
+        unseen = frame.key.isolated.before_excerpts if saw else len(frame.key.ids)
+        parts = (
+            (_reach(private, committed=True), frame.committed.tokens // BLOCK_TOKENS),
+            (_reach(private), unseen // BLOCK_TOKENS),
+            (_reach(private=True), len(names)),
+        )
+        return all(
+            self._store.save(Origin(tag, reach), replace(computed, names=computed.names[:end]), cancel)
+            for reach, end in parts
+        )
 
 
-def _reach(private: bool) -> Reach:
-    """Return how far blocks may go: no setting lets any of them leave this machine."""
-    return Reach.PROCESS if private else Reach.DISK
+def _reach(private: bool, committed: bool = False) -> Reach:
+    """Return how far blocks may go: to other machines only if a commit has the text that they are of."""
+    if private:
+        return Reach.PROCESS
+    return Reach.NETWORK if committed else Reach.DISK
 
 
 def _quality(exact: bool) -> Quality:

@@ -1,0 +1,40 @@
+"""Which part of a frame was computed from text that commits have, so that other machines may get it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from efim_ls.completion.planning.planner import Frame
+from model_runtime.isolated import CommittedParts
+from model_runtime.prompt.excerpts import PLACES, Excerpt
+from model_runtime.prompt.prompt import PartName
+
+
+def committed_parts(text_of: Callable[[str], str | None], uri: str, frame: Frame) -> CommittedParts:
+    """Return how much of a document's frame stands in the commit: whole parts, up to the first that does not.
+
+    `text_of` returns what the last commit has of a document. That text itself is compared, not whether the document
+    was changed: a line typed below leaves what is above it.
+    """
+    plan, own = frame.plan, text_of(uri)
+    windows: dict[PartName, str] = {"head": plan.head, "tail": plan.tail, "typed": plan.typed}
+    names = [name for name, text in windows.items() if own is not None and _with_lf(text) in own]
+    by_file: dict[str, list[Excerpt]] = {}
+    for excerpt in plan.excerpts.all:
+        by_file.setdefault(excerpt.file, []).append(excerpt)
+    files = {file for file, excerpts in by_file.items() if _stand_in(text_of(Path(file).as_uri()), excerpts)}
+    names += [place for place in PLACES if all(each.file in files for each in getattr(plan.excerpts, place))]
+    return frame.prompt.committed(names, frozenset(Path(file).as_uri() for file in files))
+
+
+def _stand_in(text: str | None, excerpts: list[Excerpt]) -> bool:
+    """Return whether each line that excerpts show is one of a text's, whatever its indentation."""
+    if text is None:
+        return False
+    lines = {line.strip() for line in text.split("\n")}
+    return all(line.strip() in lines for each in excerpts for line in _with_lf(each.text).split("\n") if line.strip())
+
+
+def _with_lf(text: str) -> str:
+    return text.replace("\r\n", "\n")
