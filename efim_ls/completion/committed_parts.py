@@ -18,14 +18,17 @@ def committed_parts(text_of: Callable[[str], str | None], uri: str, frame: Frame
     was changed: a line typed below leaves what is above it.
     """
     plan, own = frame.plan, text_of(uri)
-    windows: dict[PartName, str] = {"head": plan.head, "tail": plan.tail, "typed": plan.typed}
-    names = [name for name, text in windows.items() if own is not None and _with_lf(text) in own]
     by_file: dict[str, list[Excerpt]] = {}
     for excerpt in plan.excerpts.all:
         by_file.setdefault(excerpt.file, []).append(excerpt)
     files = {file for file, excerpts in by_file.items() if _stand_in(text_of(Path(file).as_uri()), excerpts)}
-    names += [place for place in PLACES if all(each.file in files for each in getattr(plan.excerpts, place))]
-    return frame.prompt.committed(names, frozenset(Path(file).as_uri() for file in files))
+
+    def is_committed(name: PartName) -> bool:
+        if name in PLACES:
+            return all(each.file in files for each in getattr(plan.excerpts, name))
+        return own is not None and _with_lf(getattr(plan, name)) in own
+
+    return frame.prompt.committed(is_committed, frozenset(Path(file).as_uri() for file in files))
 
 
 def _stand_in(text: str | None, excerpts: list[Excerpt]) -> bool:

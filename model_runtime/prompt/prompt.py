@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate
@@ -139,11 +139,11 @@ class Prompt:
         """Return the number of tokens of the parts with this name."""
         return count_tokens(self.parts, name)
 
-    def committed(self, names: Collection[PartName], excerpts: frozenset[str]) -> CommittedParts:
-        """Return what is committed, where parts with these names and the excerpts of these documents are."""
+    def committed(self, is_committed: Callable[[PartName], bool], excerpts: frozenset[str]) -> CommittedParts:
+        """Return what is committed, by the names of parts, where the excerpts of these documents are."""
         tokens, seen = 0, excerpts.issuperset(self.origins)
         for part in (part for part in self.parts if part.origin is None):
-            if part.name not in ("marker", *names) or (part.sees_excerpts and not seen):
+            if (part.sees_excerpts and not seen) or not (part.name == "marker" or is_committed(part.name)):
                 break
             tokens += len(part.ids)
         return CommittedParts(tokens, excerpts.intersection(self.origins))

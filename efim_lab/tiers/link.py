@@ -1,0 +1,87 @@
+"""A link to another machine: a relay before a server that delays what it passes on, and limits how much of it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import NamedTuple
+
+from efim_lab.errors import WorkError
+
+PIECE = 1 << 16  # bytes that are passed on together
+STARTING = 10.0  # seconds
+
+
+class Link(NamedTuple):
+    """What a link does: `delay` in seconds there and back, and bits a second in each direction."""
+
+    delay: float
+    bits: float
+
+    def __str__(self) -> str:
+        return f"{self.bits / 1e6:,.0f} Mbit/s, {self.delay * 1e3:g} ms"
+
+
+@contextmanager
+def relayed(link: Link, host: str, port: int) -> Generator[int]:
+    """Yield a port on this machine that leads to a server over a link, by a thread of its own; raises WorkError."""
+    started = Future[tuple[int, Callable[[], object]]]()
+    thread = threading.Thread(target=lambda: asyncio.run(_serve(link, host, port, started)), name="link", daemon=True)
+    thread.start()
+    try:
+        mine, stop = started.result(STARTING)
+    except (OSError, TimeoutError) as error:
+        raise WorkError(f"the link to the server did not start ({error}): try again") from None
+    try:
+        yield mine
+    finally:
+        stop()
+        thread.join()
+
+
+async def _serve(link: Link, host: str, port: int, started: Future[tuple[int, Callable[[], object]]]) -> None:
+    """Pass on connections until what is put into `started`, beside the port, is called."""
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+
+    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            there = await asyncio.open_connection(host, port)
+            await asyncio.gather(_pass_on(link, reader, there[1]), _pass_on(link, there[0], writer))
+        writer.close()
+
+    try:
+        server = await asyncio.start_server(connect, "127.0.0.1", 0)
+    except OSError as error:
+        started.set_exception(error)
+        return
+    started.set_result((server.sockets[0].getsockname()[1], partial(loop.call_soon_threadsafe, stopped.set)))
+    await stopped.wait()
+
+
+async def _pass_on(link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Pass on one direction until it ends: a piece leaves when the line is free, and is there half a delay later."""
+    loop = asyncio.get_running_loop()
+    sent = asyncio.Queue[tuple[float, bytes]]()
+
+    async def send() -> None:
+        free = loop.time()
+        while piece := await reader.read(PIECE):
+            free = max(free, loop.time()) + 8 * len(piece) / link.bits
+            sent.put_nowait((free + link.delay / 2, piece))
+            if (ahead := free - loop.time()) > link.delay:  # no more is under way than a real link would hold
+                await asyncio.sleep(ahead - link.delay)
+        sent.put_nowait((0.0, b""))
+
+    async def arrive() -> None:
+        while (item := await sent.get())[1]:
+            await asyncio.sleep(item[0] - loop.time())
+            writer.write(item[1])
+            await writer.drain()
+        writer.write_eof()
+
+    with suppress(ConnectionError):
+        await asyncio.gather(send(), arrive())
