@@ -30,8 +30,8 @@ class Origin(NamedTuple):
 class Level(NamedTuple):
     """A tier in its place: most of its blocks have this `form`, and it takes them as far as its `reach`.
 
-    If it is `behind`, a thread of its own writes to it. `patience` is how many seconds a read waits for a tier
-    that does not know yet what it has; then the tier counts as empty for this read.
+    If it is `behind`, a thread of its own writes to it. `patience` is how many seconds, since the last
+    block, a read waits for a tier that does not know yet what it has; then the tier counts as empty for this read.
     """
 
     tier: Tier

@@ -24,10 +24,11 @@ from kv_store.disk.disk_tier import DiskTier
 from kv_store.level import Level, Reach, StoreContext
 from kv_store.memory import MemoryTier
 from kv_store.notes import Notes
+from kv_store.shared.opening import open_shared
 from kv_store.store import Store
 from kv_store.warn_once import WarnOnce
 
-MEMORY, DISK = "memory", "disk"  # names of levels
+MEMORY, DISK, SHARED = "memory", "disk", "shared"  # names of levels
 ABOUT, BLOCKS, NOTES = "about.json", "blocks.kv", "notes"
 OBSOLETE = "away.json"  # in which earlier versions recorded how long the user stayed away from documents
 NOTES_SHARE, MAX_NOTES_BYTES = 16, 1 << 23  # notes get one part in so many of the disk's bytes, at most the latter
@@ -120,6 +121,17 @@ def _open_disk(context: StoreContext, options: Mapping[str, Any]) -> Level | Non
     return Level(tier, form, behind=True, reach=Reach.DISK) if tier else None
 
 
+def _open_shared(context: StoreContext, options: Mapping[str, Any]) -> Level | None:
+    """Open the tier at a `url`, for blocks of a `form`, which a read waits for up to `patience` seconds each.
+
+    What else the options have, `open_shelf` in shared/opening.py says.
+    """
+    tier = open_shared(options, context.report)
+    return (
+        Level(tier, options["form"], behind=True, reach=Reach.NETWORK, patience=options["patience"]) if tier else None
+    )
+
+
 def _notes_bytes(disk_bytes: int) -> int:
     return min(disk_bytes // NOTES_SHARE, MAX_NOTES_BYTES)
 
@@ -128,6 +140,7 @@ def _notes_bytes(disk_bytes: int) -> int:
 TIERS: Mapping[str, Callable[[StoreContext, Mapping[str, Any]], Level | None]] = {
     MEMORY: _open_memory,
     DISK: _open_disk,
+    SHARED: _open_shared,
 }
 
 

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from threading import Event
 from typing import Any
 
@@ -77,22 +78,35 @@ class Store:
             found += more
         return found
 
-    def read(self, names: Sequence[Name], first: int, begin: int = 0) -> Iterator[tuple[Any, bool]]:
+    def read(
+        self,
+        names: Sequence[Name],
+        first: int,
+        cancel: Callable[[], bool],
+        begin: int = 0,
+        worth: float | None = None,
+    ) -> Iterator[tuple[Any, bool]]:
         """Yield the rows of blocks from `first` up to one that is missing, and whether they are exact.
 
-        `begin` is the position of the chain's first token. They are valid until the next ones are requested.
+        `begin` is the position of the chain's first token. They are valid until the next ones are requested. It waits
+        for levels that do not know yet what they have, until `cancel()`. `worth` is how many seconds it would take to
+        compute a block, if that is known: waiting takes no longer, and a level that is slower is not asked.
         """
-        at, started = first, time.monotonic()
+        levels = [level for level in self._levels if worth is None or level.tier.stats().block_seconds <= worth]
+        at, last = first, time.monotonic()
+        end = last + (inf if worth is None else worth * (len(names) - first))
         while at < len(names):
             before = at
-            for level in self._levels:
+            for level in levels:
                 for block in level.tier.read(names[at:]):
                     if len(block.data) != self._codec.size(block.form):
                         return
                     rows = self._codec.decode(block.data, begin + at * BLOCK_TOKENS, block.form)
                     yield rows, not block.approximate
                     at += 1
-            if at == before and not self._wait_for_answers(names[at:], started):
+            if at > before:
+                last = time.monotonic()
+            elif not _wait_for_answers(levels, names[at:], cancel, last, end):
                 return
 
     def save(self, origin: Origin, computed: ComputedBlocks, cancel: Callable[[], bool]) -> bool:
@@ -179,19 +193,6 @@ class Store:
             level.tier.close()
         return True
 
-    def _wait_for_answers(self, names: Sequence[Name], started: float) -> bool:
-        """Wait for levels that do not know yet what they have of a chain, as long as each may take since `started`.
-
-        Return whether there was one: then it is worth reading again.
-        """
-        waited = False
-        while any(
-            time.monotonic() < started + level.patience and level.tier.lookup(names) is None for level in self._levels
-        ):
-            time.sleep(POLL_INTERVAL)
-            waited = True
-        return waited
-
     def _block(self, document: int, computed: ComputedBlocks, i: int, rows: Any, wanted: int) -> Block:
         first, codec = i * BLOCK_TOKENS, self._codec
         form, fitting = codec.forms_at(rows, first, computed.length, wanted)
@@ -227,3 +228,19 @@ class Store:
 def _remove(tier: Tier, document: int, removed: Event) -> None:
     if tier.remove_document(document):
         removed.set()
+
+
+def _wait_for_answers(
+    levels: Sequence[Level], names: Sequence[Name], cancel: Callable[[], bool], last: float, end: float
+) -> bool:
+    """Wait for levels that do not know yet what they have of a chain, each as long as it may take, and until `end`.
+
+    `last` is when the last block came. Return whether there was one: then it is worth reading again.
+    """
+    waited = False
+    while not cancel() and any(
+        time.monotonic() < min(last + level.patience, end) and level.tier.lookup(names) is None for level in levels
+    ):
+        time.sleep(POLL_INTERVAL)
+        waited = True
+    return waited

@@ -1,4 +1,4 @@
-"""The contract of a tier, a place that keeps blocks: host memory, disk, later perhaps a shared server."""
+"""The contract of a tier, a place that keeps blocks: host memory, disk, a shared server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from kv_store.block import Block, Name
 
 @dataclass(frozen=True)
 class TierStats:
-    """What a tier holds now, in blocks and bytes, and what it has done since it was opened, in blocks."""
+    """What a tier holds now, in blocks and bytes, and what it has done since it was opened, in blocks.
+
+    `block_seconds` is what a block takes to come from another machine, 0 if that is not known.
+    """
 
     name: str
     blocks: int = 0
@@ -21,6 +24,7 @@ class TierStats:
     written: int = 0
     evicted: int = 0
     damaged: int = 0
+    block_seconds: float = 0.0
 
 
 class Tier(Protocol):

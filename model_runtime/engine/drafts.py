@@ -76,6 +76,11 @@ class PassCosts:
         return best
 
     @property
+    def row_seconds(self) -> float | None:
+        """Seconds that a token of a prompt takes, None before any was timed."""
+        return self._ms_per_row and self._ms_per_row / 1e3
+
+    @property
     def chunk(self) -> int:
         """Rows of a pass of a prompt that is waited for."""
         least = min(LEAST_CHUNK, self._chunk)

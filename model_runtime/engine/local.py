@@ -225,7 +225,7 @@ class LocalEngine:
         storage = self._storage
         if storage is None or len(key.ids) - arena.kept(key) < storage.least:
             return 0
-        return storage.fill(arena, key, cancel)
+        return storage.fill(arena, key, cancel, self._context.costs.row_seconds)
 
     def _compose(self, arena: Arena, key: SequenceKey, cancel: Cancel) -> int:
         """Fill an arena with what others hold of a key's tokens elsewhere, if allowed; return rows computed."""

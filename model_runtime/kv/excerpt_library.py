@@ -22,8 +22,11 @@ EXCERPT_ROWS_KEPT = 8  # as many excerpts are kept in RAM as fill so many rooms
 class ExcerptSource(Protocol):
     """A store beyond RAM from which an excerpt's keys and values can be read back."""
 
-    def fill_excerpt(self, arena: Arena, ids: Ids, /) -> int:
-        """Append what is stored of an excerpt to an arena that holds a prefix of it; return how many tokens."""
+    def fill_excerpt(self, arena: Arena, ids: Ids, cancel: Cancel, /) -> int:
+        """Append what is stored of an excerpt to an arena that holds a prefix of it; return how many tokens.
+
+        Once `cancel()` is true, it waits for nothing.
+        """
         ...
 
     def filled_excerpt(self, ids: Ids, /) -> int:
@@ -85,7 +88,7 @@ class ExcerptLibrary:
                 ids, scratch = ids_of(text), self._scratch
                 scratch.truncate(scratch.common(SequenceKey(ids)))
                 if source is not None:
-                    fetched += source.fill_excerpt(scratch, ids)
+                    fetched += source.fill_excerpt(scratch, ids, cancel)
                 while (start := scratch.length) < len(ids):
                     if cancel():
                         return Readied(False, computed, fetched)

@@ -35,11 +35,12 @@ class KvStorage(ExcerptSource, Protocol):
 
     least: int
 
-    def fill(self, arena: Arena, key: SequenceKey, cancel: Cancel, /) -> int:
+    def fill(self, arena: Arena, key: SequenceKey, cancel: Cancel, row_seconds: float | None, /) -> int:
         """Append what is stored of a key's tokens to an arena that holds a prefix of them; return how many tokens.
 
         The arena has the key's excerpts. What it holds beyond that prefix is dropped. Once `cancel()` is true, it
-        ends within one read.
+        ends within one read. It waits no longer than computing would take, if it is known how many seconds a token
+        takes then: `row_seconds`.
         """
         ...
 

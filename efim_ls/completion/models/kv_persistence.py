@@ -54,14 +54,16 @@ class KvPersistence:
         """Own the store, which `close` closes."""
         self._store = store
 
-    def fill(self, arena: Arena, key: SequenceKey, cancel: Cancel) -> int:
+    def fill(self, arena: Arena, key: SequenceKey, cancel: Cancel, row_seconds: float | None) -> int:
         """Fill an arena with what is stored of a key's tokens, replacing what differs; return how many were added.
 
-        Once `cancel()` is true, it ends within one read.
+        Once `cancel()` is true, it ends within one read. It waits no longer than computing would take, if it is
+        known how many seconds a token takes then.
         """
         held = arena.kept(key)
         block = first = held // BLOCK_TOKENS
-        for planes, exact in self._store.read(self._names(key), first, arena.excerpt_rows):
+        worth = None if row_seconds is None else row_seconds * BLOCK_TOKENS
+        for planes, exact in self._store.read(self._names(key), first, cancel, arena.excerpt_rows, worth):
             start, end = max(held, block * BLOCK_TOKENS), (block + 1) * BLOCK_TOKENS
             if arena.length != start:
                 arena.truncate(start)
@@ -78,11 +80,11 @@ class KvPersistence:
         first = computed // BLOCK_TOKENS
         return max(computed, (first + self._store.lookup(self._names(key)[first:])) * BLOCK_TOKENS)
 
-    def fill_excerpt(self, arena: Arena, ids: Ids) -> int:
+    def fill_excerpt(self, arena: Arena, ids: Ids, cancel: Cancel) -> int:
         """Append what is stored of an excerpt to an arena that holds a prefix of it; return the tokens added."""
         held = arena.length
         block = held // BLOCK_TOKENS
-        for planes, exact in self._store.read(self._store.names_alone(ids), block):
+        for planes, exact in self._store.read(self._store.names_alone(ids), block, cancel):
             start, end = arena.length, min(len(ids), (block + 1) * BLOCK_TOKENS)
             skipped = start - block * BLOCK_TOKENS
             lacking = [plane[:, :, skipped : skipped + end - start] for plane in planes]

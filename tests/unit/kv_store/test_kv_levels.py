@@ -96,7 +96,7 @@ def computed_of(names: Sequence[Name]) -> ComputedBlocks:
 def read(store: Store, names: Sequence[Name], first: int = 0) -> int:
     """Read blocks and return how many; they must be what was saved, or as near as int8 is."""
     at = first
-    for rows, exact in store.read(names, first, BEGIN):
+    for rows, exact in store.read(names, first, never, BEGIN):
         off = np.abs(rows - rows_of(names[at])).max()
         assert off == 0 if exact else off < 2 / 127
         at += 1
@@ -249,7 +249,7 @@ def test_a_lossy_form_is_read_at_the_position_that_it_was_saved_at(tmp_path: Pat
     store = Store(FINGERPRINT, CODEC, [disk_level(tmp_path, 8, Form.INT8)])
     names = store.names(ids_of([0, 1, 0]))
     assert store.save(Origin(1, Reach.NETWORK), computed_of(names), never) and store.flush(10)
-    assert [exact for _, exact in store.read(names, 0, BEGIN)] == [True, False, False]
+    assert [exact for _, exact in store.read(names, 0, never, BEGIN)] == [True, False, False]
     assert read(store, names) == 3
     assert store.close(10)
 

@@ -61,7 +61,7 @@ def save_unpinned(store: Store, names: list[bytes]) -> None:
 def read(store: Store, names: list[bytes], first: int = 0) -> int:
     """Read blocks and return how many; they must be what was saved."""
     found = 0
-    for found, (numbers, exact) in enumerate(store.read(names, first), 1):
+    for found, (numbers, exact) in enumerate(store.read(names, first, never), 1):
         assert np.array_equal(numbers, numbers_of(names[first + found - 1])) and exact
     return found
 
@@ -121,7 +121,7 @@ def test_saving_again_writes_nothing(opened: OpenedStore) -> None:
 def test_blocks_computed_from_approximations_are_approximate(tmp_path: Path) -> None:
     store = open_in(tmp_path).store
     names = save(store, A, row(0, 4), exact=2)
-    assert [exact for _, exact in store.read(names, 0)] == [True, True, False, False]
+    assert [exact for _, exact in store.read(names, 0, never)] == [True, True, False, False]
     store.close(10)
 
 
@@ -197,7 +197,7 @@ def test_approximate_and_exact_blocks_never_share_a_file(tmp_path: Path) -> None
     ids = row(0, 20)
     save(other.store, A, ids)
     assert exact.store.lookup(exact.store.names(ids)) == 0
-    found = [exact for _, exact in other.store.read(other.store.names(ids), 0)]
+    found = [exact for _, exact in other.store.read(other.store.names(ids), 0, never)]
     assert found == [True] + [False] * 11 + [True] * 8
     exact.store.close(10)
     other.store.close(10)
@@ -228,7 +228,7 @@ def test_bf16_takes_two_bytes_in_memory_and_on_disk_and_comes_back_exactly(tmp_p
     assert (memory.blocks, memory.bytes) == (4, 4 * half)
     assert disk.blocks == 20 and (form is Form.INT8 or disk.bytes == 20 * half)
     lossy = 0
-    for name, (numbers, exact) in zip(names, opened.store.read(names, 0), strict=True):
+    for name, (numbers, exact) in zip(names, opened.store.read(names, 0, never), strict=True):
         assert exact == np.array_equal(numbers, bf16_numbers_of(name))
         lossy += not exact
     assert lossy == (8 if form is Form.INT8 else 0), "the first four are in memory, the last eight are recent"

@@ -1,0 +1,68 @@
+"""What has come from a server, and what it is known to have."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+
+from kv_store.block import Block, Name
+from kv_store.shared.rest import Clock
+
+PRESENT_FOR, ABSENT_FOR = 600.0, 5.0  # seconds for which an answer is remembered
+MOST_REMEMBERED = 1 << 16  # names
+
+
+class Presence:
+    """Which blocks a server is known to have or to lack, as long as that is likely to be true."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._known = clock, OrderedDict[Name, tuple[bool, float]]()
+
+    def note(self, names: Iterable[Name], is_there: bool) -> None:
+        """Remember that blocks are there, or are not."""
+        until = self._clock() + (PRESENT_FOR if is_there else ABSENT_FOR)
+        for name in names:
+            self._known[name] = is_there, until
+            self._known.move_to_end(name)
+        while len(self._known) > MOST_REMEMBERED:
+            self._known.popitem(last=False)
+
+    def of(self, name: Name) -> bool | None:
+        """Return whether a block is there, None if that is not known."""
+        is_there, until = self._known.get(name, (None, 0.0))
+        return is_there if self._clock() < until else None
+
+    def count(self, names: Sequence[Name]) -> int:
+        """Count the blocks at the beginning of a chain that are known to be there."""
+        return sum(1 for _ in takewhile(self.of, names))
+
+
+class Arrivals:
+    """Blocks that have come from a server, as many as fit; the least recently used go first."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most, self._bytes, self._blocks = most_bytes, 0, OrderedDict[Name, Block]()
+
+    def add(self, block: Block) -> None:
+        """Keep a block, if need be in place of others."""
+        self.remove(block.name)
+        self._blocks[block.name] = block
+        self._bytes += len(block.data)
+        while self._bytes > self._most:
+            self.remove(next(iter(self._blocks)))
+
+    def get(self, name: Name) -> Block | None:
+        """Return a block, which counts as used, None if it is not here."""
+        if name in self._blocks:
+            self._blocks.move_to_end(name)
+        return self._blocks.get(name)
+
+    def remove(self, name: Name) -> None:
+        """Drop a block if it is here."""
+        if block := self._blocks.pop(name, None):
+            self._bytes -= len(block.data)
+
+    def count(self, names: Sequence[Name]) -> int:
+        """Count the blocks at the beginning of a chain that are here."""
+        return sum(1 for _ in takewhile(self._blocks.__contains__, names))

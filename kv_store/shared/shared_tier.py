@@ -1,0 +1,253 @@
+"""The shared tier: a team's blocks on a shelf, which is read on a thread of the tier's own."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import takewhile
+from threading import Condition, Thread
+from typing import TypeVar
+
+from kv_store.block import Block, Name
+from kv_store.shared.arrivals import Arrivals, Presence
+from kv_store.shared.rest import Clock, Rest
+from kv_store.shared.shelf import Shelf, ShelfError, ShelfFull
+from kv_store.shared.wire import Sealer
+from kv_store.tier import TierStats
+from kv_store.warn_once import WarnOnce
+
+ARRIVED_BYTES = 1 << 26  # of blocks that have come and are kept
+FIRST_BATCH, LARGEST_BATCH = 2, 32  # blocks that are asked for together: few at first, so that some come soon
+BATCH_BYTES = 1 << 22  # that are written together
+MOST_LOOKS = 32  # chains that wait to be looked for; of more the latest
+MOST_BROUGHT = 1 << 16  # names of blocks that documents have brought
+PACE_HOLDS = 60.0  # seconds after which a slow link is tried again
+DAMAGED = (
+    "the shared cache has values that nobody with the team's key wrote whole, which count as missing; look who else "
+    "writes to that server"
+)
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+class SharedTier:
+    """Blocks on a shelf. Nobody waits for it but the tier's own thread and the writer's.
+
+    To look up asks which blocks are there; to read fetches them, and yields those that have arrived. While the shelf
+    rests after a failure, nothing new is there, and nothing is saved.
+    """
+
+    def __init__(self, shelf: Shelf, sealer: Sealer, warnings: WarnOnce, clock: Clock = time.monotonic) -> None:
+        """Own the shelf, which `close` closes."""
+        self._shelf, self._sealer, self._warnings, self._clock = shelf, sealer, warnings, clock
+        self._changed = Condition()  # guards what follows
+        self._rest, self._room = Rest(clock), Rest(clock)  # after a failure; of writing, after there was no room
+        self._arrived, self._known = Arrivals(ARRIVED_BYTES), Presence(clock)
+        self._looks = OrderedDict[Name, Sequence[Name]]()  # chains to look for, by their first block
+        self._wanted: Sequence[Name] = ()  # the chain to fetch next
+        self._coming = set[Name]()  # what is wanted or being fetched
+        self._brought = OrderedDict[int, dict[Name, None]]()  # by document
+        self._pace, self._measured = 0.0, 0.0  # seconds a block when last fetched, and when that was
+        self._read = self._written = self._damaged = 0
+        self._is_closed = False
+        self._thread = Thread(target=self._work, name="store-reader", daemon=True)
+        self._thread.start()
+
+    def lookup(self, names: Sequence[Name]) -> int | None:
+        """Count the blocks at the beginning of a chain that are known to be there; None while that is found out."""
+        with self._changed:
+            if not names or not self._rest.is_over:
+                return self._arrived.count(names)
+            if names[0] in self._coming:
+                return None
+            count = self._known.count(names)
+            if count < len(names) and self._known.of(names[count]) is None:
+                self._look(names[count:])
+                return count or None
+            return count
+
+    def read(self, names: Sequence[Name]) -> Iterator[Block]:
+        """Yield the blocks of a chain that have arrived, and have those behind them fetched."""
+        for at, name in enumerate(names):
+            with self._changed:
+                if (block := self._arrived.get(name)) is None:
+                    self._fetch_unless_missing(names[at:])
+                    return
+                self._read += 1
+            yield block
+
+    def save(self, blocks: Iterable[Block]) -> None:
+        """Write blocks that are not there yet, in batches."""
+        with self._changed:
+            lacking = [block for block in blocks if not self._known.of(block.name)]
+        while lacking and self._rest.is_over and self._room.is_over:
+            size = max(1, min(LARGEST_BATCH, BATCH_BYTES // max(1, len(lacking[0].data))))
+            self._save(lacking[:size])
+            lacking = lacking[size:]
+        if self._rest.is_over:
+            self._ask(self._shelf.sweep)
+
+    def touch(self, names: Sequence[Name]) -> None:
+        """Do nothing: what is read or looked up is marked as used by that."""
+
+    def pin(self, names: Sequence[Name]) -> None:
+        """Do nothing: the server evicts as it is told to."""
+
+    def remove_document(self, document: int) -> bool:
+        """Remove the blocks that this process brought for a document; return whether none of them is left."""
+        with self._changed:
+            brought = self._brought.pop(document, {})
+            self._known.note(brought, False)
+            for name in brought:
+                self._arrived.remove(name)
+        if not brought or self._ask(partial(self._shelf.delete, list(map(self._sealer.name, brought)))) is not None:
+            return True
+        with self._changed:
+            self._brought[document] = brought
+        return False
+
+    def stats(self) -> TierStats:
+        """Return what this process did; what is there, only the server knows."""
+        with self._changed:
+            is_fresh = self._clock() < self._measured + PACE_HOLDS
+            pace = self._pace if is_fresh else 0.0
+            counts = {"read": self._read, "written": self._written, "damaged": self._damaged}
+            return TierStats("shared", **counts, block_seconds=pace)
+
+    def close(self) -> None:
+        """End the thread and all connections."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        self._shelf.close()
+
+    def _look(self, chain: Sequence[Name]) -> None:
+        """Have a chain looked for; to be called with the lock."""
+        self._looks[chain[0]] = chain
+        while len(self._looks) > MOST_LOOKS:
+            self._looks.popitem(last=False)
+        self._changed.notify_all()
+
+    def _fetch_unless_missing(self, chain: Sequence[Name]) -> None:
+        """Have a chain fetched in place of any other; to be called with the lock."""
+        if self._rest.is_over and chain[0] not in self._coming and self._known.of(chain[0]) is not False:
+            self._wanted, self._coming = chain, set(chain)
+            self._changed.notify_all()
+
+    def _work(self) -> None:
+        while (job := self._next()) is not None:
+            try:
+                job()
+            except Exception as error:  # a mistake of ours: it costs what was to be read, not the thread
+                logger.error("reading from the shared cache failed", exc_info=error)
+                with self._changed:
+                    self._rest.begin()
+                    self._coming.clear()
+
+    def _next(self) -> Callable[[], None] | None:
+        """Wait for what is to be done; None once the tier is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._wanted or self._looks or self._is_closed)
+            if self._is_closed:
+                return None
+            if self._wanted:
+                wanted, self._wanted = self._wanted, ()
+                return partial(self._fetch, wanted)
+            return partial(self._look_for, self._looks.popitem()[1])
+
+    def _look_for(self, chain: Sequence[Name]) -> None:
+        """Find out which blocks at the beginning of a chain are there."""
+        for batch in _batches(chain):
+            found = self._ask(partial(self._shelf.exists, list(map(self._sealer.name, batch))))
+            if found is None:
+                return
+            with self._changed:
+                present = sum(1 for _ in takewhile(bool, found))
+                self._known.note(batch[:present], True)
+                self._known.note(batch[present : present + 1], False)
+            if present < len(batch):
+                return
+
+    def _fetch(self, chain: Sequence[Name]) -> None:
+        """Fetch a chain up to the first block that is missing, or until another one is wanted."""
+        started, fetched = self._clock(), 0
+        for batch in _batches(chain):
+            values = self._ask(partial(self._shelf.get_many, list(map(self._sealer.name, batch))))
+            blocks = list(self._opened(batch, values or ()))
+            with self._changed:
+                for block in blocks:
+                    self._arrived.add(block)
+                self._known.note(batch[: len(blocks)], True)
+                if values is not None:
+                    self._known.note(batch[len(blocks) : len(blocks) + 1], False)
+                fetched += len(blocks)
+                if self._wanted:
+                    return
+                self._coming.difference_update(batch)
+                if len(blocks) < len(batch):
+                    break
+        with self._changed:
+            if not self._wanted:
+                self._coming.clear()
+            if fetched:
+                self._measured = self._clock()
+                self._pace = (self._measured - started) / fetched
+
+    def _opened(self, names: Sequence[Name], values: Sequence[bytes | None]) -> Iterator[Block]:
+        """Yield the blocks of values up to the first that is missing or not genuine, which is counted."""
+        for name, value in zip(names, values, strict=False):
+            if value is None:
+                return
+            if (block := self._sealer.open(name, value)) is None:
+                with self._changed:
+                    self._damaged += 1
+                self._warnings.warn(DAMAGED)
+                return
+            yield block
+
+    def _save(self, blocks: Sequence[Block]) -> None:
+        """Write those of a batch that are not there."""
+        names = {self._sealer.name(block.name): block for block in blocks}
+        there = self._ask(partial(self._shelf.exists, list(names)))
+        if there is None:
+            return
+        lacking = {name: block for (name, block), is_there in zip(names.items(), there, strict=True) if not is_there}
+        values = {name: self._sealer.seal(block) for name, block in lacking.items()}
+        if values and self._ask(partial(self._shelf.put_many, values)) is None:
+            return
+        with self._changed:
+            self._room.end()
+            self._written += len(lacking)
+            self._known.note((block.name for block in blocks), True)
+            for block in lacking.values():
+                self._brought.setdefault(block.document, {})[block.name] = None
+            while sum(map(len, self._brought.values())) > MOST_BROUGHT:
+                self._brought.popitem(last=False)
+
+    def _ask(self, question: Callable[[], T]) -> T | None:
+        """Return what the shelf answers, None if it fails: then it rests, or only writing if it is full."""
+        try:
+            answer = question()
+        except ShelfError as error:
+            with self._changed:
+                if self._is_closed:
+                    return None
+                (self._room if isinstance(error, ShelfFull) else self._rest).begin()
+            self._warnings.warn(str(error))
+            return None
+        with self._changed:
+            self._rest.end()
+        return answer
+
+
+def _batches(chain: Sequence[Name]) -> Iterator[Sequence[Name]]:
+    """Yield a chain in pieces, each twice as long as the one before."""
+    at, size = 0, FIRST_BATCH
+    while at < len(chain):
+        yield chain[at : at + size]
+        at, size = at + size, min(2 * size, LARGEST_BATCH)

@@ -1,0 +1,110 @@
+"""A shelf on a Valkey or Redis server, which forgets values by itself once they are old."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+import valkey
+from valkey.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ValkeyError,
+)
+from valkey.exceptions import TimeoutError as ValkeyTimeout
+
+from kv_store.shared.shelf import KEEP_SECONDS, REMEDY, Item, ShelfError, ShelfFull
+
+SECONDS = 0.5  # until a server counts as lost: for a connection, between two pieces of an answer
+SCANNED = 1000  # names that the server looks at in one step
+REFUSALS = (AuthenticationError, AuthorizationError, NoPermissionError)
+
+
+class ValkeyShelf:
+    """Values under `PREFIX:NAME`, each with the time that it is kept, by one pipeline for each method."""
+
+    def __init__(self, url: str, prefix: str) -> None:
+        """Connect to nothing yet; raises ShelfError for a url that cannot be one."""
+        parts = urlsplit(url)
+        self._host, self._prefix = parts.hostname or "this machine", prefix
+        secure = {"ssl_check_hostname": True} if parts.scheme in ("valkeys", "rediss") else {}
+        client: Any = valkey.Valkey  # whose types are partly unknown
+        try:
+            self._client: Any = client.from_url(
+                url, socket_timeout=SECONDS, socket_connect_timeout=SECONDS, socket_keepalive=True, **secure
+            )
+        except (ValkeyError, ValueError, TypeError):
+            raise ShelfError(f"the address of the shared cache is none of a Valkey server; {REMEDY}") from None
+
+    def get_many(self, names: Sequence[str]) -> list[bytes | None]:
+        """Return values, None for those that are missing, and mark them as used."""
+        return self._run(("GETEX", self._key(name), "EX", KEEP_SECONDS) for name in names)
+
+    def exists(self, names: Sequence[str]) -> list[bool]:
+        """Return which values are there, and mark them as used."""
+        return list(map(bool, self._run(("EXPIRE", self._key(name), KEEP_SECONDS) for name in names)))
+
+    def put_many(self, values: Mapping[str, bytes]) -> int:
+        """Write values and return how many; raises ShelfFull if there is no room for one of them."""
+        return len(self._run(("SET", self._key(name), each, "EX", KEEP_SECONDS) for name, each in values.items()))
+
+    def scan(self) -> Iterator[Item]:
+        """Yield all values of the team."""
+        cursor = None
+        while cursor != 0:
+            cursor, keys = self._asked(partial(self._client.scan, cursor or 0, f"{self._prefix}:*", SCANNED))
+            sizes = self._run(("STRLEN", key) for key in keys)
+            yield from (Item(key.decode().rpartition(":")[2], size) for key, size in zip(keys, sizes, strict=True))
+
+    def delete(self, names: Sequence[str]) -> int:
+        """Remove values and return how many; those that are missing are ignored."""
+        return sum(self._run(("UNLINK", self._key(name)) for name in names))
+
+    def sweep(self) -> None:
+        """Do nothing: each value has its time."""
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._client.close()
+
+    def _key(self, name: str) -> str:
+        return f"{self._prefix}:{name}"
+
+    def _run(self, commands: Iterator[tuple[Any, ...]]) -> list[Any]:
+        """Run commands together and return their answers."""
+        pipeline = self._client.pipeline(transaction=False)
+        for command in commands:
+            pipeline.execute_command(*command)
+        answers: list[Any] = self._asked(partial(pipeline.execute, raise_on_error=False))
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise self._failure(answer)
+        return answers
+
+    def _asked(self, question: Callable[[], Any]) -> Any:
+        try:
+            return question()
+        except (ValkeyError, OSError, ValueError) as error:
+            raise self._failure(error) from None
+
+    def _failure(self, error: Exception) -> ShelfError:
+        """Return what an error means; what the server says of it is left out."""
+        cache = f"the shared cache on {self._host}"
+        match error:
+            case OutOfMemoryError():
+                return ShelfFull(f"{cache} is full; raise its maxmemory, or set its maxmemory-policy to allkeys-lru")
+            case ReadOnlyError():
+                return ShelfFull(f"{cache} is read-only; name the server that takes writes as 'url' in 'shared_tier'")
+            case ValkeyTimeout():
+                return ShelfError(f"{cache} does not answer; see whether the server there is overloaded or hangs")
+            case _ if isinstance(error, REFUSALS):
+                return ShelfError(f"{cache} refuses the user or the password; {REMEDY}")
+            case valkey.ConnectionError():
+                return ShelfError(f"{cache} cannot be reached; start the server there, or {REMEDY}")
+            case _:
+                return ShelfError(f"{cache} fails ({type(error).__name__}); see the log of the server there")
