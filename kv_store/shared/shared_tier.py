@@ -21,7 +21,7 @@ from kv_store.warn_once import WarnOnce
 
 ARRIVED_BYTES = 1 << 26  # of blocks that have come and are kept
 FIRST_BATCH, LARGEST_BATCH = 2, 32  # blocks that are asked for together: few at first, so that some come soon
-BATCH_BYTES = 1 << 22  # that are written together
+BATCH_BYTES = 1 << 22  # that are asked for or written together
 MOST_LOOKS = 32  # chains that wait to be looked for; of more the latest
 MOST_BROUGHT = 1 << 16  # names of blocks that documents have brought
 PACE_HOLDS = 60.0  # seconds after which a slow link is tried again
@@ -174,32 +174,35 @@ class SharedTier:
                 return
 
     def _fetch(self, chain: Sequence[Name]) -> None:
-        """Fetch a chain up to the first block that is missing, or until another one is wanted."""
-        started, fetched = self._clock(), 0
-        for batch in _batches(chain):
+        """Fetch a chain up to the first block that is missing, as far as there is room, or until one is wanted."""
+        started, at, size, total = self._clock(), 0, FIRST_BATCH, 0
+        while at < len(chain) and total < ARRIVED_BYTES // 2:
+            batch = chain[at : at + size]
             values = self._ask(partial(self._shelf.get_many, list(map(self._sealer.name, batch))))
             blocks = list(self._opened(batch, values or ()))
+            at += len(blocks)
+            total += sum(len(block.data) for block in blocks)
             with self._changed:
                 for block in blocks:
                     self._arrived.add(block)
                 self._known.note(batch[: len(blocks)], True)
                 if values is not None:
                     self._known.note(batch[len(blocks) : len(blocks) + 1], False)
-                fetched += len(blocks)
                 if self._wanted:
                     return
                 self._coming.difference_update(batch)
-                if len(blocks) < len(batch):
-                    break
+            if len(blocks) < len(batch):
+                break
+            size = min(2 * size, LARGEST_BATCH, max(1, BATCH_BYTES * at // max(1, total)))
         with self._changed:
             if not self._wanted:
                 self._coming.clear()
-            if fetched:
+            if at:
                 self._measured = self._clock()
-                self._pace = (self._measured - started) / fetched
+                self._pace = (self._measured - started) / at
 
     def _opened(self, names: Sequence[Name], values: Sequence[bytes | None]) -> Iterator[Block]:
-        """Yield the blocks of values up to the first that is missing or not genuine, which is counted."""
+        """Yield the blocks of values up to the first that is missing, or not genuine: that is removed and counted."""
         for name, value in zip(names, values, strict=False):
             if value is None:
                 return
@@ -207,6 +210,7 @@ class SharedTier:
                 with self._changed:
                     self._damaged += 1
                 self._warnings.warn(DAMAGED)
+                self._ask(partial(self._shelf.delete, [self._sealer.name(name)]))  # else it would never be written
                 return
             yield block
 

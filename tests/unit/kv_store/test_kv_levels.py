@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product, takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -223,6 +224,65 @@ def test_reading_waits_for_a_level_as_long_as_its_patience() -> None:
     store, names = saved_late(late=4, patience=60)
     assert read(store, names) == 3
     assert store.close(10)
+
+
+class ComingTier(LateTier):
+    """A tier whose blocks come one by one, each `pause` seconds of a clock after the one before."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, pause: float) -> None:
+        super().__init__(8 * SLOT, late=0)
+        self.now, self.pause, self.block_seconds, self.waited = 0.0, pause, 0.0, 0.0
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(time, "sleep", self._sleep)
+
+    def lookup(self, names: Sequence[Name]) -> int | None:
+        return super().lookup(names) if self._known(names) else None
+
+    def stats(self) -> TierStats:
+        return replace(super().stats(), block_seconds=self.block_seconds)
+
+    def _known(self, names: Sequence[Name]) -> list[Name]:
+        come = list(self.inner.read(ALL_COMING))[: int(self.now / self.pause)]
+        return list(takewhile({block.name for block in come}.__contains__, names))
+
+    def _sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.waited += seconds
+
+
+ALL_COMING = Store(FINGERPRINT, CODEC, []).names(ids_of([0, 1, 0]))
+
+
+def read_coming(tier: ComingTier, patience: float, *, worth: float | None = None, cancel_at: float = 1e9) -> int:
+    tier.inner.save(
+        Block(name, bytes(16), 1, Form.RAW, False, CODEC.encode(rows_of(name), BEGIN + i * BLOCK_TOKENS, Form.RAW))
+        for i, name in enumerate(ALL_COMING)
+    )
+    store = Store(FINGERPRINT, CODEC, [late_level(tier, patience)])
+    return len(list(store.read(ALL_COMING, 0, lambda: tier.now >= cancel_at, BEGIN, worth)))
+
+
+def test_patience_is_counted_from_the_last_block_that_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_coming(ComingTier(monkeypatch, pause=1), patience=1.5) == 3
+    assert read_coming(ComingTier(monkeypatch, pause=2), patience=1.5) == 0
+
+
+def test_waiting_ends_when_nobody_wants_it_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    tier = ComingTier(monkeypatch, pause=1)
+    assert read_coming(tier, patience=1.5, cancel_at=1.5) == 1 and tier.waited < 1.6
+    assert read_coming(tier := ComingTier(monkeypatch, pause=1), patience=1.5, cancel_at=0) == 0 == tier.waited
+
+
+def test_waiting_takes_no_longer_than_computing(monkeypatch: pytest.MonkeyPatch) -> None:
+    tier = ComingTier(monkeypatch, pause=1)
+    assert read_coming(tier, patience=1.5, worth=0.5) == 1 and 1.4 < tier.waited < 1.6
+
+
+def test_a_level_that_is_slower_than_computing_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    tier = ComingTier(monkeypatch, pause=1)
+    tier.block_seconds = 1.1
+    assert read_coming(tier, patience=1.5, worth=1.0) == 0 == tier.waited
+    assert read_coming(tier, patience=1.5, worth=1.2) == 3
 
 
 def test_looking_up_never_waits(monkeypatch: pytest.MonkeyPatch) -> None:
