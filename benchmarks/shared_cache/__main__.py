@@ -1,0 +1,201 @@
+"""Lets 31 clients and one that types share a cache for ten minutes, while clients and its server are killed.
+
+python -m benchmarks.shared_cache
+python -m benchmarks.shared_cache --seconds 60
+
+Each half minute something else happens to a real redis-server: it is killed and started again, it hangs, it is full
+and takes no more, it is full and evicts. Every few seconds a client is killed and another comes. Meanwhile the demo's
+session is typed with the shared cache and without it, in turns. Printed are blocks that were wrong or lost, the
+memory of the client that lived longest, and the ratio of the 95th percentiles of what a key takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.keystrokes.round_trips import SURE, typed
+from benchmarks.table import show
+from efim_lab.replay.report import percentile
+
+CLIENTS = 31
+EVENT, KILL = 30.0, 5.0  # seconds between what happens to the server, and between kills of clients
+HANG = 10.0  # seconds
+FULL, ROOMY = "24mb", "512mb"
+
+
+class Server:
+    """A redis-server without a disk, and what can happen to it."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._start()
+
+    def be_killed(self) -> None:
+        """Be killed, away for some seconds, and started again with nothing."""
+        self._process.kill()
+        self._process.wait()
+        time.sleep(HANG)
+        self._start()
+
+    def hang(self) -> None:
+        """Answer nothing for some seconds, with all connections open: what is being written is cut."""
+        self._process.send_signal(signal.SIGSTOP)
+        time.sleep(HANG)
+        self._process.send_signal(signal.SIGCONT)
+
+    def refuse(self) -> None:
+        """Be full and take no more for some seconds."""
+        self._limit(FULL, "noeviction")
+        time.sleep(HANG)
+        self._limit(ROOMY, "noeviction")
+
+    def evict(self) -> None:
+        """Be full and evict what was used least for some seconds."""
+        self._limit(FULL, "allkeys-lru")
+        time.sleep(HANG)
+        self._limit(ROOMY, "allkeys-lru")
+
+    def close(self) -> None:
+        """End the server."""
+        self._process.kill()
+        self._process.wait()
+
+    def _start(self) -> None:
+        program = shutil.which("valkey-server") or shutil.which("redis-server") or "redis-server"
+        options = ("--port", str(self._port), "--bind", "127.0.0.1", "--save", "", "--maxmemory", ROOMY)
+        self._process = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
+
+    def _limit(self, size: str, policy: str) -> None:
+        for name, value in (("maxmemory-policy", policy), ("maxmemory", size)):
+            with socket.create_connection(("127.0.0.1", self._port), timeout=5) as connection:
+                connection.sendall(f"CONFIG SET {name} {value}\r\n".encode())
+                connection.recv(64)
+
+
+class Team:
+    """The clients' processes: what they said last, and how many were wrong."""
+
+    def __init__(self, url: str, key_file: Path) -> None:
+        self._order = [sys.executable, "-m", "benchmarks.shared_cache.client", url, str(key_file)]
+        self._processes = list[subprocess.Popen[str]]()
+        self._number = self.killed = self.failed = self.read = self.saved = 0
+        self.mib = list[float]()  # of the first client
+        for _ in range(CLIENTS):
+            self._add()
+
+    def kill_one(self) -> None:
+        """Kill a client but the first in the midst of what it does, and start another."""
+        process = self._processes.pop(random.randrange(1, len(self._processes)))
+        self.failed += process.poll() is not None
+        process.kill()
+        self.killed += 1
+        self._add()
+
+    def close(self) -> None:
+        """End all."""
+        for process in self._processes:
+            self.failed += process.poll() is not None
+            process.kill()
+
+    def _add(self) -> None:
+        self._number += 1
+        order = [*self._order, str(self._number)]
+        process = subprocess.Popen(order, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8")
+        self._processes.append(process)
+        threading.Thread(target=self._listen, args=(process, self._number == 1), daemon=True).start()
+
+    def _listen(self, process: subprocess.Popen[str], is_first: bool) -> None:
+        said: dict[str, Any] = {}
+        for line in process.stdout or ():
+            said = json.loads(line)
+            if is_first:
+                self.mib.append(said["mib"])
+        self.read += said.get("read", 0)
+        self.saved += said.get("saved", 0)
+
+
+@contextmanager
+def repeated(seconds: float, deed: Callable[[], None]) -> Iterator[None]:
+    """Do something again and again on a thread, with pauses, as long as this lasts."""
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.wait(seconds):
+            deed()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _milliseconds(settings: dict[str, object]) -> list[float]:
+    with TemporaryDirectory() as empty:
+        return [each.round_trip for each in asyncio.run(typed(Path(empty), SURE | settings))[1:]]
+
+
+def main() -> None:
+    """Print what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=600.0, metavar="N", help="how long (default: 600)")
+    seconds: float = parser.parse_args().seconds
+    turns: dict[str, list[list[float]]] = {"without": [], "with": []}
+    with TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as taken:
+        port, key = taken.getsockname()[1], Path(folder) / "key"
+        taken.close()
+        key.write_text(secrets.token_hex(32))
+        url = f"redis://127.0.0.1:{port}"
+        server = Server(port)
+        deeds = iter([server.be_killed, server.hang, server.refuse, server.evict] * 1000)
+        with ExitStack() as parts:
+            parts.callback(server.close)
+            team = Team(url, key)
+            parts.callback(team.close)
+            parts.enter_context(repeated(EVENT, lambda: next(deeds)()))
+            parts.enter_context(repeated(KILL, team.kill_one))
+            end = time.monotonic() + seconds
+            while time.monotonic() < end or len(turns["with"]) < 1:
+                turns["without"].append(_milliseconds({}))
+                turns["with"].append(_milliseconds({"shared_tier": {"url": url, "key_file": str(key)}}))
+    p95 = {name: median(percentile(turn, 95) for turn in found) for name, found in turns.items()}
+    quarter = max(1, len(team.mib) // 4)
+    figures = {
+        "seconds": seconds,
+        "clients": CLIENTS + 1,
+        "clients_killed": team.killed,
+        "clients_with_wrong_or_lost_blocks": team.failed,
+        "blocks_read": team.read,
+        "blocks_saved": team.saved,
+        "mib_in_second_quarter": median(team.mib[quarter : 2 * quarter] or [0.0]),
+        "mib_in_last_quarter": median(team.mib[-quarter:] or [0.0]),
+        "turns": len(turns["with"]),
+        "p95_ms_without": p95["without"],
+        "p95_ms_with": p95["with"],
+        "p95_with_to_without": p95["with"] / p95["without"],
+    }
+    show("a shared cache under load", ("figure", "value"), figures.items())
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()
