@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from efim_lab.commands.checks import DATA, check_data, check_models, extra_required, work_errors
+from efim_lab.commands.plan import add_plan
 from efim_ls.commands.arguments import add_command, whole_number
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def add_bench(commands: Subparsers) -> None:
     paper.set_defaults(run=_efim_paper)
     _add_reuse(experiments, asyncio)
     _add_tiers(experiments, asyncio / "base_events.py")
+    add_plan(experiments)
 
 
 def _add_reuse(experiments: Subparsers, asyncio: Path) -> None:

@@ -1,1 +1,1 @@
-"""Cold prefill of one prompt over several devices: simulated at given costs, and done by processes of this machine."""
+"""Cold prefill of one prompt over several devices: simulated at given costs, and done by processes here."""

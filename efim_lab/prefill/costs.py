@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from efim_lab.errors import WorkError
 
@@ -58,11 +58,11 @@ def read_costs(path: Path) -> PrefillCosts:
     """Read costs from a JSON object with the fields of PrefillCosts; raises WorkError if it is none."""
     expected = ", ".join(PrefillCosts._fields)
     try:
-        found = json.loads(path.read_text("utf-8"))
-        costs = PrefillCosts(**cast("dict[str, float]", found))
-        checked = PrefillCosts(*map(float, costs[:2]), *map(int, costs[2:]))
+        costs = PrefillCosts(**cast("dict[str, Any]", json.loads(path.read_text("utf-8"))))
     except (OSError, ValueError, TypeError) as error:
         raise WorkError(f"{path} holds no costs ({error}): write a JSON object with {expected}") from error
-    if checked.token <= 0 or min(checked) < 0 or min(checked.layers, checked.chunk) < 1:
-        raise WorkError(f"{path} has a cost below its least: token, layers and chunk are above 0, others not below it")
-    return checked
+    values: list[Any] = list(costs)
+    are_numbers = all(isinstance(value, (int, float)[: 1 + (at < 2)]) for at, value in enumerate(values))
+    if not are_numbers or costs.token <= 0 or min(costs) < 0 or min(costs.layers, costs.chunk) < 1:
+        raise WorkError(f"{path} has a cost that is none: token, layers and chunk are above 0, others not below it")
+    return costs

@@ -75,9 +75,10 @@ def by_layers(costs: PrefillCosts, tokens: int, devices: int, link: Link) -> flo
     done, carried = [0.0] * stages, [0.0] * stages
     for start in range(0, tokens, costs.chunk):
         end, arrived = min(start + costs.chunk, tokens), 0.0
+        size = (end - start) * costs.hidden_bytes
         for stage, share in enumerate(shares):
             if stage:
-                carried[stage] = max(done[stage - 1], carried[stage]) + link.seconds((end - start) * costs.hidden_bytes)
+                carried[stage] = max(done[stage - 1], carried[stage]) + link.seconds(size)
                 arrived = carried[stage] + link.latency
             done[stage] = max(done[stage], arrived) + share * costs.seconds(start, end)
     return done[-1]
@@ -99,13 +100,15 @@ def by_latents(costs: PrefillCosts, tokens: int, devices: int, link: Link) -> fl
     As `by_keys`, but what is summed over devices in each layer are the scores of all keys: the price of exactness,
     which TPLA does not pay (it scores by each part alone, and only while decoding).
     """
-    return _with_all_reduce(costs, tokens, devices, link, lambda start, end: costs.keys(start, end) * costs.score_bytes)
+    return _with_all_reduce(
+        costs, tokens, devices, link, lambda start, end: costs.keys(start, end) * costs.score_bytes
+    )
 
 
 def _with_all_reduce(
     costs: PrefillCosts, tokens: int, devices: int, link: Link, size: Callable[[int, int], float]
 ) -> float:
-    """Share out attention alone, and all-reduce `size` bytes of each chunk in each layer, around a ring of devices."""
+    """Share out attention alone, and all-reduce `size` bytes of each chunk in each layer, around a ring."""
     steps, seconds = 2 * (devices - 1), 0.0
     for start in range(0, tokens, costs.chunk):
         end = min(start + costs.chunk, tokens)

