@@ -45,9 +45,7 @@ def run_plan(folder: Path, costs_path: Path | None, latency: float, picture: Pat
         head = {"costs_of": model_name(folder), "decoder": measured.decoder, "fit": fit._asdict()}
         fixed, token, key = (1e6 * each for each in fit[:3])
         title = f"Costs of the model {model_name(folder)}, {measured.decoder}, one thread: a pass of n tokens at "
-        title += (
-            f"position p takes {fixed:.0f} + {token:.1f} n + {key:.4f} n (p + n / 2) µs, give or take {fit.error:.0%}"
-        )
+        title += f"position p takes {fixed:.0f} + {token:.1f} n + {key:.4f} n (p + n / 2) µs (±{fit.error:.0%})"
     found = planned(costs, latency)
     if picture is not None:
         draw(found, picture)
