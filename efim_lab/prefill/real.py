@@ -1,0 +1,104 @@
+"""`bench plan --real`: times a cold prompt in one process and in two that share it, which must give the same bits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+from efim_lab.errors import WorkError
+from efim_lab.evaluation.figures import markdown
+from efim_lab.evaluation.held_out import model_name
+from efim_lab.prefill.layer_decoder import check_layers
+from efim_lab.prefill.measure import LONGEST, measure
+from efim_lab.prefill.processes import SplitPrefill, split_prefill
+from efim_lab.prefill.schedules import balanced_cuts, even_cuts
+from model_runtime.checkpoint.config import ModelConfig, read_config
+from model_runtime.checkpoint.weights import read_weights
+from model_runtime.decoder.native.decoder import NativeDecoder
+from model_runtime.decoder.quantization import Format
+from model_runtime.ids import Ids
+from model_runtime.kv.arena import DenseArena
+from model_runtime.loading.weight_format import choose_method
+
+TRIES = 7  # of each; the median counts
+
+
+class Timed(NamedTuple):
+    """How a prompt was computed, the processes and the threads of each, the tokens of each process, and seconds."""
+
+    how: str
+    processes: int
+    threads: int
+    tokens: list[int]
+    seconds: float
+
+
+def run_real(folder: Path) -> None:
+    """Time a prompt of the model in `folder`, as long as its context; print a table, and JSON as the last line.
+
+    Raises WorkError or ModelError if the model cannot be computed so, or if bits differ.
+    """
+    config = read_config(folder)
+    config = replace(config, context=min(config.context, LONGEST))
+    check_layers(config)
+    method, _ = choose_method(config, "auto")
+    prompt = np.random.default_rng(0).integers(0, config.vocab, config.context, dtype=np.int32)
+    timed = _timed(folder, config, method.form, prompt)
+    alone = timed[0].seconds
+    header = ("computed by", "processes", "threads of each", "tokens of each", "ms", "times as fast")
+    rows = [
+        (each.how, str(each.processes), str(each.threads), " + ".join(f"{count:,}" for count in each.tokens))
+        + (f"{1e3 * each.seconds:.0f}", f"{alone / each.seconds:.2f}")
+        for each in timed
+    ]
+    print(f"{len(prompt):,} tokens, {model_name(folder)}, {method.form}, median of {TRIES}; all have the same bits\n")
+    print(markdown.table([header, *rows]) + "\n")
+    figures = {"model": model_name(folder), "form": method.form, "tokens": len(prompt)}
+    print(json.dumps(figures | {"timed": [each._asdict() for each in timed]}))
+
+
+def _timed(folder: Path, config: ModelConfig, form: Format, prompt: Ids) -> list[Timed]:
+    tokens, costs = len(prompt), measure(folder).costs
+    one, first = _alone(folder, config, form, prompt, threads=1)
+    two, second = _alone(folder, config, form, prompt, threads=2)
+    found = [Timed("passes through all layers", 1, 1, [tokens], one)]
+    found.append(Timed("passes through all layers", 1, 2, [tokens], two))
+    _check(first, second)
+    ways = {
+        "layer by layer": [0, tokens],
+        "an even cut": even_cuts(tokens, 2),
+        "a balanced cut": balanced_cuts(costs, tokens, 2),
+    }
+    for how, cuts in ways.items():
+        shared = split_prefill(folder, form, prompt, cuts, TRIES)
+        _check(first, shared)
+        found.append(Timed(how, len(cuts) - 1, 1, np.diff(cuts).tolist(), median(shared.seconds)))
+    return found
+
+
+def _alone(folder: Path, config: ModelConfig, form: Format, prompt: Ids, threads: int) -> tuple[float, SplitPrefill]:
+    """Return the median seconds of one process, and what it has computed."""
+    decoder = NativeDecoder(config, read_weights(folder, config), form, threads)
+    arena, seconds, logits = DenseArena(config, len(prompt)), list[float](), None
+    for _ in range(TRIES):
+        arena.truncate(0)
+        begin = perf_counter()
+        for start in range(0, len(prompt), decoder.chunk):
+            logits = decoder.forward(prompt[start : start + decoder.chunk], arena)
+        seconds.append(perf_counter() - begin)
+    assert logits is not None
+    return median(seconds), SplitPrefill(logits[0], arena.planes, seconds)
+
+
+def _check(one: SplitPrefill, other: SplitPrefill) -> None:
+    """Raise WorkError if two computations of a prompt differ in a bit."""
+    pairs: Sequence[tuple[object, object]] = [(one.logits, other.logits), *zip(one.planes, other.planes, strict=True)]
+    if not all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in pairs):
+        raise WorkError("the processes' bits differ from those of one: build the compiled part again")
