@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from efim_lab.commands.checks import DATA, check_data, check_models, extra_required, work_errors
 from efim_lab.commands.plan import add_plan
+from efim_lab.commands.tiers import add_tiers
 from efim_ls.commands.arguments import add_command, whole_number
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def add_bench(commands: Subparsers) -> None:
     paper.add_argument("--json", action="store_true", help="also print one JSON object as the last line")
     paper.set_defaults(run=_efim_paper)
     _add_reuse(experiments, asyncio)
-    _add_tiers(experiments, asyncio / "base_events.py")
+    add_tiers(experiments, asyncio / "base_events.py")
     add_plan(experiments)
 
 
@@ -64,40 +65,6 @@ def _add_reuse(experiments: Subparsers, asyncio: Path) -> None:
     reuse.add_argument("--tuned", metavar="MODEL", help=tuned)
     reuse.add_argument("--plot", type=Path, metavar="FILE", help="draw the figures to this PNG file")
     reuse.set_defaults(run=_reuse)
-
-
-def _add_tiers(experiments: Subparsers, file: Path) -> None:
-    summary = "measure first completions on a second machine that shares a cache with one that has computed the file"
-    details = "A relay in front of the server makes links of several speeds. The last line is one JSON object."
-    lines = (
-        "python -m efim_lab bench tiers",
-        "python -m efim_lab bench tiers --models '' Qwen/Qwen2.5-Coder-0.5B --plot tiers.png",
-    )
-    tiers = add_command(experiments, "tiers", summary, *lines, details=details)
-    tiers.add_argument(
-        "--models", metavar="MODEL", nargs="+", default=[""], help="the models (default: the embedded one)"
-    )
-    where = "the Python file that is opened (default: one of Python's own)"
-    tiers.add_argument("--file", type=Path, default=file, metavar="FILE", help=where)
-    for name, default, text in (("--tokens", 2048, "tokens of the prompt"), ("--repeats", 3, "of each measurement")):
-        kind = partial(whole_number, 1)
-        tiers.add_argument(name, type=kind, default=default, metavar="N", help=f"{text} (default: {default})")
-    server = "redis://HOST:PORT of a server (default: a redis-server is started)"
-    tiers.add_argument("--url", metavar="URL", default="", help=server)
-    tiers.add_argument("--plot", type=Path, metavar="FILE", help="draw the break-even to this PNG file")
-    tiers.set_defaults(run=_tiers)
-
-
-def _tiers(arguments: argparse.Namespace) -> int:
-    check_data(arguments.file.parent)
-    check_models(arguments.models)
-    with extra_required():
-        from efim_lab.tiers.command import TierBench, run_tiers
-
-    bench = TierBench(arguments.file, arguments.tokens, arguments.repeats)
-    with work_errors():
-        run_tiers(arguments.models, bench, arguments.url, arguments.plot)
-    return 0
 
 
 def _efim_paper(arguments: argparse.Namespace) -> int:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kv_store.block import BLOCK_TOKENS
 from model_runtime.checkpoint.config import read_config
 from model_runtime.kv.codec import Form, KvCodec
 from model_runtime.kv.layout import KvLayout
 
 FORMS = ("exact", "int8")
+BLOCK_TOKENS = 16  # as the store has them
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 
 
@@ -35,13 +35,13 @@ class ModelCosts(NamedTuple):
         return self.exact if form == FORMS[0] else self.int8
 
     def even_at(self, form: str) -> float:
-        """Return the bits a second of the link over which fetching a token takes as long as computing it."""
-        return 8 * self.bytes_of(form) / self.seconds
+        """Return the gigabits a second of the link over which fetching a token takes as long as computing it."""
+        return 8e-9 * self.bytes_of(form) / self.seconds
 
 
 def ratios(costs: Sequence[ModelCosts], links: Sequence[float]) -> list[list[float]]:
-    """Return for each model and form, over each link in bits a second, fetching as a share of computing."""
-    return [[cost.even_at(form) / bits for bits in links] for cost in costs for form in FORMS]
+    """Return for each model and form, over each link in gigabits a second, fetching as a share of computing."""
+    return [[cost.even_at(form) / speed for speed in links] for cost in costs for form in FORMS]
 
 
 def draw(costs: Sequence[ModelCosts], path: Path) -> None:
@@ -53,13 +53,13 @@ def draw(costs: Sequence[ModelCosts], path: Path) -> None:
 
     axes: Any  # its types are partly unknown
     figure, axes = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
-    links = [10**exponent for exponent in (7, 8, 9, 10, 11)]
+    links = (0.01, 0.1, 1.0, 10.0, 100.0)
     for cost, color in zip(costs, COLORS, strict=False):
         for form, style in zip(FORMS, ("-", "--"), strict=True):
-            shares = [cost.even_at(form) / bits for bits in links]
-            axes.loglog([bits / 1e6 for bits in links], shares, style, color=color, label=f"{cost.model}, {form}")
+            shares = [cost.even_at(form) / speed for speed in links]
+            axes.loglog(links, shares, style, color=color, label=f"{cost.model}, {form}")
     axes.axhline(1.0, color="#666666", linewidth=0.8)
-    axes.set_xlabel("link, Mbit/s")
+    axes.set_xlabel("link, Gbit/s")
     axes.set_ylabel("seconds to fetch a token / to compute it")
     axes.legend(frameon=False, fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -21,12 +22,13 @@ from rich.console import Console
 from rich.table import Table
 
 from efim_lab.errors import WorkError
+from efim_lab.prefill.costs import Link
 from efim_lab.tiers.break_even import ModelCosts, draw, ratios
-from efim_lab.tiers.link import Link, relayed
+from efim_lab.tiers.link import relayed
 from efim_lab.tiers.machine import FirstCompletion, first_completion
 from model_runtime.checkpoint.hub.names import model_folder
 
-LINKS = tuple(Link(delay, bits) for bits in (1e8, 1e9, 1e10) for delay in (1e-3, 20e-3))
+SPEEDS, DELAYS = (0.1, 1.0, 10.0), (1e-3, 20e-3)  # gigabits a second; seconds there and back
 STARTING = 10.0  # seconds that a server may take to start
 WHO = b"bench <bench@localhost>"
 
@@ -43,7 +45,8 @@ class Row(NamedTuple):
     """Medians of a model's first completion in a file, cold and with what another machine computed over a link."""
 
     model: str
-    link: str
+    gigabits: float
+    delay_ms: float
     form: str
     cold_seconds: float
     warm_seconds: float
@@ -62,7 +65,7 @@ def run_tiers(models: Sequence[str], bench: TierBench, url: str, plot: Path | No
                 rows += team.measure(form)
             costs.append(team.costs())
     _show(rows)
-    table = ratios(costs, [link.bits for link in LINKS[::2]])
+    table = ratios(costs, SPEEDS)
     _show_ratios(costs, table)
     if plot:
         draw(costs, plot)
@@ -89,9 +92,9 @@ class _Team:
         first = self._opened(form, self._url, save=True)
         rows = list[Row]()
         parts = urlsplit(self._url)
-        for link in LINKS:
+        for gigabits, delay in product(SPEEDS, DELAYS):
             colds, warms = list[FirstCompletion](), list[FirstCompletion]()
-            with relayed(link, parts.hostname or "", parts.port or 0) as port:
+            with relayed(Link(gigabits, delay / 2), parts.hostname or "", parts.port or 0) as port:
                 for _ in range(self._bench.repeats):
                     colds.append(self._opened(form, "", save=False))
                     warms.append(self._opened(form, f"redis://127.0.0.1:{port}", save=False))
@@ -100,7 +103,7 @@ class _Team:
             self._colds += colds
             cold, warm = (median(each.seconds for each in side) for side in (colds, warms))
             tokens = [round(median(each)) for each in zip(*((w.fetched, w.recomputed) for w in warms), strict=True)]
-            rows.append(Row(self._model or "embedded", str(link), form, cold, warm, tokens[0], tokens[1]))
+            rows.append(Row(self._model or "embedded", gigabits, delay * 1e3, form, cold, warm, tokens[0], tokens[1]))
         return rows
 
     def costs(self) -> ModelCosts:
@@ -187,31 +190,22 @@ def _wait_for(port: int) -> None:
 
 def _show(rows: Sequence[Row]) -> None:
     table = Table(title="first completion in a file, on a machine that has not computed it")
-    for column in (
-        "model",
-        "link",
-        "on the wire",
-        "cold, s",
-        "shared cache, s",
-        "share of cold",
-        "fetched",
-        "computed",
-    ):
+    for column in ("model", "Gbit/s", "ms", "form", "cold, s", "shared cache, s", "share", "fetched", "computed"):
         table.add_column(column, justify="right")
     for row in rows:
-        share = f"{row.warm_seconds / row.cold_seconds:.2f}"
-        seconds = f"{row.cold_seconds:.2f}", f"{row.warm_seconds:.2f}"
-        table.add_row(row.model, row.link, row.form, *seconds, share, str(row.fetched), str(row.recomputed))
+        link = f"{row.gigabits:g}", f"{row.delay_ms:g}"
+        seconds = f"{row.cold_seconds:.2f}", f"{row.warm_seconds:.2f}", f"{row.warm_seconds / row.cold_seconds:.2f}"
+        table.add_row(row.model, *link, row.form, *seconds, str(row.fetched), str(row.recomputed))
     Console().print(table)
 
 
 def _show_ratios(costs: Sequence[ModelCosts], table: Sequence[Sequence[float]]) -> None:
-    shown = Table(title="fetching a token as a share of computing it, by the link's bits a second alone")
-    links = [f"{link.bits / 1e6:,.0f} Mbit/s" for link in LINKS[::2]]
+    shown = Table(title="fetching a token as a share of computing it, without delays")
+    links = [f"{gigabits:g} Gbit/s" for gigabits in SPEEDS]
     for column in ("model", "on the wire", "bytes", "us to compute", *links, "even at"):
         shown.add_column(column, justify="right")
     for (cost, form), shares in zip(((c, f) for c in costs for f in ("exact", "int8")), table, strict=True):
         cells = [f"{share:.2f}" for share in shares]
-        even = f"{cost.even_at(form) / 1e6:,.0f} Mbit/s"
+        even = f"{cost.even_at(form):.2g} Gbit/s"
         shown.add_row(cost.model, form, f"{cost.bytes_of(form):,}", f"{cost.seconds * 1e6:,.0f}", *cells, even)
     Console().print(shown)

@@ -1,4 +1,4 @@
-"""A link to another machine: a relay before a server that delays what it passes on, and limits how much of it."""
+"""A relay before a server that delays what it passes on, and limits how much of it, as a link would."""
 
 from __future__ import annotations
 
@@ -8,22 +8,12 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import NamedTuple
 
 from efim_lab.errors import WorkError
+from efim_lab.prefill.costs import Link
 
 PIECE = 1 << 16  # bytes that are passed on together
 STARTING = 10.0  # seconds
-
-
-class Link(NamedTuple):
-    """What a link does: `delay` in seconds there and back, and bits a second in each direction."""
-
-    delay: float
-    bits: float
-
-    def __str__(self) -> str:
-        return f"{self.bits / 1e6:,.0f} Mbit/s, {self.delay * 1e3:g} ms"
 
 
 @contextmanager
@@ -63,17 +53,17 @@ async def _serve(link: Link, host: str, port: int, started: Future[tuple[int, Ca
 
 
 async def _pass_on(link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass on one direction until it ends: a piece leaves when the line is free, and is there half a delay later."""
+    """Pass on one direction until it ends: a piece leaves when the line is free, and is there a latency later."""
     loop = asyncio.get_running_loop()
     sent = asyncio.Queue[tuple[float, bytes]]()
 
     async def send() -> None:
         free = loop.time()
         while piece := await reader.read(PIECE):
-            free = max(free, loop.time()) + 8 * len(piece) / link.bits
-            sent.put_nowait((free + link.delay / 2, piece))
-            if (ahead := free - loop.time()) > link.delay:  # no more is under way than a real link would hold
-                await asyncio.sleep(ahead - link.delay)
+            free = max(free, loop.time()) + link.seconds(len(piece))
+            sent.put_nowait((free + link.latency, piece))
+            if (ahead := free - loop.time()) > 2 * link.latency:  # no more is under way than a real link would hold
+                await asyncio.sleep(ahead - 2 * link.latency)
         sent.put_nowait((0.0, b""))
 
     async def arrive() -> None:

@@ -117,6 +117,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "efim_lab.reuse": ("efim_lab.evaluation", "efim_ls.completion", *RUNTIME),
     "efim_lab.placement": RUNTIME,
     "efim_lab.prefill": ("efim_lab.evaluation", *RUNTIME),
+    "efim_lab.tiers": ("efim_lab.prefill", "efim_ls.completion", *RUNTIME),
     "efim_lab.team": ("efim_lab.replay", "efim_ls.completion", *RUNTIME),
     "efim_lab.paper": ("efim_lab.evaluation", "efim_ls.completion", *RUNTIME),
     "editor_clients.headless": (),

@@ -9,15 +9,17 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from efim_lab.prefill.costs import Link
 from efim_lab.tiers.break_even import ModelCosts, draw, ratios
-from efim_lab.tiers.link import PIECE, Link, relayed
+from efim_lab.tiers.link import PIECE, relayed
 from model_runtime.checkpoint.config import EMBEDDED
 
-FAST = Link(0.002, 1e9)
+FAST = Link(1.0, 0.001)
 
 
 class Echo(socketserver.BaseRequestHandler):
@@ -39,7 +41,7 @@ def echoing(link: Link) -> Generator[int]:
 @settings(deadline=None, max_examples=10)
 @given(st.binary(min_size=1, max_size=3 * PIECE), st.floats(0.0, 0.01))
 def test_what_comes_back_is_what_was_sent(sent: bytes, delay: float) -> None:
-    with echoing(Link(delay, 1e9)) as port, socket.create_connection(("127.0.0.1", port)) as client:
+    with echoing(Link(1.0, delay)) as port, socket.create_connection(("127.0.0.1", port)) as client:
         client.sendall(sent)
         client.shutdown(socket.SHUT_WR)
         assert b"".join(iter(lambda: client.recv(PIECE), b"")) == sent
@@ -58,8 +60,8 @@ def test_several_connections_stay_apart() -> None:
 
 def test_a_link_is_even_where_fetching_takes_as_long_as_computing(tmp_path: Path) -> None:
     costs = ModelCosts("some", 1e-3, exact=4000, int8=1000)
-    assert costs.even_at("exact") == 32e6 and costs.even_at("int8") == 8e6
-    assert ratios([costs], [32e6, 64e6]) == [[1.0, 0.5], [0.25, 0.125]]
+    assert (costs.even_at("exact"), costs.even_at("int8")) == pytest.approx((0.032, 0.008))
+    assert np.allclose(ratios([costs], [0.032, 0.064]), [[1.0, 0.5], [0.25, 0.125]])
     draw([costs], tmp_path / "plot.png")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
