@@ -135,17 +135,16 @@ class ObjectShelf:
             return question()
         except (PermissionDeniedError, UnauthenticatedError, PermissionError):
             raise ShelfError(f"{cache} may not be used; correct its credentials, or {REMEDY}") from None
-        except (BaseError, OSError) as error:
-            raise ShelfError(
-                f"{cache} cannot be used ({type(error).__name__}); see whether it is there and has room, or {REMEDY}"
-            ) from None
+        except (BaseError, OSError):
+            raise ShelfError(f"{cache} cannot be reached, or has no room; see to it there, or {REMEDY}") from None
 
 
 def _open(url: str) -> Any:
     parts = urlsplit(url)
     if parts.scheme == "file":
         return LocalStore(Path(unquote(parts.path)), mkdir=True)
-    options: Any = {"connect_timeout": CONNECTING, "timeout": ANSWERING}
+    # Over plain HTTP only where the user has named such an endpoint, as in AWS_ENDPOINT_URL.
+    options: Any = {"connect_timeout": CONNECTING, "timeout": ANSWERING, "allow_http": True}
     return from_url(url, client_options=options, retry_config={"max_retries": 0})
 
 

@@ -1,4 +1,4 @@
-"""System programs: a Chromium without a window, tmux, emulators of CPUs; installed from Debian if that is allowed."""
+"""System programs, as a Chromium without a window or emulators of CPUs; installed from Debian if that is allowed."""
 
 from __future__ import annotations
 
@@ -46,4 +46,5 @@ TMUX = of_the_system("tmux", (), ("tmux",))
 ARM_CPU = of_the_system("qemu-aarch64", (), ("qemu-user",))
 OLD_CPU = of_the_system("qemu-x86_64", (), ("qemu-user",))
 ARM_COMPILER = of_the_system("aarch64-linux-gnu-gcc", (), ("gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"))
-PARTS = (CHROMIUM, TMUX, ARM_CPU, OLD_CPU, ARM_COMPILER)
+REDIS = of_the_system("redis-server", ("valkey-server",), ("redis-server",))
+PARTS = (CHROMIUM, TMUX, ARM_CPU, OLD_CPU, ARM_COMPILER, REDIS)

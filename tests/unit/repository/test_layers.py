@@ -14,6 +14,7 @@ from tests.source.imports import imports, within
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients")
 LSP, HTTP = ("lsprotocol", "pygls"), ("starlette", "uvicorn", "h11")
+SHARED = ("valkey", "obstore", "cryptography")
 MODEL = ("torch", "transformers", "xformers", "safetensors.torch")
 # Modules that every room of their package may import; they import none of its rooms.
 BASE = (
@@ -180,6 +181,7 @@ def test_a_base_imports_no_room_of_its_package(base: str) -> None:
         (LSP, ("efim_ls.lsp", "editor_clients.headless")),
         (HTTP, ("efim_ls.http",)),
         (MODEL, ("model_runtime", "efim_lab")),
+        (SHARED, ("kv_store.shared",)),
         (("httpx2",), ("model_runtime.remote", "model_runtime.checkpoint.hub", "efim_lab.team")),
     ],
     ids=lambda names: ", ".join(names),
@@ -198,15 +200,17 @@ def test_the_two_leaves_meet_in_one_module() -> None:
     assert importers("model_runtime") & importers("kv_store") == {"efim_ls.completion.models.kv_persistence"}
 
 
-def test_only_the_stores_entrance_knows_its_disk() -> None:
+def test_only_the_stores_entrance_knows_its_disk_and_its_team() -> None:
     outside = {module for module in importers("kv_store.disk") if not within(module, "kv_store.disk")}
     assert outside == {"kv_store.open", "efim_ls.commands.cache"}
+    shared = {module for module in importers("kv_store.shared") if not within(module, "kv_store.shared")}
+    assert shared == {"kv_store.open", "efim_ls.commands.cache"}
     above = ("kv_store.open", "kv_store.store", "kv_store.memory", "kv_store.notes", "kv_store.writer")
-    assert {module for module in importers(*above) if within(module, "kv_store.disk")} == set()
+    assert {m for m in importers(*above) if within(m, "kv_store.disk", "kv_store.shared")} == set()
 
 
 def test_the_store_needs_little() -> None:
-    known = {*sys.stdlib_module_names, "numpy", "xxhash", "kv_store"}
+    known = {*sys.stdlib_module_names, "numpy", "xxhash", "kv_store", *SHARED}
     found = {each.split(".")[0] for module in MODULES if within(module, "kv_store") for each in MODULES[module]}
     assert found <= known
 
