@@ -172,10 +172,11 @@ class OpenDocuments:
             document.close()
             self.history.forget(uri)
 
-    def edit(self, document: OpenDocument, change: Change) -> None:
-        """Apply a change to a document, and remember it."""
+    def edit(self, document: OpenDocument, change: Change) -> Edit | None:
+        """Apply a change to a document, remember it and return it; None if the document is out of step."""
         if edit := document.edit(change):
             self.history.follow(PastEdit(document.uri, edit.at, edit.removed, edit.added, monotonic()))
+        return edit
 
     def language(self, uri: str) -> str:
         """Return a document's language as the client names it; empty if it is not open."""

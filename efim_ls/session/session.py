@@ -96,7 +96,9 @@ class Session:
     def edit(self, document: OpenDocument, changes: Iterable[Change | None]) -> None:
         """Apply changes to a document and drop its outdated prefetching.
 
-        None is a change that cannot be understood: none after it is applied, and the document is out of step.
+        Lines that are replaced by others were not typed: a branch was checked out, or a formatter ran. The next
+        request may be far, so what it needs is prefetched. None is a change that cannot be understood: none after it
+        is applied, and the document is out of step.
         """
         self.background.drop_prefetch(document)
         self.engine.note_typing()
@@ -104,7 +106,9 @@ class Session:
             if change is None:
                 document.out_of_step = True
                 return
-            self.documents.edit(document, change)
+            edit = self.documents.edit(document, change)
+            if edit and "\n" in edit.removed and "\n" in edit.added:
+                self.background.rested(document)
 
     def sync(self, uri: str, language: str, text: str) -> OpenDocument:
         """Open a document, or edit what differs in it, so that it has this text: for clients that send no edits."""

@@ -30,7 +30,7 @@ BASE = (
 RUNTIME, STORE = ("model_runtime",), ("kv_store",)
 LAB = tuple(
     f"efim_lab.{each}"
-    for each in ("training", "evaluation", "replay", "paper", "reuse", "reference", "team", "prefill")
+    for each in ("training", "evaluation", "replay", "paper", "reuse", "reference", "team", "prefill", "tiers")
 )
 # A room, and the rooms beside itself that it may import.
 ROOMS: dict[str, tuple[str, ...]] = {

@@ -167,6 +167,23 @@ async def test_why_a_document_is_off_is_told_without_a_model(model: Any) -> None
     assert session.engine.close(10)
 
 
+@pytest.mark.parametrize(
+    ("text", "ahead"),
+    [("one\ntwo\n", True), ("1\nx\ny\nz", True), ("1\n2", False), ("12\n2\n3", False), ("1\n2\n2\n3", False)],
+)
+async def test_lines_that_replace_others_are_prefetched(
+    session: Session, model: Fake, text: str, ahead: bool
+) -> None:
+    model.gate.set()
+    document = session.open("c", "python", "1\n2\n3")
+    document.cursor = 0
+    await session.background.settled()
+    model.foreseen.clear()
+    session.sync("c", "python", text)
+    await session.background.settled()
+    assert ("c" in model.foreseen) is ahead
+
+
 async def test_memory_is_given_back_after_a_long_rest(
     session: Session, model: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
