@@ -7,6 +7,12 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 
+# Prose, logs and messages to a version control system, as VS Code, Neovim, Helix and Emacs name them.
+PROSE = (
+    "plaintext", "text", "markdown", "restructuredtext", "rst", "asciidoc", "org", "mail", "help", "log",
+    "scminput", "git-commit", "gitcommit", "git-rebase", "gitrebase", "hgcommit", "jjdescription",
+)  # fmt: skip
+
 ANY = "*"  # in place of a language: all of them
 # LSP's name, people's, and how names of files end; without a point, the whole names, in small letters. Others are
 # called as LSP names them.

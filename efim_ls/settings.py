@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from efim_ls.earlier_settings import REMOVED
+from efim_ls.languages import PROSE
 from efim_ls.memory_shares import LEAST_MEMORY
+from efim_ls.setting_objects.kinds import OBJECTS
+from efim_ls.setting_objects.shared_tier import SharedTierOptions
 from model_runtime.remote.options import RemoteOptions
-from model_runtime.remote.setting import engine_problem, read_engine
 
 SECTIONS = ("efim-ls", "efim_ls")
 TEXTS = tuple[str, ...]
@@ -21,11 +23,6 @@ NO_LIMIT = 1 << 30  # the highest number of settings that have no limit of their
 MOST_CHARACTERS = 4096 * 1024  # of a file that gets suggestions
 MOST_DISK_MIB = 1 << 16  # 64 GiB: the table of the cache file takes a 750th of its size at once
 MOST_THREADS = 64  # with thousands of threads the process dies
-# Prose, logs and messages to a version control system, as VS Code, Neovim, Helix and Emacs name them.
-PROSE = (
-    "plaintext", "text", "markdown", "restructuredtext", "rst", "asciidoc", "org", "mail", "help", "log",
-    "scminput", "git-commit", "gitcommit", "git-rebase", "gitrebase", "hgcommit", "jjdescription",
-)  # fmt: skip
 
 T = TypeVar("T")
 
@@ -244,6 +241,12 @@ class Settings:
         "Memory and disk",
         most=MOST_DISK_MIB,
     )
+    shared_tier: SharedTierOptions = setting(
+        SharedTierOptions(),
+        'A cache of keys and values that a team shares: `{"url": "valkeys://host:6379", "key_file": "~/team-key"}`. '
+        "What colleagues have computed is then fetched instead of computed. docs/team.md says what else can be set.",
+        "Memory and disk",
+    )
     shared: bool = setting(
         True,
         "Share one server process, and one model in memory, between all editors and windows. If off, this editor "
@@ -309,8 +312,8 @@ def _problem(name: str, value: object) -> str | None:
     if name not in TYPES:
         return f"unknown setting {name!r}: expected one of {', '.join(TYPES)}"
     kind, bounds = TYPES[name], DESCRIPTIONS[name]
-    if kind is RemoteOptions:
-        return engine_problem(value)
+    if kind in OBJECTS:
+        return OBJECTS[kind].problem(value)
     if not _fits(value, kind, bounds):
         return f"setting {name!r}: expected {_expected(kind, bounds)}, got {value!r}"
     if name == "cache_folder" and value and not _is_absolute(str(value)):
@@ -330,8 +333,8 @@ def _is_absolute(path: str) -> bool:
 
 
 def _frozen(value: Any, kind: Any) -> Any:
-    if kind is RemoteOptions:
-        return read_engine(value)
+    if kind in OBJECTS:
+        return OBJECTS[kind].read(value)
     if kind == TABLE:
         return tuple((name, _frozen(each, None if isinstance(each, str) else TEXTS)) for name, each in value.items())
     return tuple(cast("list[object]", value)) if isinstance(value, list) else value

@@ -10,19 +10,19 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Union, get_origin
 
+from efim_ls.setting_objects.kinds import OBJECTS
 from efim_ls.settings import DEFAULTS, DESCRIPTIONS, NO_LIMIT, REMOVED, TABLE, TEXTS, TYPES, Description, words_of
-from model_runtime.remote.options import RemoteOptions
-from model_runtime.remote.setting import FIELDS
 
 CONFIGURATION = '"configuration": '  # in the manifest, before the list of groups of settings
 ADVANCED = "Advanced"  # VS Code's group of the settings that few users need, shown last
 JSON_TYPES: Mapping[Any, str] = {
-    bool: "boolean", int: "integer", float: "number", TEXTS: "array", TABLE: "object", RemoteOptions: "object",
+    bool: "boolean", int: "integer", float: "number", TEXTS: "array", TABLE: "object",
+    **dict.fromkeys(OBJECTS, "object"),
 }  # fmt: skip
 # Settings that VS Code does not carry from one machine to another.
 OF_THE_MACHINE = (
     "model", "template", "device", "weights", "threads", "prefetch_seconds_per_minute", "approximations",
-    "memory_mib", "cache_folder", "disk_mib", "engine",
+    "memory_mib", "cache_folder", "disk_mib", "engine", "shared_tier",
 )  # fmt: skip
 INTRODUCTION = """\
 # Settings
@@ -92,7 +92,7 @@ def _values(name: str) -> str:
         return f"{words} Or a number, {about.least} to {about.most}." if get_origin(kind) is Union else words
     if kind in (int, float):
         return f"{about.least} or more" if about.most == NO_LIMIT else f"{about.least} to {about.most}"
-    return {bool: "`true`, `false`", TEXTS: "list of texts", TABLE: "object", RemoteOptions: "object"}.get(
+    return {bool: "`true`, `false`", TEXTS: "list of texts", TABLE: "object", **dict.fromkeys(OBJECTS, "object")}.get(
         kind, "text"
     )
 
@@ -119,8 +119,9 @@ def _schema(kind: Any, about: Description) -> dict[str, Any]:
         schema |= {"items": {"type": "string"}, "uniqueItems": True}
     if kind == TABLE:
         schema["additionalProperties"] = {"type": ["string", "array"], "items": {"type": "string"}}
-    if kind is RemoteOptions:
-        schema |= {"properties": {name: each.schema for name, each in FIELDS.items()}, "additionalProperties": False}
+    if kind in OBJECTS:
+        properties = {name: each.schema for name, each in OBJECTS[kind].fields.items()}
+        schema |= {"properties": properties, "additionalProperties": False}
     if words := words_of(kind):
         items = {"type": "string", "enum": list(words), "enumDescriptions": [about.choices[word] for word in words]}
         return {"type": "array", "items": items, "uniqueItems": True}
@@ -135,6 +136,6 @@ def _schema(kind: Any, about: Description) -> dict[str, Any]:
 
 def _default(name: str) -> object:
     value = getattr(DEFAULTS, name)
-    if TYPES[name] is RemoteOptions:
+    if TYPES[name] in OBJECTS:
         return {}
     return dict(value) if TYPES[name] == TABLE else value

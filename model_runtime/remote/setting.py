@@ -14,7 +14,7 @@ MOST_SECONDS = 10  # that an answer may wait
 MOST_PRIORITY = 1 << 31
 
 
-class _Field(NamedTuple):
+class Field(NamedTuple):
     """What a value must be, in words; how that is checked; its JSON schema."""
 
     expected: str
@@ -55,34 +55,40 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < MOST_PRIORITY
 
 
-_TEXT = _Field("a text", _is_text, {"type": "string"})
-FIELDS: Mapping[str, _Field] = {
-    "url": _Field("an address like http://host:8000, without a key in it,", _is_address, {"type": "string"}),
-    "kind": _Field(" or ".join(map(repr, KINDS)), _is_kind, {"enum": [*KINDS]}),
-    "model": _TEXT,
-    "key_variable": _TEXT,
-    "key_file": _TEXT,
-    "wait_seconds": _Field(
+TEXT = Field("a text", _is_text, {"type": "string"})
+SWITCH = Field("true or false", _is_switch, {"type": "boolean"})
+FIELDS: Mapping[str, Field] = {
+    "url": Field("an address like http://host:8000, without a key in it,", _is_address, {"type": "string"}),
+    "kind": Field(" or ".join(map(repr, KINDS)), _is_kind, {"enum": [*KINDS]}),
+    "model": TEXT,
+    "key_variable": TEXT,
+    "key_file": TEXT,
+    "wait_seconds": Field(
         f"a number from 0 to {MOST_SECONDS}", _is_time, {"type": "number", "minimum": 0, "maximum": MOST_SECONDS}
     ),
-    "private": _Field("true or false", _is_switch, {"type": "boolean"}),
-    "cache_salt": _TEXT,
-    "priority": _Field("a whole number", _is_whole, {"type": "integer"}),
+    "private": SWITCH,
+    "cache_salt": TEXT,
+    "priority": Field("a whole number", _is_whole, {"type": "integer"}),
 }
 
 
 def engine_problem(value: object) -> str | None:
     """Return what is wrong with a value of the setting, None if it is valid."""
+    return object_problem("engine", FIELDS, value)
+
+
+def object_problem(setting: str, fields: Mapping[str, Field], value: object) -> str | None:
+    """Return what is wrong with a setting that is an object with a `url`, or empty; None if it is valid."""
     if not isinstance(value, Mapping):
-        return f"setting 'engine': expected an object, got {value!r}"
+        return f"setting {setting!r}: expected an object, got {value!r}"
     given = cast("Mapping[str, object]", value)
     for name, each in given.items():
-        if name not in FIELDS:
-            return f"setting 'engine': unknown name {name!r}, expected one of {', '.join(FIELDS)}"
-        if not FIELDS[name].is_valid(each):
-            return f"setting 'engine': expected {FIELDS[name].expected} as {name!r}"  # the value may hold a key
+        if name not in fields:
+            return f"setting {setting!r}: unknown name {name!r}, expected one of {', '.join(fields)}"
+        if not fields[name].is_valid(each):
+            return f"setting {setting!r}: expected {fields[name].expected} as {name!r}"  # the value may hold a key
     if given and "url" not in given:
-        return "setting 'engine': expected 'url', the address of the server"
+        return f"setting {setting!r}: expected 'url', the address of the server"
     return None
 
 

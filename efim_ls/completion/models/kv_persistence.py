@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from efim_ls.completion.models.shared_level import shared_level
 from efim_ls.paths import cache_folder, document_tag
 from efim_ls.settings import Settings
 from kv_store.block import BLOCK_TOKENS
 from kv_store.level import Origin, Reach
-from kv_store.open import DISK, MEMORY, OpenedStore, StoreOptions, open_store
+from kv_store.open import DISK, MEMORY, SHARED, OpenedStore, StoreOptions, open_store
 from kv_store.store import ComputedBlocks, Store
 from model_runtime.cancel import Cancel
 from model_runtime.errors import ModelError
@@ -201,8 +202,10 @@ def is_int8(settings: Settings) -> bool:
 
 
 def _options(settings: Settings, exact: Form, held_mib: int) -> StoreOptions:
+    form = Form.INT8 if is_int8(settings) else exact
     levels: dict[str, dict[str, object]] = {MEMORY: {"bytes": held_mib * MIB}}
     if settings.persist:
-        form = Form.INT8 if is_int8(settings) else exact
         levels[DISK] = {"bytes": settings.disk_mib * MIB, "form": form}
+    if options := shared_level(settings, form):
+        levels[SHARED] = options
     return StoreOptions(levels, cache_folder(settings.cache_folder) if settings.persist else None)

@@ -6,6 +6,7 @@ from dataclasses import asdict, fields, replace
 import pytest
 
 from efim_ls.earlier_settings import REMOVED
+from efim_ls.setting_objects.shared_tier import SharedTierOptions
 from efim_ls.settings import OF_SERVER, Settings, parse
 from model_runtime.remote.options import RemoteOptions
 
@@ -211,6 +212,7 @@ def test_only_what_a_model_depends_on_tells_models_apart() -> None:
     changes |= {"threads": 9, "device": "cpu", "weights": "fp32", "memory_mib": 99}
     changes |= {"approximations": ("int8_on_disk",), "disk_mib": 9}
     changes |= {"other_files": "on", "engine": RemoteOptions(url="http://host")}
+    changes |= {"shared_tier": SharedTierOptions(url="redis://host")}
     changes |= {"persist": False, "cache_folder": "/c", "private_files": ("*.sql",)}
     for name, value in changes.items():
         assert replace(Settings(), **{name: value}).of_model != Settings().of_model, name
@@ -261,3 +263,46 @@ def test_an_engine_is_described(given: dict[str, object]) -> None:
 def test_a_wrong_description_of_an_engine_is_told_without_a_key(given: object, said: str) -> None:
     parsed, [problem] = parse({"engine": given})
     assert said in problem and "secret" not in problem and not parsed.engine.url
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"url": "valkeys://user:password@host:6380/2?ssl_ca_certs=/ca.pem", "key_file": "~/k", "encrypt": True},
+        {"url": "redis://host", "key_variable": "K", "salt": "2026", "patience_ms": 0},
+        {"url": "s3://bucket/folder", "key_file": "k", "bytes": 10**12},
+        {"url": "file:///a%20folder", "key_file": "k"},
+        {"url": "unix:///run/valkey.sock", "key_file": "k"},
+        {},
+    ],
+)
+def test_a_shared_tier_is_described(given: dict[str, object]) -> None:
+    parsed, problems = parse({"shared_tier": given})
+    assert problems == [] and {**asdict(parsed.shared_tier), **given} == asdict(parsed.shared_tier)
+    assert "password" not in repr(parsed)
+
+
+def test_no_shared_tier_is_null() -> None:
+    assert parse({"shared_tier": None}) == (Settings(), [])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("redis://host", "expected an object"),
+        ({"key_file": "k"}, "expected 'url'"),
+        ({"url": "host:6379"}, "as 'url'"),
+        ({"url": "http://host:6379"}, "as 'url'"),
+        ({"url": "file://host/folder"}, "as 'url'"),
+        ({"url": "file:folder"}, "as 'url'"),
+        ({"url": "redis://secret@:0"}, "as 'url'"),
+        ({"url": "redis://host", "patience_ms": 5000}, "a whole number from 0 to 2000"),
+        ({"url": "redis://host", "bytes": True}, "a whole number from 0 to"),
+        ({"url": "redis://host", "encrypt": "yes"}, "true or false"),
+        ({"url": "redis://host", "salt": "a\ud800"}, "a text"),
+        ({"url": "redis://host", "key": "secret"}, "unknown name 'key'"),
+    ],
+)
+def test_a_wrong_description_of_a_shared_tier_is_told_without_a_key(given: object, said: str) -> None:
+    parsed, [problem] = parse({"shared_tier": given})
+    assert said in problem and "secret" not in problem and not parsed.shared_tier.url

@@ -21,6 +21,7 @@ BASE = (
     "efim_ls.earlier_settings", "efim_ls.memory_shares",
     "efim_ls.settings", "efim_ls.request", "efim_ls.languages", "efim_ls.paths", "efim_ls.failures",
     "efim_ls.sqlite_files",
+    "efim_ls.setting_objects",
     "efim_ls.version",
     "model_runtime.errors", "model_runtime.cancel", "model_runtime.isolated", "model_runtime.ids",
     "model_runtime.logits",

@@ -10,13 +10,13 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import pytest
 
 from efim_lab.reference.settings import vscode_name
+from efim_ls.setting_objects.kinds import OBJECTS
 from efim_ls.settings import DESCRIPTIONS, TABLE, TEXTS, Settings, parse, words_of
-from model_runtime.remote.options import RemoteOptions
 
 MANIFEST = Path(__file__).parents[3] / "editor_clients" / "vscode" / "package.json"
 GROUPS = json.loads(MANIFEST.read_text("utf-8"))["contributes"]["configuration"]
 JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", TEXTS: "array", TABLE: "object"}
-JSON_TYPES[RemoteOptions] = "object"
+JSON_TYPES |= dict.fromkeys(OBJECTS, "object")
 KNOWN = asdict(Settings())
 SERVER_NAMES = {vscode_name(name): name for name in KNOWN}
 OFFERED: dict[str, Any] = {
@@ -60,8 +60,9 @@ def test_a_workspace_that_is_not_trusted_cannot_widen_what_is_read() -> None:
         "disabled_workspaces",
         "private_files",
         "engine",
+        "shared_tier",
     }
-    assert {vscode_name(name) for name in (*privacy, "engine")} <= {*restricted}
+    assert {vscode_name(name) for name in privacy} <= {*restricted}
 
 
 @pytest.mark.parametrize(("name", "there"), [("model", "efim-ls.model"), ("max_lines", "efim-ls.maxLines")])
@@ -72,7 +73,7 @@ def test_names_are_in_the_habit_of_vscode(name: str, there: str) -> None:
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_defaults_are_equal(name: str) -> None:
-    default = KNOWN[name] if TYPES[name] is not RemoteOptions else {}
+    default = {} if TYPES[name] in OBJECTS else KNOWN[name]
     as_json = dict(default) if TYPES[name] == TABLE else list(default) if isinstance(default, tuple) else default
     assert OFFERED[name]["default"] == as_json
 

@@ -1,0 +1,1 @@
+"""Settings that are objects, checked name by name."""

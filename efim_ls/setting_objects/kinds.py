@@ -1,0 +1,26 @@
+"""The kinds of settings that are objects: how each is checked, read and described."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from efim_ls.setting_objects.shared_tier import FIELDS as SHARED_TIER
+from efim_ls.setting_objects.shared_tier import SharedTierOptions, read_shared_tier, shared_tier_problem
+from model_runtime.remote.options import RemoteOptions
+from model_runtime.remote.setting import FIELDS as ENGINE
+from model_runtime.remote.setting import Field, engine_problem, read_engine
+
+
+class ObjectKind(NamedTuple):
+    """What is wrong with a value, None if it is valid; what a valid one means; the names that it may have."""
+
+    problem: Callable[[object], str | None]
+    read: Callable[[Any], Any]
+    fields: Mapping[str, Field]
+
+
+OBJECTS: Mapping[Any, ObjectKind] = {
+    RemoteOptions: ObjectKind(engine_problem, read_engine, ENGINE),
+    SharedTierOptions: ObjectKind(shared_tier_problem, read_shared_tier, SHARED_TIER),
+}
