@@ -5,11 +5,13 @@ Everything here runs on the engine thread.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import lru_cache
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from efim_ls.access.secrets import may_reach_disk, private_among
 from efim_ls.completion.answerers.answerer import Answerer, Preparation
@@ -17,6 +19,7 @@ from efim_ls.completion.answerers.local_then_remote import LocalThenRemote
 from efim_ls.completion.answerers.model import ModelAnswerer
 from efim_ls.completion.answerers.phrases import PhraseAnswerer
 from efim_ls.completion.answerers.remote import RemoteAnswerer
+from efim_ls.completion.committed_parts import committed_parts
 from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.models.kinds import kind_of
 from efim_ls.completion.models.open import OpenedModel
@@ -28,10 +31,16 @@ from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.engine.engine import SavedFrame
+from model_runtime.isolated import NOTHING_COMMITTED
 from model_runtime.prompt.excerpts import ExcerptBudget, Excerpts
 from model_runtime.prompt.tokenizer import Tokenizer
 
+if TYPE_CHECKING:
+    from efim_ls.access.committed import CommittedTexts
+
 MOST_DOCUMENTS = 256  # documents whose frames are kept in memory
+
+logger = logging.getLogger(__name__)
 
 
 class Completer:
@@ -60,6 +69,7 @@ class Completer:
             return not may_reach_disk(uri, settings.private_files)
 
         self._model_answerer = ModelAnswerer(opened, languages, limits, is_private, client)
+        self._committed = _committed_texts(settings) if settings.shared_tier.url else None
         tokenizer = opened.model.tokenizer
         self.answerers: list[Answerer] = [self._model_answerer, PhraseAnswerer(tokenizer, *limits)]
         self._serving: dict[str, Answerer] = {}  # by each language that was asked about
@@ -190,6 +200,8 @@ class Completer:
             parts.callback(self._opened.close, seconds, write)
             if self._remote:
                 parts.callback(self._remote.close)
+            if self._committed:
+                parts.callback(self._committed.close)
             for uri in self._documents:
                 parts.callback(self._model_answerer.release, uri)
             for uri in reversed(wanted):
@@ -248,7 +260,8 @@ class Completer:
 
     def _saved_frame(self, uri: str, frame: Frame) -> SavedFrame:
         private = private_among((uri, *frame.prompt.origins), self._settings.private_files)
-        return SavedFrame(self._model_answerer.frame_id(uri, frame.plan), frame.prompt, private)
+        committed = committed_parts(self._committed.text, uri, frame) if self._committed else NOTHING_COMMITTED
+        return SavedFrame(self._model_answerer.frame_id(uri, frame.plan), frame.prompt, private, committed)
 
     def _ahead_of_need(self, begin: Callable[[], Preparation]) -> Preparation:
         """Return work that `begin` returns on the engine thread, when it starts; its time is counted."""
@@ -262,3 +275,13 @@ class Completer:
             return done
 
         return prepare
+
+
+def _committed_texts(settings: Settings) -> CommittedTexts | None:
+    """Return what says which text is committed, None with a warning if its package is not installed."""
+    try:
+        from efim_ls.access.committed import CommittedTexts
+    except ImportError as error:
+        logger.warning("the shared cache needs the Python package %s; install efim-ls[shared]", error.name)
+        return None
+    return CommittedTexts(settings.private_files)
