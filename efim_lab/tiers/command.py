@@ -30,6 +30,7 @@ from model_runtime.checkpoint.hub.names import model_folder
 
 SPEEDS, DELAYS = (0.1, 1.0, 10.0), (1e-3, 20e-3)  # gigabits a second; seconds there and back
 STARTING = 10.0  # seconds that a server may take to start
+WIDTH = 110  # of tables
 WHO = b"bench <bench@localhost>"
 
 
@@ -118,7 +119,6 @@ class _Team:
             "head_tokens": _head(self._bench.tokens),
             "cache_folder": str(self._folder / f"machine-{self._number}"),
             "approximations": ["int8_on_disk"] if form == "int8" else [],
-            "max_new_tokens": 4,
         }
         if url:
             settings["shared_tier"] = {"url": url, "key_file": str(self._key)}
@@ -196,16 +196,16 @@ def _show(rows: Sequence[Row]) -> None:
         link = f"{row.gigabits:g}", f"{row.delay_ms:g}"
         seconds = f"{row.cold_seconds:.2f}", f"{row.warm_seconds:.2f}", f"{row.warm_seconds / row.cold_seconds:.2f}"
         table.add_row(row.model, *link, row.form, *seconds, str(row.fetched), str(row.recomputed))
-    Console().print(table)
+    Console(width=WIDTH).print(table)
 
 
 def _show_ratios(costs: Sequence[ModelCosts], table: Sequence[Sequence[float]]) -> None:
     shown = Table(title="fetching a token as a share of computing it, without delays")
-    links = [f"{gigabits:g} Gbit/s" for gigabits in SPEEDS]
-    for column in ("model", "on the wire", "bytes", "us to compute", *links, "even at"):
+    links = [f"at {gigabits:g} Gbit/s" for gigabits in SPEEDS]
+    for column in ("model", "on the wire", "bytes", "us to compute", *links, "even at Gbit/s"):
         shown.add_column(column, justify="right")
     for (cost, form), shares in zip(((c, f) for c in costs for f in ("exact", "int8")), table, strict=True):
         cells = [f"{share:.2f}" for share in shares]
-        even = f"{cost.even_at(form):.2g} Gbit/s"
+        even = f"{cost.even_at(form):.2g}"
         shown.add_row(cost.model, form, f"{cost.bytes_of(form):,}", f"{cost.seconds * 1e6:,.0f}", *cells, even)
-    Console().print(shown)
+    Console(width=WIDTH).print(shown)

@@ -38,7 +38,7 @@ async def _serve(link: Link, host: str, port: int, started: Future[tuple[int, Ca
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
 
     async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError):
+        with suppress(OSError):  # one side has gone
             there = await asyncio.open_connection(host, port)
             await asyncio.gather(_pass_on(link, reader, there[1]), _pass_on(link, there[0], writer))
         writer.close()
@@ -73,5 +73,5 @@ async def _pass_on(link: Link, reader: asyncio.StreamReader, writer: asyncio.Str
             await writer.drain()
         writer.write_eof()
 
-    with suppress(ConnectionError):
+    with suppress(OSError):  # one side has gone
         await asyncio.gather(send(), arrive())
