@@ -140,6 +140,9 @@ def _add_cache(commands: Subparsers) -> None:
     what = "list what is cached, check it for damage, or remove it"
     cache.add_argument("action", metavar="ls|verify|clear", choices=("ls", "verify", "clear"), help=what)
     cache.add_argument("--file", type=Path, metavar="FILE", help="with clear: remove only this file's data")
+    shared = "with ls or clear: a team's cache instead, as in the setting shared_tier: its JSON object"
+    cache.add_argument("--shared", metavar="SETTING", help=shared)
+    cache.add_argument("--yes", action="store_true", help="with clear --shared: do not ask")
     cache.add_argument("--folder", metavar="DIR", default="", help=CACHE_FOLDER)
     cache.set_defaults(run=_cache)
 
@@ -285,6 +288,11 @@ def _cache(arguments: argparse.Namespace) -> int:
 
     if arguments.file is not None and arguments.action != "clear":
         raise Mistake("--file works with clear only: leave it out")
+    if arguments.shared is not None:
+        if arguments.action == "verify" or arguments.file is not None:
+            raise Mistake("--shared works with ls and clear only, and without --file: leave it out")
+        is_list = arguments.action == "ls"
+        return cache.show_shared(arguments.shared) if is_list else cache.clear_shared(arguments.shared, arguments.yes)
     folder = cache_folder(arguments.folder)
     with _access_errors(folder):
         if arguments.action == "clear":

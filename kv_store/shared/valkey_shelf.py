@@ -38,6 +38,7 @@ class ValkeyShelf:
             self._client: Any = client.from_url(
                 url, socket_timeout=SECONDS, socket_connect_timeout=SECONDS, socket_keepalive=True, **secure
             )
+            self._client.connection_pool.make_connection()  # connects to nothing, but checks what the url asks for
         except (ValkeyError, ValueError, TypeError):
             raise ShelfError(f"the address of the shared cache is none of a Valkey server; {REMEDY}") from None
 

@@ -10,7 +10,7 @@ from efim_ls.setting_objects.shared_tier import SharedTierOptions
 from efim_ls.settings import OF_SERVER, Settings, parse
 from model_runtime.remote.options import RemoteOptions
 
-MOST_SETTINGS = 27
+MOST_SETTINGS = 28
 
 
 def test_nothing_set_gives_the_defaults() -> None:
