@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from efim_lab.commands.checks import DATA, check_data, check_models, extra_required, work_errors
+from efim_lab.commands.eviction import add_eviction
 from efim_lab.commands.plan import add_plan
 from efim_lab.commands.tiers import add_tiers
 from efim_ls.commands.arguments import add_command, whole_number
@@ -44,6 +45,7 @@ def add_bench(commands: Subparsers) -> None:
     _add_reuse(experiments, asyncio)
     add_tiers(experiments, asyncio / "base_events.py")
     add_plan(experiments)
+    add_eviction(experiments)
 
 
 def _add_reuse(experiments: Subparsers, asyncio: Path) -> None:

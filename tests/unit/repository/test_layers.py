@@ -31,7 +31,18 @@ BASE = (
 RUNTIME, STORE = ("model_runtime",), ("kv_store",)
 LAB = tuple(
     f"efim_lab.{each}"
-    for each in ("training", "evaluation", "replay", "paper", "reuse", "reference", "team", "prefill", "tiers")
+    for each in (
+        "training",
+        "evaluation",
+        "replay",
+        "paper",
+        "reuse",
+        "reference",
+        "team",
+        "prefill",
+        "tiers",
+        "eviction",
+    )  # fmt: skip
 )
 # A room, and the rooms beside itself that it may import.
 ROOMS: dict[str, tuple[str, ...]] = {
@@ -118,6 +129,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "efim_lab.replay": ("efim_ls.completion", "editor_clients.headless", *RUNTIME),
     "efim_lab.reuse": ("efim_lab.evaluation", "efim_ls.completion", *RUNTIME),
     "efim_lab.placement": RUNTIME,
+    "efim_lab.eviction": ("efim_lab.evaluation.figures", *STORE),
     "efim_lab.prefill": ("efim_lab.evaluation", *RUNTIME),
     "efim_lab.tiers": ("efim_lab.prefill", "efim_ls.completion", *RUNTIME),
     "efim_lab.team": ("efim_lab.replay", "efim_ls.completion", *RUNTIME),

@@ -1,0 +1,101 @@
+"""Who needs which blocks when, read from a repository's history: each change of a file reads what it was before."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import numpy as np
+
+from efim_lab.errors import WorkError
+from efim_ls.languages import language_of
+from kv_store.block import Name, chain, root
+
+TOKEN_BYTES = 4  # of code, which stand for a token: names need no more than to be equal where the text is
+MOST_BYTES = TOKEN_BYTES << 15  # of a file that a prompt may show
+FILE = "100"  # the mode of a regular file begins with it
+NO_BLOB = "0"
+NO_FIRST = root(b"")
+
+
+class Touch(NamedTuple):
+    """A change of a file: someone reads its blocks as they are `before`, and leaves those `after`; root first."""
+
+    time: int  # seconds
+    before: Sequence[Name]
+    after: Sequence[Name]
+
+
+class _Change(NamedTuple):
+    time: int
+    before: str  # a blob; zeros if the file is new
+    after: str
+
+
+def read_history(repository: Path) -> list[Touch]:
+    """Return the changes of all source files in a repository's history, the oldest first, without merges.
+
+    Raises WorkError if it cannot be read.
+    """
+    changes = list(_changes(repository))
+    with _blobs(repository) as blob:
+
+        @cache
+        def names(of: str) -> Sequence[Name]:
+            return () if set(of) == {NO_BLOB} else block_names(blob(of))
+
+        found = [Touch(each.time, names(each.before), names(each.after)) for each in changes]
+    if not any(each.before for each in found):
+        raise WorkError(f"{repository} has no change of a source file: name a clone with its whole history")
+    return found
+
+
+def block_names(text: bytes) -> Sequence[Name]:
+    """Return the names of a text's whole blocks: equal for texts that begin alike, as far as they do."""
+    whole = min(len(text), MOST_BYTES) // TOKEN_BYTES * TOKEN_BYTES
+    return chain(NO_FIRST, np.frombuffer(text[:whole], np.int32))
+
+
+def _changes(repository: Path) -> Iterator[_Change]:
+    """Yield changes of source files; a time is never before the one before."""
+    command = ["git", "-C", str(repository), "-c", "core.quotepath=off", "log", "--reverse", "--raw", "--no-abbrev"]
+    done = subprocess.run([*command, "--no-renames", "--format=%ct"], capture_output=True, check=False)
+    if done.returncode:
+        reason = done.stderr.decode(errors="replace").strip().splitlines()
+        raise WorkError(
+            f"{repository} has no history ({reason[0] if reason else 'git failed'}): name a git repository"
+        )
+    time = 0
+    for line in done.stdout.decode("utf-8", "replace").splitlines():
+        if line.isdecimal():
+            time = max(time, int(line))
+        elif line.startswith(":"):
+            fields, path = line[1:].split("\t", 1)
+            _, mode, before, after, _ = fields.split(" ")
+            if mode.startswith(FILE) and language_of(path):
+                yield _Change(time, before, after)
+
+
+@contextmanager
+def _blobs(repository: Path) -> Generator[Callable[[str], bytes]]:
+    """Give a function that returns a blob's bytes by its name."""
+    command = ["git", "-C", str(repository), "cat-file", "--batch"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        asked, told = process.stdin, process.stdout
+        assert asked is not None and told is not None
+        yield lambda name: _blob(name, asked, told)
+
+
+def _blob(name: str, asked: IO[bytes], told: IO[bytes]) -> bytes:
+    asked.write(f"{name}\n".encode())
+    asked.flush()
+    header = told.readline().split()
+    if len(header) != 3:
+        raise WorkError(f"a blob of the history is missing ({name}): name a clone that is not partial")
+    data = told.read(int(header[2]))
+    told.read(1)
+    return data
