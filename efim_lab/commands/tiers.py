@@ -20,7 +20,7 @@ def add_tiers(experiments: Subparsers, file: Path) -> None:
     details = "A relay in front of the server makes links of several speeds. The last line is one JSON object."
     lines = (
         "python -m efim_lab bench tiers",
-        "python -m efim_lab bench tiers --models '' Qwen/Qwen2.5-Coder-0.5B --plot tiers.png",
+        "python -m efim_lab bench tiers --models Qwen/Qwen2.5-Coder-0.5B",
     )
     tiers = add_command(experiments, "tiers", summary, *lines, details=details)
     tiers.add_argument(

@@ -17,7 +17,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from dulwich import porcelain
 from rich.console import Console
 from rich.table import Table
 
@@ -31,7 +30,7 @@ from model_runtime.checkpoint.hub.names import model_folder
 SPEEDS, DELAYS = (0.1, 1.0, 10.0), (1e-3, 20e-3)  # gigabits a second; seconds there and back
 STARTING = 10.0  # seconds that a server may take to start
 WIDTH = 110  # of tables
-WHO = b"bench <bench@localhost>"
+WHO = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
 
 
 class TierBench(NamedTuple):
@@ -148,9 +147,8 @@ def _committed(file: Path, folder: Path) -> Path:
     """Return a copy of a file that is committed in a new repository."""
     folder.mkdir()
     copy = Path(shutil.copy(file, folder / file.name))
-    with porcelain.init(folder) as repository:
-        porcelain.add(repository, [str(copy)])
-        porcelain.commit(repository, message=b"one file", author=WHO, committer=WHO)
+    for words in (["init"], ["add", copy.name], [*WHO, "commit", "--message=one file"]):
+        subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)
     return copy
 
 

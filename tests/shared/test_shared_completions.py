@@ -142,16 +142,6 @@ def test_typing_a_secret_shares_no_more_than_not_typing_it(
     assert all(SECRET.encode() not in path.read_bytes() for path in shelf.rglob("*") if path.is_file())
 
 
-def test_a_file_that_becomes_private_is_taken_back(machine: Machine, clone: Path, shelf: Path) -> None:
-    completer = machine()
-    ask(completer, clone / "app.py")
-    assert completer.save((clone / "app.py").as_uri(), NEVER) and completer.flush(WRITING)
-    assert names(shelf)
-    completer._settings = replace(completer._settings, private_files=("app.py",))
-    saved(completer, clone / "app.py")
-    assert not names(shelf)
-
-
 def test_a_server_that_is_not_there_costs_no_answer(
     machine: Machine, clone: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
