@@ -7,7 +7,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import inf
 from threading import Event
 from typing import Any
 
@@ -20,6 +19,7 @@ from kv_store.tier import Tier, TierStats
 from kv_store.writer import Writer
 
 REMEMBERED_DOCUMENTS = 64  # whose blocks are pinned when the user comes back to them
+LONGEST_WAIT = 1.0  # seconds that a read waits in all where nobody knows what computing would take
 WRITE_PATIENCE = 1.0  # seconds that saving waits for a tier whose writer is behind
 ALONE, NO_TOKEN = b"alone", -1  # name what an excerpt's chain begins with, and what its last block lacks
 POLL_INTERVAL = 0.01  # seconds between looks at `cancel`, or at a tier that does not know yet
@@ -94,7 +94,7 @@ class Store:
         """
         levels = [level for level in self._levels if worth is None or level.tier.stats().block_seconds <= worth]
         at, last = first, time.monotonic()
-        end = last + (inf if worth is None else worth * (len(names) - first))
+        end = last + (LONGEST_WAIT if worth is None else worth * (len(names) - first))
         while at < len(names):
             before = at
             for level in levels:

@@ -19,6 +19,7 @@ LAYOUT = KvLayout.keys_and_values(2, 1, 32)
 CODEC = KvCodec(LAYOUT, BLOCK_TOKENS, None)
 FINGERPRINT = b"a model of tests"
 DOCUMENT = tag("file:///home/someone/secret-project/plan.py")
+WORTH = 60.0  # seconds that a block takes to compute, so that a busy machine is waited for
 BLOCK_BYTES = CODEC.size(Form.RAW)
 
 
@@ -47,7 +48,7 @@ def save(store: Store, chain: int, length: int) -> None:
 def read(store: Store, chain: int, length: int) -> int:
     """Read blocks and return how many; they must be what was saved."""
     names, found = names_of(store, chain, length), 0
-    for found, (rows, exact) in enumerate(store.read(names, 0, lambda: False), 1):
+    for found, (rows, exact) in enumerate(store.read(names, 0, lambda: False, worth=WORTH), 1):
         assert exact and all(map(np.array_equal, rows, rows_of(names[found - 1])))
     return found
 

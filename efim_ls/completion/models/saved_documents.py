@@ -95,8 +95,10 @@ class StoredDocuments(SavedDocuments):
         folder, settings = self._opened.folder, self._settings
         if folder is not None:
             reason = f"at most {settings.disk_mib} MiB for each model, {'int8' if is_int8(settings) else 'raw'}"
+        elif settings.persist:
+            reason = next(iter(self._opened.warnings.messages))
         else:
-            reason = next(iter(self._opened.warnings.messages), "turned off by the setting persist")
+            reason = "turned off by the setting persist"
         store = str(folder) if folder else "memory only"
         return {"store": store, "store_reason": reason, "store_approximate": self._opened.approximate}
 

@@ -263,13 +263,18 @@ def read_coming(tier: ComingTier, patience: float, *, worth: float | None = None
 
 
 def test_patience_is_counted_from_the_last_block_that_came(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert read_coming(ComingTier(monkeypatch, pause=1), patience=1.5) == 3
-    assert read_coming(ComingTier(monkeypatch, pause=2), patience=1.5) == 0
+    assert read_coming(ComingTier(monkeypatch, pause=0.2), patience=0.3) == 3
+    assert read_coming(ComingTier(monkeypatch, pause=0.4), patience=0.3) == 0
+
+
+def test_waiting_ends_where_nobody_knows_what_computing_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    tier = ComingTier(monkeypatch, pause=0.7)
+    assert read_coming(tier, patience=0.9) == 1 and tier.waited < 1.1
 
 
 def test_waiting_ends_when_nobody_wants_it_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     tier = ComingTier(monkeypatch, pause=1)
-    assert read_coming(tier, patience=1.5, cancel_at=1.5) == 1 and tier.waited < 1.6
+    assert read_coming(tier, patience=1.5, worth=9, cancel_at=1.5) == 1 and tier.waited < 1.6
     assert read_coming(tier := ComingTier(monkeypatch, pause=1), patience=1.5, cancel_at=0) == 0 == tier.waited
 
 
