@@ -47,7 +47,8 @@ def open_shelf(options: Mapping[str, Any]) -> TeamShelf:
 
         return TeamShelf(ObjectShelf(url, prefix, options.get("bytes")), sealer)
     except ImportError as error:
-        raise ShelfError(f"the shared cache needs the Python package {error.name}; install efim-ls[shared]") from None
+        needed = f"the shared cache needs the Python package {str(error.name).partition('.')[0]}"
+        raise ShelfError(f"{needed}; install it where the server is installed") from None
 
 
 def open_shared(options: Mapping[str, Any], report: Callable[[str], None]) -> SharedTier | None:
