@@ -59,7 +59,7 @@ def test_a_server_that_restarts_between_two_questions_is_not_missed(server: Redi
     server.kill()
     server.start()
     save(opened.store, 2, 3)
-    assert opened.store.stats()[0].written == 6 and said == []
+    assert (opened.store.stats()[0].written, said) == (6, [])
     assert opened.store.close(20)
 
 
