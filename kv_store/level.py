@@ -44,6 +44,11 @@ class Level(NamedTuple):
         """Return whether blocks of that origin may get as far as this tier takes them."""
         return self.reach <= origin.reach
 
+    def reading(self, blocks: int) -> float:
+        """Return how many seconds so many blocks of a chain take to come, as last seen."""
+        seen = self.tier.stats()
+        return max(seen.answer_seconds, blocks * seen.block_seconds)
+
 
 @dataclass(frozen=True)
 class StoreContext:

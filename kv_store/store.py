@@ -22,7 +22,8 @@ REMEMBERED_DOCUMENTS = 64  # whose blocks are pinned when the user comes back to
 LONGEST_WAIT = 1.0  # seconds that a read waits in all where nobody knows what computing would take
 WRITE_PATIENCE = 1.0  # seconds that saving waits for a tier whose writer is behind
 ALONE, NO_TOKEN = b"alone", -1  # name what an excerpt's chain begins with, and what its last block lacks
-POLL_INTERVAL = 0.01  # seconds between looks at `cancel`, or at a tier that does not know yet
+POLL_INTERVAL = 0.01  # seconds between looks at `cancel` while saving
+READ_INTERVAL = 0.001  # the same while reading, and between looks at a tier that does not know yet
 
 
 @dataclass(frozen=True)
@@ -92,9 +93,11 @@ class Store:
         for levels that do not know yet what they have, until `cancel()`. `worth` is how many seconds it would take to
         compute a block, if that is known: waiting takes no longer, and a level that is slower is not asked.
         """
-        levels = [level for level in self._levels if worth is None or level.tier.stats().block_seconds <= worth]
-        at, last = first, time.monotonic()
-        end = last + (LONGEST_WAIT if worth is None else worth * (len(names) - first))
+        at, last, computing = first, time.monotonic(), None if worth is None else worth * (len(names) - first)
+        levels = [
+            level for level in self._levels if computing is None or level.reading(len(names) - first) <= computing
+        ]
+        end = last + (LONGEST_WAIT if computing is None else computing)
         while at < len(names):
             before = at
             for level in levels:
@@ -241,6 +244,6 @@ def _wait_for_answers(
     while not cancel() and any(
         time.monotonic() < min(last + level.patience, end) and level.tier.lookup(names) is None for level in levels
     ):
-        time.sleep(POLL_INTERVAL)
+        time.sleep(READ_INTERVAL)
         waited = True
     return waited

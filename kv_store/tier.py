@@ -13,7 +13,7 @@ from kv_store.block import Block, Name
 class TierStats:
     """What a tier holds now, in blocks and bytes, and what it has done since it was opened, in blocks.
 
-    `block_seconds` is what a block takes to come from another machine, 0 if that is not known.
+    An answer of another machine takes `answer_seconds` and each block of a chain `block_seconds`; 0 if not known.
     """
 
     name: str
@@ -24,6 +24,7 @@ class TierStats:
     written: int = 0
     evicted: int = 0
     damaged: int = 0
+    answer_seconds: float = 0.0
     block_seconds: float = 0.0
 
 

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import LocalStore, from_url
@@ -142,7 +143,7 @@ class ObjectShelf:
 def _open(url: str) -> Any:
     parts = urlsplit(url)
     if parts.scheme == "file":
-        return LocalStore(Path(unquote(parts.path)), mkdir=True)
+        return LocalStore(Path(url2pathname(parts.path)), mkdir=True)
     # Over plain HTTP only where the user has named such an endpoint, as in AWS_ENDPOINT_URL.
     options: Any = {"connect_timeout": CONNECTING, "timeout": ANSWERING, "allow_http": True}
     return from_url(url, client_options=options, retry_config={"max_retries": 0})

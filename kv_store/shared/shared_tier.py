@@ -52,7 +52,7 @@ class SharedTier:
         self._wanted: Sequence[Name] = ()  # the chain to fetch next
         self._coming = set[Name]()  # what is wanted or being fetched
         self._brought = OrderedDict[int, dict[Name, None]]()  # by document
-        self._pace, self._measured = 0.0, 0.0  # seconds a block when last fetched, and when that was
+        self._pace, self._measured = (0.0, 0.0), 0.0  # seconds an answer and a block took last, and when that was
         self._read = self._written = self._damaged = 0
         self._is_closed = False
         self._thread = Thread(target=self._work, name="store-reader", daemon=True)
@@ -115,9 +115,9 @@ class SharedTier:
         """Return what this process did; what is there, only the server knows."""
         with self._changed:
             is_fresh = self._clock() < self._measured + PACE_HOLDS
-            pace = self._pace if is_fresh else 0.0
+            answer, block = self._pace if is_fresh else (0.0, 0.0)
             counts = {"read": self._read, "written": self._written, "damaged": self._damaged}
-            return TierStats("shared", **counts, block_seconds=pace)
+            return TierStats("shared", **counts, answer_seconds=answer, block_seconds=block)
 
     def close(self) -> None:
         """End the thread and all connections."""
@@ -144,6 +144,8 @@ class SharedTier:
             try:
                 job()
             except Exception as error:  # a mistake of ours: it costs what was to be read, not the thread
+                if self._is_closed:
+                    return
                 logger.error("reading from the shared cache failed", exc_info=error)
                 with self._changed:
                     self._rest.begin()
@@ -175,11 +177,12 @@ class SharedTier:
 
     def _fetch(self, chain: Sequence[Name]) -> None:
         """Fetch a chain up to the first block that is missing, as far as there is room, or until one is wanted."""
-        started, at, size, total = self._clock(), 0, FIRST_BATCH, 0
+        started, answer, at, size, total = self._clock(), 0.0, 0, FIRST_BATCH, 0
         while at < len(chain) and total < ARRIVED_BYTES // 2:
             batch = chain[at : at + size]
             values = self._ask(partial(self._shelf.get_many, list(map(self._sealer.name, batch))))
             blocks = list(self._opened(batch, values or ()))
+            answer = answer or self._clock() - started
             at += len(blocks)
             total += sum(len(block.data) for block in blocks)
             with self._changed:
@@ -197,9 +200,8 @@ class SharedTier:
         with self._changed:
             if not self._wanted:
                 self._coming.clear()
-            if at:
-                self._measured = self._clock()
-                self._pace = (self._measured - started) / at
+            self._measured = self._clock()
+            self._pace = answer, (self._measured - started) / at if at else 0.0
 
     def _opened(self, names: Sequence[Name], values: Sequence[bytes | None]) -> Iterator[Block]:
         """Yield the blocks of values up to the first that is missing, or not genuine: that is removed and counted."""

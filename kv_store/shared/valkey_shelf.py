@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -105,6 +106,11 @@ class ValkeyShelf:
                 return ShelfError(f"{cache} does not answer; see whether the server there is overloaded or hangs")
             case _ if isinstance(error, REFUSALS):
                 return ShelfError(f"{cache} refuses the user or the password; {REMEDY}")
+            case _ if isinstance(error.__context__, ssl.SSLError):
+                return ShelfError(
+                    f"{cache} has a certificate that is not trusted or not its own; {REMEDY}, or name its authority "
+                    "there behind '?ssl_ca_certs='"
+                )
             case valkey.ConnectionError():
                 return ShelfError(f"{cache} cannot be reached; start the server there, or {REMEDY}")
             case _:

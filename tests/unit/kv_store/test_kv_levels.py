@@ -231,7 +231,8 @@ class ComingTier(LateTier):
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, pause: float) -> None:
         super().__init__(8 * SLOT, late=0)
-        self.now, self.pause, self.block_seconds, self.waited = 0.0, pause, 0.0, 0.0
+        self.now, self.pause, self.waited = 0.0, pause, 0.0
+        self.answer_seconds = self.block_seconds = 0.0
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
         monkeypatch.setattr(time, "sleep", self._sleep)
 
@@ -239,7 +240,7 @@ class ComingTier(LateTier):
         return super().lookup(names) if self._known(names) else None
 
     def stats(self) -> TierStats:
-        return replace(super().stats(), block_seconds=self.block_seconds)
+        return replace(super().stats(), answer_seconds=self.answer_seconds, block_seconds=self.block_seconds)
 
     def _known(self, names: Sequence[Name]) -> list[Name]:
         come = list(self.inner.read(ALL_COMING))[: int(self.now / self.pause)]
@@ -286,6 +287,13 @@ def test_waiting_takes_no_longer_than_computing(monkeypatch: pytest.MonkeyPatch)
 def test_a_level_that_is_slower_than_computing_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     tier = ComingTier(monkeypatch, pause=1)
     tier.block_seconds = 1.1
+    assert read_coming(tier, patience=1.5, worth=1.0) == 0 == tier.waited
+    assert read_coming(tier, patience=1.5, worth=1.2) == 3
+
+
+def test_a_level_whose_answers_take_longer_than_computing_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    tier = ComingTier(monkeypatch, pause=1)
+    tier.answer_seconds = 3.3
     assert read_coming(tier, patience=1.5, worth=1.0) == 0 == tier.waited
     assert read_coming(tier, patience=1.5, worth=1.2) == 3
 
