@@ -29,7 +29,7 @@ LOWEST_PRICE, HIGHEST_PRICE, HALVINGS = 1e-12, 1.0, 30  # of a block's room for 
 CHOSEN_EVERY = 1024  # uses
 
 
-class Policy(Protocol):
+class EvictionPolicy(Protocol):
     """Ranks blocks, and learns which go."""
 
     def rank(self, name: Name, depth: int, now: int, is_old: bool) -> float:

@@ -7,7 +7,7 @@ from heapq import heapify, heappop, heappush
 from typing import Protocol
 
 from efim_lab.eviction.history import NO_FIRST
-from efim_lab.eviction.policies import Policy
+from efim_lab.eviction.policies import EvictionPolicy
 from kv_store.block import Name
 from kv_store.eviction import SegmentedLru
 
@@ -27,7 +27,7 @@ class SimulatedTier(Protocol):
 class RankedTier:
     """A tier that evicts the block of the lowest rank, whether or not its children stay, as a server does."""
 
-    def __init__(self, capacity: int, policy: Policy) -> None:
+    def __init__(self, capacity: int, policy: EvictionPolicy) -> None:
         """Start empty."""
         self._capacity, self._policy = capacity, policy
         self._ranks: dict[Name, float] = {}

@@ -47,6 +47,15 @@ def test_changes_read_what_was_and_leave_what_is(repository: Path) -> None:
     assert common_blocks(first, second) == FIRST.index("x50 = 50") // BLOCK
 
 
+def test_a_file_that_is_moved_is_new(repository: Path) -> None:
+    (repository / "one.py").write_text(FIRST)
+    git(repository, "add", "--all")
+    git(repository, "commit", "--quiet", "--message", "m", at=1_000_000_005)
+    git(repository, "mv", "one.py", "two.py")
+    git(repository, "commit", "--quiet", "--message", "m", at=1_000_000_006)
+    assert read_history(repository)[-1] == (1_000_000_006, (), block_names(FIRST.encode()))
+
+
 def test_a_block_is_64_bytes_and_names_those_before_it() -> None:
     text = bytes(range(64))
     assert len(block_names(text * 3 + b"rest")) == 3

@@ -90,6 +90,7 @@ def test_what_is_read_farthest_in_the_future_goes() -> None:
     touches = [Touch(1, A, A), Touch(2, B, B), Touch(3, C, C), Touch(4, B, B), Touch(5, A, A)]
     tier = used(RankedTier(4, Farthest(touches)), A, B, C)
     assert read(tier, A, B, C) == [2, 2, 0]  # C is never read again
+    assert read(used(RankedTier(2, Farthest(touches)), A, B, C), A, B, C) == [0, 2, 0]
 
 
 def test_a_history_saves_what_it_reads_and_the_tier_has() -> None:
@@ -102,6 +103,12 @@ def test_a_history_saves_what_it_reads_and_the_tier_has() -> None:
     assert (hits, saved) == (4 / 6, pytest.approx(8 / 12))
     hits, saved = replay(touches, RankedTier(1, Lru(roots_last=True)), cost)
     assert hits < 4 / 6
+
+
+def test_a_change_makes_the_blocks_old_that_it_replaces() -> None:
+    touches = [Touch(1, (), A), Touch(2, (), B), Touch(3, B, names("b1", "b3")), Touch(4, A, A)]
+    tier = RankedTier(4, Lru(roots_last=True, old_first=True))
+    assert replay(touches, tier, cost_by_depth(100)) == (1.0, 1.0)
 
 
 @pytest.mark.parametrize(("one", "other", "count"), [(A, A, 2), (A, B, 0), (A, names("a1", "a3"), 1), (A, [], 0)])

@@ -95,6 +95,11 @@ def test_a_pipeline_ends_a_chunks_layers_after_the_first_device() -> None:
     assert by_layers(PLAIN, 20, 2, Link(8e-9, 1.0)) == 5 + 10 + 10 + 1 + 5
 
 
+def test_devices_without_a_layer_of_their_own_are_left_out() -> None:
+    link = Link(8e-9, 1.0)
+    assert by_layers(PLAIN, 20, 8, link) == by_layers(PLAIN, 20, PLAIN.layers, link)
+
+
 def test_devices_that_share_keys_repeat_the_rest() -> None:
     costs = PLAIN._replace(key=0.1)
     attention = 0.1 * 20 * 20 / 2
