@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from efim_lab.eviction.history import Touch
 from kv_store.block import Name
@@ -26,7 +25,7 @@ KINDS = ("new", "used", "used again", "old")
 BANDS = 12  # of depth: band b has blocks from 2^(b - 1) on, the last one all others
 DEEPER = 2**-20  # of a rank: what a block goes sooner than its parent
 LOWEST_PRICE, HIGHEST_PRICE, HALVINGS = 1e-12, 1.0, 30  # of a block's room for a second
-CHOSEN_EVERY = 1024  # uses
+CHOSEN_EVERY = 4096  # uses
 
 
 class EvictionPolicy(Protocol):
@@ -100,11 +99,12 @@ class ReturnTtl:
     def __init__(self, cost: Cost, capacity: int) -> None:
         """Begin as if one use of each sort had returned after each time, and one never."""
         self._costs = np.array([[cost((1 << band) * 3 // 4)] for band in range(BANDS)])
-        self._returns = np.ones((len(KINDS), BANDS, len(GAPS)))
-        self._uses = np.full((len(KINDS), BANDS, 1), len(GAPS) + 1.0)
+        # Lists [kinds][bands], which are counted in faster than arrays.
+        self._returns = [[[1] * len(GAPS) for _ in range(BANDS)] for _ in KINDS]
+        self._uses = [[len(GAPS) + 1] * BANDS for _ in KINDS]
         self._last: dict[Name, tuple[int, int]] = {}  # when a block was used, and its kind since
         self._capacity, self._ranked, self._begin, self._now = capacity, 0, 0, 0
-        self._seconds = np.zeros((len(KINDS), BANDS))
+        self._seconds = self._chosen()
 
     def rank(self, name: Name, depth: int, now: int, is_old: bool) -> float:
         """Return when the block expires."""
@@ -113,16 +113,16 @@ class ReturnTtl:
             when, before = last
             kind = min(before + 1, 2)
             if (gap := bisect_left(GAPS, now - when)) < len(GAPS):
-                self._returns[before, band, gap] += 1
+                self._returns[before][band][gap] += 1
         if is_old:
             kind = KINDS.index("old")
         self._last[name] = now, kind
-        self._uses[kind, band] += 1
+        self._uses[kind][band] += 1
         self._begin, self._now = self._begin or now, now
+        self._ranked += 1
         if self._ranked % CHOSEN_EVERY == 0:
             self._seconds = self._chosen()
-        self._ranked += 1
-        return now + self._seconds[kind, band] - DEEPER * depth
+        return now + self._seconds[kind][band] - DEEPER * depth
 
     def evicted(self, name: Name, rank: float) -> None:
         """Learn nothing."""
@@ -130,15 +130,15 @@ class ReturnTtl:
     def lifetimes(self) -> list[Lifetime]:
         """Return how long each sort is to be kept by now."""
         depths = [0, *(1 << band for band in range(BANDS - 1))]
-        found = zip(KINDS, self._chosen().tolist(), strict=True)
-        return [Lifetime(kind, *each) for kind, row in found for each in zip(depths, map(int, row), strict=True)]
+        found = zip(KINDS, self._chosen(), strict=True)
+        return [Lifetime(kind, *each) for kind, row in found for each in zip(depths, row, strict=True)]
 
-    def _chosen(self) -> npt.NDArray[np.float64]:
-        """Return the seconds of each sort [kinds, bands] at the price at which they fill the tier."""
-        gaps = np.array(GAPS, float)
-        back = self._returns.cumsum(-1) / self._uses
-        held = (self._returns * gaps).cumsum(-1) / self._uses + gaps * (1 - back)
-        filling = held * self._uses / max(1, self._now - self._begin)  # blocks, if all of a sort are kept for a time
+    def _chosen(self) -> list[list[int]]:
+        """Return the seconds of each sort [kinds][bands] at the price at which they fill the tier."""
+        gaps, returns, uses = np.array(GAPS), np.array(self._returns), np.array(self._uses)[:, :, None]
+        back = returns.cumsum(-1) / uses
+        held = (returns * gaps).cumsum(-1) / uses + gaps * (1 - back)
+        filling = held * uses / max(1, self._now - self._begin)  # blocks, if all of a sort are kept for a time
         low, high = LOWEST_PRICE, HIGHEST_PRICE
         worth, kept = back * self._costs, np.zeros(held.shape[:2], int)
         for _ in range(HALVINGS):
@@ -148,7 +148,7 @@ class ReturnTtl:
             filled = np.where(pays, np.take_along_axis(filling, kept[:, :, None], -1)[:, :, 0], 0).sum()
             low, high = (price, high) if filled > self._capacity else (low, price)
         values = worth - high * held
-        return np.where(values.max(-1) > 0, gaps[values.argmax(-1)], 0.0)
+        return np.where(values.max(-1) > 0, gaps[values.argmax(-1)], 0).tolist()
 
 
 class Farthest:
