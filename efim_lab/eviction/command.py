@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from efim_lab.evaluation.figures import markdown
 from efim_lab.eviction.history import Touch, read_history
-from efim_lab.eviction.policies import Cost, Farthest, Gdsf, Lru, ReturnTtl
+from efim_lab.eviction.policies import DAY, Cost, Farthest, Gdsf, Lru, ReturnTtl
 from efim_lab.eviction.tiers import RankedTier, SegmentedTier, SimulatedTier
 from kv_store.block import BLOCK_TOKENS, Name
 
+OLD_UNUSED = 60 * DAY
 CAPACITIES = 0.05, 0.10, 0.25, 0.50  # of all blocks that there ever are
 
 
@@ -57,7 +58,7 @@ def tiers(capacity: int, cost: Cost, touches: Sequence[Touch], by_return: Return
     return {
         "LRU, roots first": RankedTier(capacity, Lru(roots_last=False)),
         "LRU, roots last": RankedTier(capacity, Lru(roots_last=True)),
-        "LRU, old first": RankedTier(capacity, Lru(roots_last=True, old_first=True)),
+        "LRU, old sooner": RankedTier(capacity, Lru(roots_last=True, old_unused=OLD_UNUSED)),
         "segmented LRU": SegmentedTier(capacity),
         "GDSF": RankedTier(capacity, Gdsf(cost)),
         "TTL by return": RankedTier(capacity, by_return),

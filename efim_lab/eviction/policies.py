@@ -20,6 +20,7 @@ from kv_store.block import Name
 Cost = Callable[[int], float]  # of computing again the block at a depth, which is 0 for a chain's first
 
 MINUTE = 60
+DAY = 24 * 60 * MINUTE
 GAPS = [MINUTE << step for step in range(21)]  # seconds, to two years
 KINDS = ("new", "used", "used again", "old")
 BANDS = 12  # of depth: band b has blocks from 2^(b - 1) on, the last one all others
@@ -43,19 +44,16 @@ class EvictionPolicy(Protocol):
 class Lru:
     """The least recently used goes first; a chain is used from its root on, or with `roots_last` from its end.
 
-    With `old_first` the old go before all others.
+    An old block counts as if it had not been used for `old_unused` seconds by then.
     """
 
-    def __init__(self, roots_last: bool, old_first: bool = False) -> None:
+    def __init__(self, roots_last: bool, old_unused: int = 0) -> None:
         """Start before the first use."""
-        self._roots_last, self._old_first, self._uses = roots_last, old_first, 0
+        self._sign, self._old_unused = -1 if roots_last else 1, old_unused
 
     def rank(self, name: Name, depth: int, now: int, is_old: bool) -> float:
-        """Return when a block was used, below 0 if it goes before those that are not old."""
-        self._uses += 1
-        if self._old_first and is_old:
-            return float(self._uses - (1 << 52))
-        return now + DEEPER * (-depth if self._roots_last else depth)
+        """Return when a block was used."""
+        return now - is_old * self._old_unused + self._sign * DEEPER * depth
 
     def evicted(self, name: Name, rank: float) -> None:
         """Learn nothing."""

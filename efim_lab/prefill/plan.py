@@ -75,9 +75,9 @@ def tables(found: Sequence[Planned], latency: float) -> str:
         rows = dict[tuple[str, str], list[str]]()
         for each in of_tokens:
             cells = rows.setdefault((str(each.devices), each.way), [])
-            cells.append(f"{each.seconds:.2f} s ({each.speedup:.2f})")
+            cells.append(f"{each.seconds:.3f} s ({each.speedup:.2f})")
         alone = of_tokens[0].seconds * of_tokens[0].speedup
-        parts.append(f"{tokens:,} tokens: {alone:.2f} s on one device; links wait {1e6 * latency:.0f} µs")
+        parts.append(f"{tokens:,} tokens: {alone:.3f} s on one device; links wait {1e6 * latency:.0f} µs")
         parts.append(markdown.table([header, *((*names, *cells) for names, cells in rows.items())]))
     return "\n\n".join(parts)
 

@@ -44,11 +44,13 @@ def test_the_least_recently_used_goes() -> None:
     assert read(used(RankedTier(4, Lru(roots_last=True)), A, B, A, C), A, B, C) == [2, 0, 2]
 
 
-def test_old_blocks_go_before_others() -> None:
-    tier = used(RankedTier(4, Lru(roots_last=True, old_first=True)), A, B)
-    tier.use(B, range(1, 2), 3, is_old=True)
-    tier.use(names("b1", "b3"), range(1, 2), 3)
-    assert read(tier, A, B, names("b1", "b3")) == [2, 1, 2]
+def test_old_blocks_go_as_if_they_were_unused_for_long() -> None:
+    edited = names("b1", "b3")
+    for unused, kept in ((0, [1, 2, 2]), (9, [2, 1, 2])):
+        tier = used(RankedTier(4, Lru(roots_last=True, old_unused=unused)), A, B)
+        tier.use(B, range(1, 2), 3, is_old=True)
+        tier.use(edited, range(1, 2), 3)
+        assert read(tier, A, B, edited) == kept
 
 
 def test_a_costly_block_outlives_a_cheap_one_until_the_clock_has_passed_it() -> None:
@@ -107,7 +109,7 @@ def test_a_history_saves_what_it_reads_and_the_tier_has() -> None:
 
 def test_a_change_makes_the_blocks_old_that_it_replaces() -> None:
     touches = [Touch(1, (), A), Touch(2, (), B), Touch(3, B, names("b1", "b3")), Touch(4, A, A)]
-    tier = RankedTier(4, Lru(roots_last=True, old_first=True))
+    tier = RankedTier(4, Lru(roots_last=True, old_unused=9))
     assert replay(touches, tier, cost_by_depth(100)) == (1.0, 1.0)
 
 

@@ -34,7 +34,7 @@ def test_figures_of_given_costs_are_printed_and_drawn(tmp_path: Path, capsys: py
     assert {each["way"] for each in figures["planned"]} == ways
     assert len(figures["planned"]) == 3 * 3 * 4 * len(ways)  # prompts, numbers of devices, links
     first = figures["planned"][0]
-    assert any(f"{first['seconds']:.2f} s ({first['speedup']:.2f})" in line for line in lines)
+    assert any(f"{first['seconds']:.3f} s ({first['speedup']:.2f})" in line for line in lines)
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
