@@ -22,6 +22,7 @@ from kv_store.warn_once import WarnOnce
 ARRIVED_BYTES = 1 << 26  # of blocks that have come and are kept
 FIRST_BATCH, LARGEST_BATCH = 2, 32  # blocks that are asked for together: few at first, so that some come soon
 BATCH_BYTES = 1 << 22  # that are asked for or written together
+BATCH_SECONDS = 0.05  # that what is asked for together should take: who waits sees that some come
 MOST_LOOKS = 32  # chains that wait to be looked for; of more the latest
 MOST_BROUGHT = 1 << 16  # names of blocks that documents have brought
 PACE_HOLDS = 60.0  # seconds after which a slow link is tried again
@@ -196,7 +197,8 @@ class SharedTier:
                 self._coming.difference_update(batch)
             if len(blocks) < len(batch):
                 break
-            size = min(2 * size, LARGEST_BATCH, max(1, BATCH_BYTES * at // max(1, total)))
+            in_time = int(BATCH_SECONDS * at / max(self._clock() - started, 1e-6))
+            size = max(1, min(2 * size, LARGEST_BATCH, BATCH_BYTES * at // max(1, total), in_time))
         with self._changed:
             if not self._wanted:
                 self._coming.clear()
