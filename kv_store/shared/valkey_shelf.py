@@ -101,7 +101,7 @@ class ValkeyShelf:
             case OutOfMemoryError():
                 return ShelfFull(f"{cache} is full; raise its maxmemory, or set its maxmemory-policy to allkeys-lru")
             case ReadOnlyError():
-                return ShelfFull(f"{cache} is read-only; name the server that takes writes as 'url' in 'shared_tier'")
+                return ShelfError(f"{cache} is a replica that nothing can be written to; {REMEDY}")
             case ValkeyTimeout():
                 return ShelfError(f"{cache} does not answer; see whether the server there is overloaded or hangs")
             case _ if isinstance(error, REFUSALS):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -38,6 +37,8 @@ def setting(tmp_path: Path) -> Iterator[str]:
 
 def answered(answer: str, *arguments: str) -> tuple[int, str]:
     """Run a command on a terminal where somebody types an answer; return its status and output."""
+    import pty  # not on Windows
+
     ours, terminal = pty.openpty()
     process = subprocess.Popen((*CACHE, *arguments), stdin=terminal, stdout=subprocess.PIPE, encoding="utf-8")
     os.close(terminal)

@@ -128,3 +128,14 @@ def test_an_address_without_a_server_is_no_error(
             assert not opened.levels or read(opened.store, 1, 3) == 0
         until(lambda: len(said) == 1, "it is not told")  # noqa: B023
         assert opened.store.close(20)
+
+
+def test_a_replica_is_left_alone(tmp_path: Path, key_file: Path) -> None:
+    with redis(tmp_path, "--replicaof", "127.0.0.1", "1", "--replica-serve-stale-data", "yes") as replica:
+        said = list[str]()
+        opened = colleague(replica.url, key_file, said)
+        for _ in range(3):
+            save(opened.store, 1, 3)
+            assert read(opened.store, 1, 3) == 0
+        assert len(said) == 1 and "replica" in said[0]
+        assert opened.store.close(20)
