@@ -56,16 +56,21 @@ def run_real(folder: Path) -> None:
     prompt = np.random.default_rng(0).integers(0, config.vocab, config.context, dtype=np.int32)
     timed = _timed(folder, config, method.form, prompt)
     alone = timed[0]
-    header = ("computed by", "processes", "threads of each", "tokens of each", "ms, best", "times as fast, best")
+    header = (
+        "computed by",
+        "processes",
+        "threads of each",
+        "tokens of each",
+        "ms: median, best",
+        "times as fast: median, best",
+    )
     rows = [
         (each.how, str(each.processes), str(each.threads), " + ".join(f"{count:,}" for count in each.tokens))
         + (f"{1e3 * each.median:.0f}, {1e3 * each.best:.0f}",)
         + (f"{alone.median / each.median:.2f}, {alone.best / each.best:.2f}",)
         for each in timed
     ]
-    print(
-        f"{len(prompt):,} tokens, {model_name(folder)}, {method.form}, median and best of {TRIES} tries; all have the same bits\n"
-    )
+    print(f"{len(prompt):,} tokens, {model_name(folder)}, {method.form}, {TRIES} tries; all have the same bits\n")
     print(markdown.table([header, *rows]) + "\n")
     figures = {"model": model_name(folder), "form": method.form, "tokens": len(prompt)}
     print(json.dumps(figures | {"timed": [each._asdict() for each in timed]}))
