@@ -15,6 +15,7 @@ import numpy as np
 from efim_lab.errors import WorkError
 from efim_lab.evaluation.figures import markdown
 from efim_lab.evaluation.held_out import model_name
+from efim_lab.prefill.costs import PrefillCosts
 from efim_lab.prefill.layer_decoder import check_layers
 from efim_lab.prefill.measure import LONGEST, measure
 from efim_lab.prefill.processes import SplitPrefill, split_prefill
@@ -44,6 +45,32 @@ class Timed(NamedTuple):
     best: float
 
 
+class _Prompt(NamedTuple):
+    """A prompt, and the model that it is computed with."""
+
+    folder: Path
+    config: ModelConfig
+    form: Format
+    ids: Ids
+
+    def alone(self, threads: int) -> SplitPrefill:
+        """Return what one process computes in passes through all layers, as an engine does."""
+        decoder = NativeDecoder(self.config, read_weights(self.folder, self.config), self.form, threads)
+        arena, seconds, logits = DenseArena(self.config, len(self.ids)), list[float](), None
+        for _ in range(TRIES):
+            arena.truncate(0)
+            begin = perf_counter()
+            for start in range(0, len(self.ids), decoder.chunk):
+                logits = decoder.forward(self.ids[start : start + decoder.chunk], arena)
+            seconds.append(perf_counter() - begin)
+        assert logits is not None
+        return SplitPrefill(logits[0], arena.planes, seconds)
+
+    def shared(self, cuts: Cuts) -> SplitPrefill:
+        """Return what processes of one thread compute that each have the tokens between two cuts."""
+        return split_prefill(self.folder, self.form, self.ids, cuts, TRIES)
+
+
 def run_real(folder: Path) -> None:
     """Time a prompt of the model in `folder`, as long as its context; print a table, and JSON as the last line.
 
@@ -53,43 +80,35 @@ def run_real(folder: Path) -> None:
     config = replace(config, context=min(config.context, LONGEST))
     check_layers(config)
     method, _ = choose_method(config, "auto")
-    prompt = np.random.default_rng(0).integers(0, config.vocab, config.context, dtype=np.int32)
-    timed = _timed(folder, config, method.form, prompt)
+    ids = np.random.default_rng(0).integers(0, config.vocab, config.context, dtype=np.int32)
+    timed = _timed(_Prompt(folder, config, method.form, ids), measure(folder).costs)
     alone = timed[0]
-    header = (
-        "computed by",
-        "processes",
-        "threads of each",
-        "tokens of each",
-        "ms: median, best",
-        "times as fast: median, best",
-    )
+    header = ("computed by", "processes", "threads of each", "tokens of each", "ms: median, best", "times as fast")
     rows = [
         (each.how, str(each.processes), str(each.threads), " + ".join(f"{count:,}" for count in each.tokens))
         + (f"{1e3 * each.median:.0f}, {1e3 * each.best:.0f}",)
         + (f"{alone.median / each.median:.2f}, {alone.best / each.best:.2f}",)
         for each in timed
     ]
-    print(f"{len(prompt):,} tokens, {model_name(folder)}, {method.form}, {TRIES} tries; all have the same bits\n")
+    print(f"{len(ids):,} tokens, {model_name(folder)}, {method.form}, {TRIES} tries; all have the same bits\n")
     print(markdown.table([header, *rows]) + "\n")
-    figures = {"model": model_name(folder), "form": method.form, "tokens": len(prompt)}
+    figures = {"model": model_name(folder), "form": method.form, "tokens": len(ids)}
     print(json.dumps(figures | {"timed": [each._asdict() for each in timed]}))
 
 
-def _timed(folder: Path, config: ModelConfig, form: Format, prompt: Ids) -> list[Timed]:
-    tokens, costs = len(prompt), measure(folder).costs
-    first, second = (_alone(folder, config, form, prompt, threads) for threads in (1, 2))
+def _timed(prompt: _Prompt, costs: PrefillCosts) -> list[Timed]:
+    tokens = len(prompt.ids)
+    first, second = (prompt.alone(threads) for threads in (1, 2))
     _check(first, second)
-    found = [
-        _row("passes through all layers", threads, [0, tokens], one) for threads, one in ((1, first), (2, second))
-    ]
+    passes = "passes through all layers"
+    found = [_row(passes, 1, [0, tokens], first), _row(passes, 2, [0, tokens], second)]
     ways = {
         "layer by layer": [0, tokens],
         "an even cut": even_cuts(tokens, 2),
         "a balanced cut": balanced_cuts(costs, tokens, 2),
     }
     for how, cuts in ways.items():
-        shared = split_prefill(folder, form, prompt, cuts, TRIES)
+        shared = prompt.shared(cuts)
         _check(first, shared)
         found.append(_row(how, 1, cuts, shared))
     return found
@@ -97,20 +116,6 @@ def _timed(folder: Path, config: ModelConfig, form: Format, prompt: Ids) -> list
 
 def _row(how: str, threads: int, cuts: Cuts, done: SplitPrefill) -> Timed:
     return Timed(how, len(cuts) - 1, threads, np.diff(cuts).tolist(), median(done.seconds), min(done.seconds))
-
-
-def _alone(folder: Path, config: ModelConfig, form: Format, prompt: Ids, threads: int) -> SplitPrefill:
-    """Return what one process computes in passes through all layers, as an engine does."""
-    decoder = NativeDecoder(config, read_weights(folder, config), form, threads)
-    arena, seconds, logits = DenseArena(config, len(prompt)), list[float](), None
-    for _ in range(TRIES):
-        arena.truncate(0)
-        begin = perf_counter()
-        for start in range(0, len(prompt), decoder.chunk):
-            logits = decoder.forward(prompt[start : start + decoder.chunk], arena)
-        seconds.append(perf_counter() - begin)
-    assert logits is not None
-    return SplitPrefill(logits[0], arena.planes, seconds)
 
 
 def _check(one: SplitPrefill, other: SplitPrefill) -> None:
