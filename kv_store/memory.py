@@ -74,6 +74,9 @@ class MemoryTier:
         with self._lock:
             self._lru.pin(names)
 
+    def retire(self, names: Sequence[Name]) -> None:
+        """Do nothing: its one user may go back to the commit before."""
+
     def remove_document(self, document: int) -> bool:
         """Remove and wipe the blocks that a document brought, and their descendants; return whether none is left."""
         with self._lock:

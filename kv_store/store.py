@@ -166,6 +166,11 @@ class Store:
                 removed = self._withdrawn[number, origin.document] = Event()
                 self.submit(number, partial(_remove, level.tier, origin.document, removed))
 
+    def retire(self, names: Sequence[Name]) -> None:
+        """Let blocks go before others in levels that several people use: a commit has replaced their text."""
+        for number, level in enumerate(self._levels):
+            self.submit(number, partial(level.tier.retire, names))
+
     def submit(self, number: int, job: Callable[[], None]) -> None:
         """Call a function where a level is written: on its writer's thread, after what is queued, or here."""
         if writer := self._writers.get(number):

@@ -63,6 +63,10 @@ class Tier(Protocol):
         """Pin these blocks, which are then never evicted, in place of those pinned before."""
         ...
 
+    def retire(self, names: Sequence[Name]) -> None:
+        """Let blocks go before others that many use, if the tier has such: a commit has replaced their text."""
+        ...
+
     def remove_document(self, document: int) -> bool:
         """Remove and wipe the blocks that a document brought, and their descendants; return whether none is left."""
         ...

@@ -56,11 +56,13 @@ class SequenceKey(NamedTuple):
 class CommittedParts(NamedTuple):
     """What of a prompt is text that a commit has: its first `tokens`, with all that they see, and the `excerpts`.
 
-    The latter are the documents whose isolated excerpts are such text.
+    The latter are the documents whose isolated excerpts are such text. `version` differs for other texts that a
+    commit has of the prompt's own document.
     """
 
     tokens: int = 0
     excerpts: frozenset[str] = frozenset()
+    version: bytes = b""
 
 
 NOTHING_COMMITTED = CommittedParts()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2b
 from pathlib import Path
 
 from efim_ls.completion.planning.planner import Frame
@@ -28,7 +29,9 @@ def committed_parts(text_of: Callable[[str], str | None], uri: str, frame: Frame
             return all(each.file in files for each in getattr(plan.excerpts, name))
         return own is not None and _with_lf(getattr(plan, name)) in own
 
-    return frame.prompt.committed(is_committed, frozenset(Path(file).as_uri() for file in files))
+    version = blake2b((own or "").encode("utf-8", "replace"), digest_size=16).digest()
+    shared = frame.prompt.committed(is_committed, frozenset(Path(file).as_uri() for file in files))
+    return shared._replace(version=version)
 
 
 def _stand_in(text: str | None, excerpts: list[Excerpt]) -> bool:

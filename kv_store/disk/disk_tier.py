@@ -111,6 +111,9 @@ class DiskTier:
             if self._index:
                 self._index.lru.pin(names)
 
+    def retire(self, names: Sequence[Name]) -> None:
+        """Do nothing: its one user may go back to the commit before."""
+
     def remove_document(self, document: int) -> bool:
         """Remove and wipe the blocks that a document brought, and their descendants; return whether none is left."""
         try:

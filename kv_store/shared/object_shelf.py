@@ -63,6 +63,9 @@ class ObjectShelf:
         """Yield all values of the team."""
         return (Item(each.path.rpartition("/")[2], each.size) for each in self._objects())
 
+    def retire(self, names: Sequence[str]) -> None:
+        """Do nothing: an object keeps its age, and goes by that."""
+
     def delete(self, names: Sequence[str]) -> int:
         """Remove values and return how many; those that are missing are ignored."""
         return sum(self._each(self._delete, [self._path(name) for name in names]))

@@ -99,6 +99,11 @@ class SharedTier:
     def pin(self, names: Sequence[Name]) -> None:
         """Do nothing: the server evicts as it is told to."""
 
+    def retire(self, names: Sequence[Name]) -> None:
+        """Let blocks go before those whose text is that of the last commit."""
+        if self._rest.is_over:
+            self._ask(partial(self._shelf.retire, list(map(self._sealer.name, names))))
+
     def remove_document(self, document: int) -> bool:
         """Remove the blocks that this process brought for a document; return whether none of them is left."""
         with self._changed:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 KEEP_SECONDS = 14 * 24 * 3600  # a value that was not written or read for so long is removed
+RETIRED_SECONDS = 2 * 24 * 3600  # the same for one that a commit has replaced: as if it had not been used for 12 days
 REMEDY = "correct 'url' in the setting 'shared_tier'"
 
 
@@ -41,6 +42,10 @@ class Shelf(Protocol):
 
     def scan(self) -> Iterator[Item]:
         """Yield all values of the team."""
+        ...
+
+    def retire(self, names: Sequence[str]) -> None:
+        """Let values go sooner than others, if the place evicts; those that are missing are ignored."""
         ...
 
     def delete(self, names: Sequence[str]) -> int:

@@ -19,7 +19,7 @@ from valkey.exceptions import (
 )
 from valkey.exceptions import TimeoutError as ValkeyTimeout
 
-from kv_store.shared.shelf import KEEP_SECONDS, REMEDY, Item, ShelfError, ShelfFull
+from kv_store.shared.shelf import KEEP_SECONDS, REMEDY, RETIRED_SECONDS, Item, ShelfError, ShelfFull
 
 SECONDS = 0.5  # until a server counts as lost: for a connection, between two pieces of an answer
 SCANNED = 1000  # names that the server looks at in one step
@@ -63,6 +63,10 @@ class ValkeyShelf:
             sizes = self._run(("STRLEN", key) for key in keys)
             yield from (Item(key.decode().rpartition(":")[2], size) for key, size in zip(keys, sizes, strict=True))
 
+    def retire(self, names: Sequence[str]) -> None:
+        """Let values go sooner than others; those that are missing are ignored."""
+        self._run(("EXPIRE", self._key(name), RETIRED_SECONDS) for name in names)
+
     def delete(self, names: Sequence[str]) -> int:
         """Remove values and return how many; those that are missing are ignored."""
         return sum(self._run(("UNLINK", self._key(name)) for name in names))
@@ -99,7 +103,7 @@ class ValkeyShelf:
         cache = f"the shared cache on {self._host}"
         match error:
             case OutOfMemoryError():
-                return ShelfFull(f"{cache} is full; raise its maxmemory, or set its maxmemory-policy to allkeys-lru")
+                return ShelfFull(f"{cache} is full; raise its maxmemory, or set its maxmemory-policy to volatile-ttl")
             case ReadOnlyError():
                 return ShelfError(f"{cache} is a replica that nothing can be written to; {REMEDY}")
             case ValkeyTimeout():

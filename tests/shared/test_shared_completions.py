@@ -9,12 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import valkey
 
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Answer, Request
 from efim_ls.settings import parse
+from kv_store.shared.shelf import RETIRED_SECONDS
 from model_runtime.cancel import NEVER
 from tests.models import CODE, Tiny, make
+from tests.shared.servers import redis
 from tests.sized import ONE_PLACE, Sized
 
 CURSOR = CODE.index("name, value = line")
@@ -40,11 +43,15 @@ def machine(model: Path, tmp_path: Path, shelf: Path) -> Machine:
     """Starts a model on a machine of a team, each time with an empty cache of its own."""
     started = 0
 
-    def start(key: str = TEAM, place: Path = shelf, **wanted: object) -> Completer:
+    def start(key: str = TEAM, place: Path | str = shelf, **wanted: object) -> Completer:
         nonlocal started
         started += 1
         (tmp_path / "key").write_text(key)
-        tier = {"url": place.as_uri(), "key_file": str(tmp_path / "key"), "patience_ms": 1000}
+        tier = {
+            "url": place if isinstance(place, str) else place.as_uri(),
+            "key_file": str(tmp_path / "key"),
+            "patience_ms": 1000,
+        }
         asked, problems = parse({"shared_tier": tier})
         assert not problems
         settings = Sized(model=str(model), head_tokens=1200, max_new_tokens=8, memory_mib=ONE_PLACE)
@@ -140,6 +147,29 @@ def test_typing_a_secret_shares_no_more_than_not_typing_it(
     saved(typing, clone / "app.py")
     assert names(shelf) <= names(tmp_path / "clean")
     assert all(SECRET.encode() not in path.read_bytes() for path in shelf.rglob("*") if path.is_file())
+
+
+def test_what_a_commit_replaces_goes_before_what_it_keeps(machine: Machine, clone: Path, tmp_path: Path) -> None:
+    (tmp_path / "server").mkdir()
+    with redis(tmp_path / "server") as server:
+        client, completer = valkey.Valkey.from_url(server.url), machine(place=server.url)
+
+        def retired() -> list[bool]:
+            return [client.ttl(name) <= RETIRED_SECONDS for name in client.scan_iter()]  # type: ignore[operator]
+
+        def save(text: str, cursor: int) -> None:
+            ask(completer, clone / "app.py", text, cursor)
+            assert completer.save((clone / "app.py").as_uri(), NEVER) and completer.flush(WRITING)
+
+        save(CODE, CURSOR)
+        ask(completer, clone / "app.py", text := CODE[:300] + "# typed" + CODE[300:], CURSOR + 7)
+        save(text, CURSOR + 7)
+        assert len(retired()) > 8 and not any(retired())  # it was typed, and no commit has it
+        (clone / "app.py").write_text(text)
+        commit(clone)
+        save(text, CURSOR + 7)
+        assert any(retired()) and not all(retired())
+        completer.close(WRITING)
 
 
 def test_a_server_that_is_not_there_costs_no_answer(

@@ -30,6 +30,7 @@ class MemoryShelf:
 
     def __init__(self) -> None:
         self.values = dict[str, bytes]()
+        self.retired = list[str]()
         self.error: ShelfError | None = None
         self.asked, self.gotten, self.put, self.is_closed = 0, 0, 0, False
         self.answers = Event()
@@ -53,6 +54,10 @@ class MemoryShelf:
     def scan(self) -> Iterator[Item]:
         self._check()
         return (Item(name, len(value)) for name, value in self.values.items())
+
+    def retire(self, names: Sequence[str]) -> None:
+        self._check()
+        self.retired += names
 
     def delete(self, names: Sequence[str]) -> int:
         self._check()

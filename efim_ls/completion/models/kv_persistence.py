@@ -6,9 +6,10 @@ Everything here runs on the engine thread, unless a docstring says otherwise.
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from efim_ls.settings import Settings
 from kv_store.block import BLOCK_TOKENS
 from kv_store.level import Origin, Reach
 from kv_store.open import DISK, MEMORY, SHARED, OpenedStore, StoreOptions, open_store
-from kv_store.store import ComputedBlocks, Store
+from kv_store.store import REMEMBERED_DOCUMENTS, ComputedBlocks, Store
 from model_runtime.cancel import Cancel
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
@@ -46,6 +47,13 @@ def open_for(kv: KvFormat, settings: Settings, model: str, held_mib: int) -> Ope
         raise ModelError(f"{wanted}, more than this system can allocate: lower memory_mib") from None
 
 
+class _Committed(NamedTuple):
+    """Which text of a document a commit has, and the blocks of it that were saved."""
+
+    version: bytes
+    names: frozenset[bytes]
+
+
 class KvPersistence:
     """The engine's storage: a store's blocks. Saves what is in arenas to memory and disk, and restores it."""
 
@@ -54,6 +62,7 @@ class KvPersistence:
     def __init__(self, store: Store) -> None:
         """Own the store, which `close` closes."""
         self._store = store
+        self._committed: OrderedDict[int, _Committed] = OrderedDict()  # by document, the last saved at the end
 
     def fill(self, arena: Arena, key: SequenceKey, cancel: Cancel, row_seconds: float | None) -> int:
         """Fill an arena with what is stored of a key's tokens, replacing what differs; return how many were added.
@@ -113,6 +122,7 @@ class KvPersistence:
             if not self._save_arena(document, frame, names, cancel):
                 return False
         self._store.pin(tag, list(chains))
+        self._retire(tag, frames)
         if any(document in frame.private for frame in frames):
             self._store.withdraw(Origin(tag, _reach(private=True)))
         return True
@@ -128,6 +138,20 @@ class KvPersistence:
     def close(self, seconds: float) -> None:
         """Write what is left for up to `seconds`, and close all files."""
         self._store.close(seconds)
+
+    def _retire(self, document: int, frames: Sequence[HeldFrame]) -> None:
+        """Retire the blocks of a document that the last commit has replaced since they were saved."""
+        if not frames or not (version := frames[-1].committed.version):
+            return
+        names = {name for each in frames for name in self._names(each.key)[: each.committed.tokens // BLOCK_TOKENS]}
+        before = self._committed.pop(document, _Committed(version, frozenset()))
+        if before.version == version:
+            names |= before.names
+        elif replaced := before.names - names:
+            self._store.retire(list(replaced))
+        self._committed[document] = _Committed(version, frozenset(names))
+        if len(self._committed) > REMEMBERED_DOCUMENTS:
+            self._committed.popitem(last=False)
 
     def _names(self, key: SequenceKey) -> list[bytes]:
         return self._store.names(key.ids, key.isolated.salt, key.isolated.before_excerpts)

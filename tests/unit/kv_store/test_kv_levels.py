@@ -64,6 +64,9 @@ class LateTier:
     def pin(self, names: Sequence[Name]) -> None:
         self.inner.pin(names)
 
+    def retire(self, names: Sequence[Name]) -> None:
+        self.inner.retire(names)
+
     def remove_document(self, document: int) -> bool:
         return self.is_reached and self.inner.remove_document(document)
 
