@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -46,6 +46,9 @@ class ObjectShelf:
             self._store: Any = _open(url)
         except (BaseError, ValueError, TypeError, OSError):
             raise ShelfError(f"the address of the shared cache is none of an object store; {REMEDY}") from None
+        # Requests are made on these threads alone, which the interpreter waits for when it ends: native code that
+        # comes back to an interpreter that is gone would abort the process.
+        self._pool = ThreadPoolExecutor(SIDE_BY_SIDE, "shared cache")
 
     def get_many(self, names: Sequence[str]) -> list[bytes | None]:
         """Return values, None for those that are missing, and write old ones again."""
@@ -84,62 +87,51 @@ class ObjectShelf:
         self._each(self._delete, outdated)
 
     def close(self) -> None:
-        """Do nothing: connections end with the object."""
+        """End what waits."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _path(self, name: str) -> str:
         return f"{self._prefix}/{name}"
 
-    async def _get(self, name: str) -> bytes | None:
+    def _get(self, name: str) -> bytes | None:
         try:
-            found = await self._store.get_async(self._path(name))
-            value = bytes(await found.bytes_async())
+            found = self._store.get(self._path(name))
+            value = bytes(found.bytes())
         except FileNotFoundError:
             return None
         if _is_old(found.meta["last_modified"]):
-            await self._put((name, value))
+            self._put((name, value))
         return value
 
-    async def _is_current(self, name: str) -> bool:
+    def _is_current(self, name: str) -> bool:
         try:
-            return not _is_old((await self._store.head_async(self._path(name)))["last_modified"])
+            return not _is_old(self._store.head(self._path(name))["last_modified"])
         except FileNotFoundError:
             return False
 
-    async def _put(self, item: tuple[str, bytes]) -> None:
-        await self._store.put_async(self._path(item[0]), item[1])
+    def _put(self, item: tuple[str, bytes]) -> None:
+        self._store.put(self._path(item[0]), item[1])
 
-    async def _delete(self, path: str) -> bool:
+    def _delete(self, path: str) -> bool:
         try:
-            await self._store.delete_async(path)
+            self._store.delete(path)
         except FileNotFoundError:
             return False
         return True
 
     def _objects(self) -> Iterator[_Object]:
-        pages = self._asked(lambda: iter(self._store.list(f"{self._prefix}/")))
-        while found := self._asked(lambda: next(pages, ())):
+        [pages] = self._each(lambda prefix: iter(self._store.list(prefix)), [f"{self._prefix}/"])
+        while found := self._each(_next_page, [pages])[0]:
             yield from (_Object(each["path"], each["size"], each["last_modified"]) for each in found)
 
-    def _each(self, request: Callable[[T], Awaitable[U]], arguments: Iterable[T]) -> list[U]:
+    def _each(self, request: Callable[[T], U], arguments: Iterable[T]) -> list[U]:
         """Return the results of a request for each argument, made side by side."""
-        limit = asyncio.Semaphore(SIDE_BY_SIDE)
-
-        async def limited(argument: T) -> U:
-            async with limit:
-                return await request(argument)
-
-        async def results() -> list[U]:
-            return await asyncio.gather(*map(limited, arguments))
-
-        return self._asked(lambda: asyncio.run(results()))
-
-    def _asked(self, question: Callable[[], Any]) -> Any:
         cache = f"the shared cache in {self._place}"
         try:
-            return question()
+            return list(self._pool.map(request, arguments))
         except (PermissionDeniedError, UnauthenticatedError, PermissionError):
             raise ShelfError(f"{cache} may not be used; correct its credentials, or {REMEDY}") from None
-        except (BaseError, OSError):
+        except (BaseError, OSError, RuntimeError, CancelledError):  # the last two once the pool is shut down
             raise ShelfError(f"{cache} cannot be reached, or has no room; see to it there, or {REMEDY}") from None
 
 
@@ -150,6 +142,10 @@ def _open(url: str) -> Any:
     # Over plain HTTP only where the user has named such an endpoint, as in AWS_ENDPOINT_URL.
     options: Any = {"connect_timeout": CONNECTING, "timeout": ANSWERING, "allow_http": True}
     return from_url(url, client_options=options, retry_config={"max_retries": 0})
+
+
+def _next_page(pages: Iterator[Sequence[Any]]) -> Sequence[Any]:
+    return next(pages, ())
 
 
 def _is_old(written: datetime) -> bool:

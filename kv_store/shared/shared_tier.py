@@ -25,6 +25,7 @@ BATCH_BYTES = 1 << 22  # that are asked for or written together
 BATCH_SECONDS = 0.05  # that what is asked for together should take: who waits sees that some come
 MOST_LOOKS = 32  # chains that wait to be looked for; of more the latest
 MOST_BROUGHT = 1 << 16  # names of blocks that documents have brought
+CLOSE_SECONDS = 1.0  # that closing waits for what is under way
 PACE_HOLDS = 60.0  # seconds after which a slow link is tried again
 DAMAGED = (
     "the shared cache has values that nobody with the team's key wrote whole, which count as missing; look who else "
@@ -131,6 +132,7 @@ class SharedTier:
             self._is_closed = True
             self._changed.notify_all()
         self._shelf.close()
+        self._thread.join(CLOSE_SECONDS)
 
     def _look(self, chain: Sequence[Name]) -> None:
         """Have a chain looked for; to be called with the lock."""
