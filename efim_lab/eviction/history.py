@@ -63,7 +63,10 @@ def block_names(text: bytes) -> Sequence[Name]:
 def _changes(repository: Path) -> Iterator[_Change]:
     """Yield changes of source files; a time is never before the one before."""
     command = ["git", "-C", str(repository), "-c", "core.quotepath=off", "log", "--reverse", "--raw", "--no-abbrev"]
-    done = subprocess.run([*command, "--no-renames", "--format=%ct"], capture_output=True, check=False)
+    try:
+        done = subprocess.run([*command, "--no-renames", "--format=%ct"], capture_output=True, check=False)
+    except FileNotFoundError:
+        raise WorkError("there is no git to read a history with: install it") from None
     if done.returncode:
         reason = done.stderr.decode(errors="replace").strip().splitlines()
         raise WorkError(

@@ -67,6 +67,12 @@ def test_a_folder_without_a_history_is_refused(tmp_path: Path) -> None:
         read_history(tmp_path)
 
 
+def test_a_machine_without_git_is_told(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(repository))
+    with pytest.raises(WorkError, match="install it"):
+        read_history(repository)
+
+
 def test_a_history_without_source_files_is_refused(tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet")
     (tmp_path / "image.bin").write_bytes(b"1")
