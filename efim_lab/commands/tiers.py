@@ -31,6 +31,8 @@ def add_tiers(experiments: Subparsers, file: Path) -> None:
     for name, default, text in (("--tokens", 2048, "tokens of the prompt"), ("--repeats", 3, "of each measurement")):
         kind = partial(whole_number, 1)
         tiers.add_argument(name, type=kind, default=default, metavar="N", help=f"{text} (default: {default})")
+    speeds = "gigabits a second of the links (default: 0.1 1 10)"
+    tiers.add_argument("--gigabits", type=float, nargs="+", default=[0.1, 1.0, 10.0], metavar="N", help=speeds)
     server = "redis://HOST:PORT of a server (default: a redis-server is started)"
     tiers.add_argument("--url", metavar="URL", default="", help=server)
     tiers.add_argument("--plot", type=Path, metavar="FILE", help="draw the break-even to this PNG file")
@@ -43,7 +45,7 @@ def _tiers(arguments: argparse.Namespace) -> int:
     with extra_required():
         from efim_lab.tiers.command import TierBench, run_tiers
 
-    bench = TierBench(arguments.file, arguments.tokens, arguments.repeats)
+    bench = TierBench(arguments.file, arguments.tokens, arguments.repeats, arguments.gigabits)
     with work_errors():
         run_tiers(arguments.models, bench, arguments.url, arguments.plot)
     return 0

@@ -22,23 +22,24 @@ from rich.table import Table
 
 from efim_lab.errors import WorkError
 from efim_lab.prefill.costs import Link
-from efim_lab.tiers.break_even import ModelCosts, draw, ratios
+from efim_lab.tiers.break_even import FORMS, ModelCosts, draw, ratios
 from efim_lab.tiers.link import relayed
 from efim_lab.tiers.machine import FirstCompletion, first_completion
 from model_runtime.checkpoint.hub.names import model_folder
 
-SPEEDS, DELAYS = (0.1, 1.0, 10.0), (1e-3, 20e-3)  # gigabits a second; seconds there and back
+DELAYS = (1e-3, 20e-3)  # seconds there and back
 STARTING = 10.0  # seconds that a server may take to start
 WIDTH = 110  # of tables
 WHO = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
 
 
 class TierBench(NamedTuple):
-    """What to measure: the file that is opened, the tokens of its prompt, how often each is repeated."""
+    """What to measure: the file that is opened, its prompt's tokens, how often, over links of which speeds."""
 
     file: Path
     tokens: int
     repeats: int
+    gigabits: Sequence[float]
 
 
 class Row(NamedTuple):
@@ -61,12 +62,11 @@ def run_tiers(models: Sequence[str], bench: TierBench, url: str, plot: Path | No
         file = _committed(bench.file, Path(folder) / "clone")
         for name in models:
             team = _Team(Path(folder), name, bench, file, f"redis://{host}:{port}")
-            for form in ("exact", "int8"):
+            for form in FORMS:
                 rows += team.measure(form)
             costs.append(team.costs())
     _show(rows)
-    table = ratios(costs, SPEEDS)
-    _show_ratios(costs, table)
+    _show_ratios(costs, bench.gigabits)
     if plot:
         draw(costs, plot)
     print(json.dumps({"rows": [row._asdict() for row in rows], "models": [each._asdict() for each in costs]}))
@@ -92,7 +92,7 @@ class _Team:
         first = self._opened(form, self._url, save=True)
         rows = list[Row]()
         parts = urlsplit(self._url)
-        for gigabits, delay in product(SPEEDS, DELAYS):
+        for gigabits, delay in product(self._bench.gigabits, DELAYS):
             colds, warms = list[FirstCompletion](), list[FirstCompletion]()
             with relayed(Link(gigabits, delay / 2), parts.hostname or "", parts.port or 0) as port:
                 for _ in range(self._bench.repeats):
@@ -197,12 +197,14 @@ def _show(rows: Sequence[Row]) -> None:
     Console(width=WIDTH).print(table)
 
 
-def _show_ratios(costs: Sequence[ModelCosts], table: Sequence[Sequence[float]]) -> None:
+def _show_ratios(costs: Sequence[ModelCosts], speeds: Sequence[float]) -> None:
     shown = Table(title="fetching a token as a share of computing it, without delays")
-    links = [f"at {gigabits:g} Gbit/s" for gigabits in SPEEDS]
+    links = [f"at {gigabits:g} Gbit/s" for gigabits in speeds]
     for column in ("model", "on the wire", "bytes", "us to compute", *links, "even at Gbit/s"):
         shown.add_column(column, justify="right")
-    for (cost, form), shares in zip(((c, f) for c in costs for f in ("exact", "int8")), table, strict=True):
+    for (cost, form), shares in zip(
+        ((c, f) for c in costs for f in ("exact", "int8")), ratios(costs, speeds), strict=True
+    ):
         cells = [f"{share:.2f}" for share in shares]
         even = f"{cost.even_at(form):.2g}"
         shown.add_row(cost.model, form, f"{cost.bytes_of(form):,}", f"{cost.seconds * 1e6:,.0f}", *cells, even)

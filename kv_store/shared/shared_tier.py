@@ -21,7 +21,7 @@ from kv_store.warn_once import WarnOnce
 
 ARRIVED_BYTES = 1 << 26  # of blocks that have come and are kept
 FIRST_BATCH, LARGEST_BATCH = 2, 32  # blocks that are asked for together: few at first, so that some come soon
-BATCH_BYTES = 1 << 22  # that are asked for or written together
+BATCH_BYTES = 1 << 23  # that are asked for or written together
 BATCH_SECONDS = 0.05  # that what is asked for together should take: who waits sees that some come
 MOST_LOOKS = 32  # chains that wait to be looked for; of more the latest
 MOST_BROUGHT = 1 << 16  # names of blocks that documents have brought
@@ -187,7 +187,7 @@ class SharedTier:
         """Fetch a chain up to the first block that is missing, as far as there is room, or until one is wanted."""
         started, answer, at, size, total = self._clock(), 0.0, 0, FIRST_BATCH, 0
         while at < len(chain) and total < ARRIVED_BYTES // 2:
-            batch = chain[at : at + size]
+            batch, asked = chain[at : at + size], self._clock()
             values = self._ask(partial(self._shelf.get_many, list(map(self._sealer.name, batch))))
             blocks = list(self._opened(batch, values or ()))
             answer = answer or self._clock() - started
@@ -204,8 +204,9 @@ class SharedTier:
                 self._coming.difference_update(batch)
             if len(blocks) < len(batch):
                 break
-            in_time = int(BATCH_SECONDS * at / max(self._clock() - started, 1e-6))
-            size = max(1, min(2 * size, LARGEST_BATCH, BATCH_BYTES * at // max(1, total), in_time))
+            carried = self._clock() - asked - answer  # seconds, without what any answer takes on this link
+            in_time = int(BATCH_SECONDS * size / carried) if carried > BATCH_SECONDS else 2 * size
+            size = max(1, min(in_time, LARGEST_BATCH, BATCH_BYTES * at // max(1, total)))
         with self._changed:
             if not self._wanted:
                 self._coming.clear()
