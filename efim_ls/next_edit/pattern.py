@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from efim_ls.next_edit.changes import LONGEST_LINE
-from efim_ls.next_edit.tokens import TokenChange, Tokens, common, tokens
+from efim_ls.next_edit.tokens import TokenChange, Tokens, common, is_name, tokens
 from efim_ls.text.document import Document
 from efim_ls.text.lines import enclosing_line
 
@@ -56,6 +56,14 @@ class Place(NamedTuple):
     left: int
     right: int
     around: TokenChange
+
+    @property
+    def rewritten(self) -> str:
+        """Its line after the change; one name is replaced by another in all of it."""
+        left, removed, added, right = self.around
+        if len(removed) == len(added) == 1 and is_name(removed[0]) and is_name(added[0]):
+            left, right = (tuple(added[0] if each == removed[0] else each for each in side) for side in (left, right))
+        return "".join((*left, *added, *right))
 
 
 def places(pattern: Pattern, document: Document, cursor: int) -> Iterator[Place]:
