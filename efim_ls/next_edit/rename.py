@@ -38,21 +38,21 @@ def rename(situation: Situation) -> Sequence[Candidate]:
     pattern = Pattern.of([last.change])
     done = {each.line for each in changes if each.change.pair == last.change.pair}
     found = [each for each in places(pattern, document, cursor) if each.line not in done]
-    if not found:
+    if not found or len(done) > 1:  # a change that was made twice is of the rule repeat
         return ()
     at = last.start + sum(map(len, last.change.left))
     scope = local_scope(document, at, {last.change.removed[0], last.change.added[0]})
-    if scope is not None:
-        found = [each for each in found if scope[0] <= each.start < scope[1]]
+    inside = [each for each in found if scope and scope[0] <= each.start < scope[1]]
     new = last.change.added[0]
     known = len(re.findall(rf"(?<!\w){re.escape(new)}(?!\w)", document.text)) - len(done)
     features = _of_change(last, document.language) | {
-        "local": scope is not None,
-        "places": log1p(len(found)),
+        "local": bool(inside),
+        "elsewhere": scope is not None and not inside,
+        "places": log1p(len(inside or found)),
         "known": log1p(max(0, known)),
-        "above": log1p(sum(each.line < last.line for each in found)),
+        "above": log1p(sum(each.line < last.line for each in inside or found)),
     }
-    return [Candidate(each, features | _of_place(each, last, document.language), last.because) for each in found]
+    return [Candidate(each, features | _of_place(each, last, document.language), last.because) for each in inside or found]
 
 
 def _is_rename(change: LineChange) -> bool:
@@ -61,8 +61,8 @@ def _is_rename(change: LineChange) -> bool:
 
 def _is_being_typed(edit: PastEdit, cursor: int) -> bool:
     """Return whether the cursor is where keys left it: a name that was replaced in one step is whole."""
-    a_key = edit.keys > 1 or (len(edit.added) <= 1 and len(edit.removed) != 1) or not edit.added
-    return a_key and edit.at <= cursor <= edit.at + len(edit.added)
+    one_key = len(edit.added) + len(edit.removed) == 1 or (len(edit.added) == 1 < len(edit.removed))
+    return (edit.keys > 1 or one_key) and edit.at <= cursor <= edit.at + len(edit.added)
 
 
 def _of_change(last: LineChange, language: str) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from typing import NamedTuple
 
 from tree_sitter import Node, Parser
@@ -11,7 +12,9 @@ from tree_sitter import Node, Parser
 from efim_ls.text.document import Document
 from efim_ls.text.grammars import grammar_of
 from efim_ls.text.lines import line_start
-from efim_ls.text.outline import PARSED_AT_ONCE, TOP_LEVEL
+from efim_ls.text.outline import TOP_LEVEL
+
+MOST_PARSED = 10_000  # characters around a place, in about 1 ms
 
 _FUNCTIONS = frozenset({
     "arrow_function", "closure_expression", "func_literal", "function_declaration", "function_definition",
@@ -111,13 +114,17 @@ def _field(parent: Node, child: Node) -> str | None:
 
 def _piece(document: Document, at: int) -> _Piece | None:
     """Parse the code around an offset that begins and ends where statements do at the top level, if it is short."""
-    grammar = grammar_of(document.language)
-    if grammar is None:
-        return None
-    text, half = document.text, PARSED_AT_ONCE // 2
+    text, half = document.text, MOST_PARSED // 2
     low = line_start(text, max(0, at - half))
     for cut in TOP_LEVEL.finditer(text, low, at + 1):
         low = cut.start()
     end = TOP_LEVEL.search(text, at + 1, at + half)
     high = end.start() if end else min(len(text), at + half)
-    return _Piece(low, text[low:high], Parser(grammar).parse(text[low:high].encode("utf-8", "replace")).root_node)
+    root = _root(document.language, text[low:high])
+    return _Piece(low, text[low:high], root) if root else None
+
+
+@lru_cache(maxsize=16)
+def _root(language: str, code: str) -> Node | None:
+    grammar = grammar_of(language)
+    return Parser(grammar).parse(code.encode("utf-8", "replace")).root_node if grammar else None
