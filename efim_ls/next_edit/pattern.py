@@ -3,56 +3,70 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect, bisect_left
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from efim_ls.next_edit.changes import LONGEST_LINE
 from efim_ls.next_edit.tokens import TokenChange, Tokens, common, is_name, tokens
 from efim_ls.text.document import Document
-from efim_ls.text.lines import enclosing_line
+from efim_ls.text.lines import enclosing_line, line_start
 
-MOST_PLACES = 100  # the nearest ones that are compared
+MOST_PLACES = 64  # the nearest ones that are compared
+BLANKS = r"[^\S\r\n]"
 LINE_END = "\n"  # stands for where a line begins and ends among the tokens around a change
 
 
 class Pattern(NamedTuple):
-    """What examples of one change have in common: the tokens, and those around them, from the nearest outwards."""
+    """What examples of one change have in common: the tokens, and those around them, from the nearest outwards.
+
+    `gap` are the blanks between the nearest token on the left and the change.
+    """
 
     removed: Tokens
     added: Tokens
     left: Tokens
     right: Tokens
+    gap: str
 
     @classmethod
     def of(cls, examples: Sequence[TokenChange]) -> Pattern:
         """Return the narrowest one that covers changes of the same tokens."""
-        left, right = outwards(examples[-1].left, examples[-1].right)
+        last = examples[-1]
+        left, right = outwards(last.left, last.right)
         for each in examples[:-1]:
             lefts, rights = outwards(each.left, each.right)
             left, right = left[: common(left, lefts)], right[: common(right, rights)]
-        return cls(examples[-1].removed, examples[-1].added, left, right)
+        return cls(last.removed, last.added, left, right, last.left[-1] if last.left and last.left[-1].isspace() else "")
 
-    @property
-    def sought(self) -> re.Pattern[str] | None:
-        """What a place has at least: the removed tokens or, for an insertion, a neighbour; None if that is nothing."""
-        if "".join(self.removed).strip():
-            return re.compile(_bounded("".join(self.removed)))
+    def found_in(self, text: str) -> list[int]:
+        """Return where a change may be: at the removed tokens or, for an insertion, between its neighbours."""
+        removed = "".join(self.removed)
+        if removed.strip():
+            return [each.start() for each in re.finditer(re.escape(removed), text)]
         left, right = self.left[:1], self.right[:1]
-        if {*left, *right} <= {LINE_END}:
-            return None
-        blanks = re.escape("".join(self.removed)) if self.removed else r"[^\S\r\n]*"
-        before = rf"(?<={re.escape(left[0])})" if left and left[0] != LINE_END else ""
-        ends = r"(?:[\r\n]|$)" if right == (LINE_END,) else "".join(map(_bounded, right))
-        after = f"(?={blanks}{ends})" if right else ""
-        return re.compile(before + after)
+        after = "(?=[\r\n]|$)" if right == (LINE_END,) else re.escape("".join(right))
+        if left and left[0] != LINE_END:
+            between = rf"{re.escape(left[0])}({BLANKS}{'+' if self.gap else '*?'}){re.escape(removed)}"
+            found = re.finditer(f"{between}(?={BLANKS}*{after})" if right else between, text)
+            return [each.end() - len(removed) for each in found]
+        if right and right[0] != LINE_END:
+            found = [each.start() for each in re.finditer(after, text)]
+            return [at for at in found if not left or not text[line_start(text, at) : at].strip()]
+        return []
 
 
 class Place(NamedTuple):
-    """Where a pattern's tokens stand: its line, its offsets, and how many tokens around it are the pattern's."""
+    """Where a pattern's tokens stand: its line, its offsets, what is around it outwards, and how it would change.
+
+    `left` and `right` are how many tokens around it are the pattern's.
+    """
 
     line: int
     start: int
     end: int
+    outwards: tuple[Tokens, Tokens]
     left: int
     right: int
     around: TokenChange
@@ -68,32 +82,25 @@ class Place(NamedTuple):
 
 def places(pattern: Pattern, document: Document, cursor: int) -> Iterator[Place]:
     """Yield where the tokens of a pattern stand, the nearest to the cursor first."""
-    sought = pattern.sought
-    if sought is None:
-        return
-    found = [each.start() for each in sought.finditer(document.text)]
-    for at in sorted(found, key=lambda at: abs(at - cursor))[:MOST_PLACES]:
-        start, end, _ = enclosing_line(document.text, at)
+    text, found = document.text, pattern.found_in(document.text)
+    middle = bisect(found, cursor)
+    near = found[max(0, middle - MOST_PLACES) : middle + MOST_PLACES]
+    for at in sorted(near, key=lambda at: abs(at - cursor))[:MOST_PLACES]:
+        start, end, _ = enclosing_line(text, at)
         if end - start > LONGEST_LINE:
             continue
-        before, line = tokens(document.text[start:at]), tokens(document.text[start:end])
-        after = len(before) + len(pattern.removed)
-        if line[: len(before)] != before or line[len(before) : after] != pattern.removed:
+        line = tokens(text[start:end])
+        first = bisect_left(list(accumulate(map(len, line), initial=start)), at)
+        after = first + len(pattern.removed)
+        if line[first:after] != pattern.removed or sum(map(len, line[:first])) != at - start:
             continue
-        left, right = outwards(before, line[after:])
-        stop = at + sum(map(len, pattern.removed))
-        change = TokenChange(before, pattern.removed, pattern.added, line[after:])
+        around = TokenChange(line[:first], pattern.removed, pattern.added, line[after:])
+        left, right = outwards(around.left, around.right)
         fits = common(left, pattern.left), common(right, pattern.right)
-        yield Place(document.line_of(at), at, stop, *fits, change)
+        yield Place(document.line_of(at), at, at + sum(map(len, pattern.removed)), (left, right), *fits, around)
 
 
 def outwards(left: Sequence[str], right: Sequence[str]) -> tuple[Tokens, Tokens]:
     """Return the tokens on both sides from the nearest to where the line ends, without blanks."""
     before = (*(each for each in reversed(left) if not each.isspace()), LINE_END)
     return before, (*(each for each in right if not each.isspace()), LINE_END)
-
-
-def _bounded(text: str) -> str:
-    """Return an expression for a text that begins and ends no word in its midst."""
-    before = r"(?<!\w)" if re.match(r"\w", text) else ""
-    return before + re.escape(text) + (r"(?!\w)" if re.search(r"\w$", text) else "")

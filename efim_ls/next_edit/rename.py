@@ -85,8 +85,7 @@ def _of_change(last: LineChange, language: str) -> dict[str, float]:
 
 
 def _of_place(place: Place, last: LineChange, language: str) -> dict[str, float]:
-    left, right = outwards(place.around.left, place.around.right)
-    string, comment = in_string(place.around.left), in_comment(place.around.left, language)
+    left, right = place.outwards
     return {
         "below": place.line > last.line,
         "distance": log1p(abs(place.line - last.line)),
@@ -94,8 +93,8 @@ def _of_place(place: Place, last: LineChange, language: str) -> dict[str, float]
         "right": min(place.right, MOST_COUNTED),
         "also member": (left[0] == ".") == (last.change.left[-1:] == (".",)),
         "defines": _defines(left, right),
-        "in string": string,
-        "in comment": comment,
+        "in string": in_string(place.around.left),
+        "in comment": in_comment(place.around.left, language),
     }
 
 

@@ -11,6 +11,7 @@ from efim_ls.next_edit.situation import Candidate, Situation
 from efim_ls.next_edit.surroundings import in_comment, in_string
 from efim_ls.next_edit.tokens import common, is_name
 
+MOST_COMPARED = 3  # examples, the last ones
 MOST_COUNTED = 6  # equal tokens on one side; more tell nothing
 
 
@@ -35,8 +36,7 @@ def _features(
     before, last = examples[-2].line, examples[-1].line
     direction = 1 if last >= before else -1
     alike = [each.line for each in found if each.left >= place.left and each.right >= place.right]
-    here = outwards(place.around.left, place.around.right)
-    there = [outwards(each.change.left, each.change.right) for each in examples]
+    here, there = place.outwards, [outwards(each.change.left, each.change.right) for each in examples[-MOST_COMPARED:]]
     removed, added = "".join(pattern.removed), "".join(pattern.added)
     return {
         "ahead": (place.line - last) * direction > 0,

@@ -15,7 +15,7 @@ from efim_ls.next_edit.tokens import common, tokens
 
 RULES: Mapping[str, EditRule] = {"repeat": repeat, "rename": rename}
 STEPS = 20  # of confidence; of candidates within the same one, the nearest comes first
-MOST_PARSED = 4  # candidates whose surroundings are parsed
+MOST_PARSED = 2  # candidates whose surroundings are parsed
 
 
 def proposals(situation: Situation) -> Iterator[ProposedEdit]:
