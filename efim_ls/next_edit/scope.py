@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Collection
 from functools import lru_cache
 from typing import NamedTuple
@@ -11,10 +12,11 @@ from tree_sitter import Node, Parser
 
 from efim_ls.text.document import Document
 from efim_ls.text.grammars import grammar_of
-from efim_ls.text.lines import line_start
-from efim_ls.text.outline import TOP_LEVEL
+from efim_ls.text.lines import lines_upwards
 
-MOST_PARSED = 6_000  # characters around a place, in less than 1 ms
+MOST_PARSED = 10_000  # characters of a block, in about 1 ms
+CLOSERS = (")", "]", "}")
+LINE = re.compile(r"^([^\S\r\n]*)(\S?)", re.MULTILINE)
 
 _FUNCTIONS = frozenset({
     "arrow_function", "closure_expression", "func_literal", "function_declaration", "function_definition",
@@ -77,7 +79,9 @@ def local_scope(document: Document, at: int, names: Collection[str]) -> tuple[in
 
 
 def is_prose(document: Document, at: int) -> bool:
-    """Return whether an offset lies in a string or a comment; false in a language without a grammar."""
+    """Return whether an offset lies in a string or a comment, as far as the block around it tells."""
+    if document.language == "python" and document.text.count('"""', 0, at) % 2:
+        return True
     piece = _piece(document, at)
     node = piece.node(at) if piece else None
     while node is not None:
@@ -113,15 +117,34 @@ def _field(parent: Node, child: Node) -> str | None:
 
 
 def _piece(document: Document, at: int) -> _Piece | None:
-    """Parse the code around an offset that begins and ends where statements do at the top level, if it is short."""
-    text, half = document.text, MOST_PARSED // 2
-    low = line_start(text, max(0, at - half))
-    for cut in TOP_LEVEL.finditer(text, low, at + 1):
-        low = cut.start()
-    end = TOP_LEVEL.search(text, at + 1, at + half)
-    high = end.start() if end else min(len(text), at + half)
-    root = _root(document.language, text[low:high])
-    return _Piece(low, text[low:high], root) if root else None
+    """Parse the largest block around an offset that is not too long, if there is one."""
+    text, best = document.text, None
+    indent = sys.maxsize
+    for start in lines_upwards(text, at):
+        if at - start > MOST_PARSED:
+            break
+        here = _indent(text, start)
+        if here < indent and not text.startswith(CLOSERS, start + here):
+            indent, end = here, _block_end(text, start, here)
+            if start <= at < end <= start + MOST_PARSED:
+                best = start, end
+    root = _root(document.language, text[slice(*best)]) if best else None
+    return _Piece(best[0], text[slice(*best)], root) if best and root else None
+
+
+def _block_end(text: str, start: int, indent: int) -> int:
+    """Return where the lines below a block's first one end that are indented further or close it."""
+    for line in LINE.finditer(text, start, start + MOST_PARSED + 1):
+        here = len(line[1])
+        if line.start() > start and line[2] and (here < indent or (here == indent and line[2] not in CLOSERS)):
+            return line.start()
+    return min(len(text), start + MOST_PARSED + 1)
+
+
+def _indent(text: str, start: int) -> int:
+    """Return how many blanks a line begins with; very many if it has nothing else."""
+    line = LINE.match(text, start)
+    return len(line[1]) if line and line[2] else sys.maxsize
 
 
 @lru_cache(maxsize=16)
