@@ -13,7 +13,7 @@ from efim_ls.next_edit.tokens import TokenChange, Tokens, common, is_name, token
 from efim_ls.text.document import Document
 from efim_ls.text.lines import enclosing_line, line_start
 
-MOST_PLACES = 64  # the nearest ones that are compared
+MOST_PLACES = 48  # the nearest ones that are compared
 BLANKS = r"[^\S\r\n]"
 LINE_END = "\n"  # stands for where a line begins and ends among the tokens around a change
 
@@ -44,11 +44,11 @@ class Pattern(NamedTuple):
         """Return where a change may be: at the removed tokens or, for an insertion, between its neighbours."""
         removed = "".join(self.removed)
         if removed.strip():
-            return [each.start() for each in re.finditer(re.escape(removed), text)]
+            return [each.start() for each in re.finditer(_words(removed), text)]
         left, right = self.left[:1], self.right[:1]
-        after = "(?=[\r\n]|$)" if right == (LINE_END,) else re.escape("".join(right))
+        after = "(?=[\r\n]|$)" if right == (LINE_END,) else _words("".join(right))
         if left and left[0] != LINE_END:
-            between = rf"{re.escape(left[0])}({BLANKS}{'+' if self.gap else '*?'}){re.escape(removed)}"
+            between = rf"{_words(left[0])}({BLANKS}{'+' if self.gap else '*?'}){re.escape(removed)}"
             found = re.finditer(f"{between}(?={BLANKS}*{after})" if right else between, text)
             return [each.end() - len(removed) for each in found]
         if right and right[0] != LINE_END:
@@ -90,17 +90,28 @@ def places(pattern: Pattern, document: Document, cursor: int) -> Iterator[Place]
         if end - start > LONGEST_LINE:
             continue
         line = tokens(text[start:end])
-        first = bisect_left(list(accumulate(map(len, line), initial=start)), at)
+        starts = list(accumulate(map(len, line), initial=start))
+        first = bisect_left(starts, at)
         after = first + len(pattern.removed)
-        if line[first:after] != pattern.removed or sum(map(len, line[:first])) != at - start:
+        if line[first:after] != pattern.removed or starts[first] != at:
             continue
         around = TokenChange(line[:first], pattern.removed, pattern.added, line[after:])
         left, right = outwards(around.left, around.right)
         fits = common(left, pattern.left), common(right, pattern.right)
-        yield Place(document.line_of(at), at, at + sum(map(len, pattern.removed)), (left, right), *fits, around)
+        yield Place(document.line_of(at), at, starts[after], (left, right), *fits, around)
 
 
 def outwards(left: Sequence[str], right: Sequence[str]) -> tuple[Tokens, Tokens]:
     """Return the tokens on both sides from the nearest to where the line ends, without blanks."""
     before = (*(each for each in reversed(left) if not each.isspace()), LINE_END)
     return before, (*(each for each in right if not each.isspace()), LINE_END)
+
+
+def _words(text: str) -> str:
+    """Return an expression for a text that begins and ends no word in its midst.
+
+    The text comes first in it, since what begins with a literal is searched for several times faster.
+    """
+    literal = re.escape(text)
+    before = rf"(?<!\w{literal})" if re.match(r"\w", text) else ""
+    return literal + before + (r"(?!\w)" if re.search(r"\w$", text) else "")

@@ -118,18 +118,20 @@ def _field(parent: Node, child: Node) -> str | None:
 
 def _piece(document: Document, at: int) -> _Piece | None:
     """Parse the largest block around an offset that is not too long, if there is one."""
-    text, best = document.text, None
-    indent = sys.maxsize
+    text, indent, starts = document.text, sys.maxsize, list[int]()
     for start in lines_upwards(text, at):
-        if at - start > MOST_PARSED:
-            break
         here = _indent(text, start)
         if here < indent and not text.startswith(CLOSERS, start + here):
-            indent, end = here, _block_end(text, start, here)
-            if start <= at < end <= start + MOST_PARSED:
-                best = start, end
-    root = _root(document.language, text[slice(*best)]) if best else None
-    return _Piece(best[0], text[slice(*best)], root) if best and root else None
+            indent = here
+            starts.append(start)
+        if indent == 0 or at - start > MOST_PARSED:
+            break
+    for start in reversed(starts):
+        end = _block_end(text, start, _indent(text, start))
+        if at < end <= start + MOST_PARSED:
+            root = _root(document.language, text[start:end])
+            return _Piece(start, text[start:end], root) if root else None
+    return None
 
 
 def _block_end(text: str, start: int, indent: int) -> int:

@@ -16,4 +16,4 @@ def in_comment(left: Sequence[str], language: str) -> bool:
 
 def in_string(left: Sequence[str]) -> bool:
     """Return whether a quote is open after the tokens before a place."""
-    return any(sum(token == quote for token in left) % 2 for quote in QUOTES)
+    return any(left.count(quote) % 2 for quote in QUOTES)
