@@ -66,7 +66,7 @@ class Repository:
             elif named := HEAD.match(row):
                 blob = named[1]
             elif row.startswith(b"--- a/") and not old and not new:
-                path = row[6:]
+                path = row[6:].rstrip(b"\t")  # git ends names with blanks so
             elif place := HUNK.match(row):
                 close_hunk()
                 line = int(place[1]) - 1

@@ -9,21 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import exp
 
-LEVELS = {"repeat": 0.5, "rename": 0.5}  # below which a rule's candidates are not offered
+LEVELS = {"repeat": 0.55, "rename": 0.45}  # below which a rule's candidates are not offered
 # By rule: what each feature of a candidate adds to the logarithm of its odds.
 WEIGHTS = {
     "repeat": {
-        "bias": -3.93, "ahead": 1.96, "within": -4.17, "skipped": -0.84, "behind": -0.86, "near": 1.16,
-        "more examples": 0.04, "name for name": 0.69, "insertion": -0.39, "deletion": 0.61, "length": 0.51,
-        "left fits": 0.76, "right fits": 0.71, "little fits": -0.50, "like left": 0.15, "like right": 0.17,
-        "in string": -0.85, "in comment": -0.66,
+        "bias": -3.88, "name for name": 0.70, "insertion": 0.57, "deletion": 0.53, "length": 0.47, "ahead": 1.98,
+        "within": -4.07, "skipped": -1.07, "behind": -0.93, "near": 1.26, "left fits": 0.89, "right fits": 0.71,
+        "little fits": -0.58, "like left": 0.16, "like right": 0.18, "in string": -0.99, "in comment": -0.35,
     },
     "rename": {
-        "bias": -3.29, "keyword": -0.71, "to keyword": -0.49, "length": 0.20, "similar": 1.13, "part": 0.02,
-        "case": 0.23, "member": -0.66, "called": -0.18, "defined": -0.17, "imported": -1.25, "was in string": -0.36,
-        "was in comment": -0.85, "local": 0.37, "elsewhere": -2.08, "places": 0.51, "known": 0.01, "above": -1.05,
-        "below": 2.10, "distance": -0.19, "left": 0.39, "right": 0.34, "also member": -0.07, "defines": -0.91,
-        "in string": -1.19, "in comment": -1.15,
+        "bias": -3.35, "keyword": -0.66, "to keyword": -0.44, "length": 0.21, "similar": 1.13, "case": 0.24,
+        "member": -0.70, "called": -0.16, "defined": -0.22, "imported": -1.26, "was in string": -0.32,
+        "was in comment": -0.86, "local": 0.38, "elsewhere": -2.21, "places": 0.58, "above": -1.13, "below": 2.02,
+        "distance": -0.20, "left": 0.37, "right": 0.34, "defines": -0.91, "in string": -1.25, "in comment": -1.12,
     },
 }  # fmt: skip
 

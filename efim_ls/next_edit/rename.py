@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from math import log1p
@@ -15,7 +14,7 @@ from efim_ls.next_edit.surroundings import in_comment, in_string
 from efim_ls.next_edit.tokens import Tokens, is_name
 from efim_ls.text.document import PastEdit
 
-SHORT, MOST_COUNTED = 1, 4  # characters of a name that says little; equal tokens on one side
+MOST_COUNTED = 4  # equal tokens on one side; more tell nothing
 KEYWORDS = frozenset(
     "False None True and any as async await bool boolean break bytes case catch class const continue def default del "
     "elif else enum error except export extends false finally float fn for from func function global if impl import "
@@ -43,13 +42,10 @@ def rename(situation: Situation) -> Sequence[Candidate]:
     at = last.start + sum(map(len, last.change.left))
     scope = local_scope(document, at, {last.change.removed[0], last.change.added[0]})
     inside = [each for each in found if scope and scope[0] <= each.start < scope[1]]
-    new = last.change.added[0]
-    known = len(re.findall(rf"(?<!\w){re.escape(new)}(?!\w)", document.text)) - len(done)
     features = _of_change(last, document.language) | {
         "local": bool(inside),
         "elsewhere": scope is not None and not inside,
         "places": log1p(len(inside or found)),
-        "known": log1p(max(0, known)),
         "above": log1p(sum(each.line < last.line for each in inside or found)),
     }
     return [Candidate(each, features | _of_place(each, last, document.language), last.because) for each in inside or found]
@@ -73,7 +69,6 @@ def _of_change(last: LineChange, language: str) -> dict[str, float]:
         "to keyword": new in KEYWORDS,
         "length": log1p(len(old)),
         "similar": SequenceMatcher(None, old.lower(), new.lower(), autojunk=False).ratio(),
-        "part": old in new or new in old,
         "case": old[0].isupper() == new[0].isupper(),
         "member": left[0] == ".",
         "called": right[0] == "(",
@@ -91,7 +86,6 @@ def _of_place(place: Place, last: LineChange, language: str) -> dict[str, float]
         "distance": log1p(abs(place.line - last.line)),
         "left": min(place.left, MOST_COUNTED),
         "right": min(place.right, MOST_COUNTED),
-        "also member": (left[0] == ".") == (last.change.left[-1:] == (".",)),
         "defines": _defines(left, right),
         "in string": in_string(place.around.left),
         "in comment": in_comment(place.around.left, language),

@@ -24,7 +24,7 @@ def repeat(situation: Situation) -> Sequence[Candidate]:
     done = {each.line for each in changes}
     found = [each for each in places(pattern, document, cursor) if each.line not in done]
     because = tuple(edit for each in examples for edit in each.because)
-    features = _of_change(pattern, len(examples))
+    features = _of_change(pattern)
     around = [outwards(each.change.left, each.change.right) for each in examples[-MOST_COMPARED:]]
     lines = [(each.line, each.left, each.right) for each in found]
     return [
@@ -39,10 +39,9 @@ def repeat(situation: Situation) -> Sequence[Candidate]:
     ]
 
 
-def _of_change(pattern: Pattern, examples: int) -> dict[str, float]:
+def _of_change(pattern: Pattern) -> dict[str, float]:
     removed, added = "".join(pattern.removed), "".join(pattern.added)
     return {
-        "more examples": examples > 2,
         "name for name": all(len(side) == 1 and is_name(side[0]) for side in (pattern.removed, pattern.added)),
         "insertion": not removed.strip(),
         "deletion": not added.strip(),
