@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from efim_ls.next_edit.tokens import TokenChange, token_change, tokens
+from efim_ls.next_edit.tokens import TokenChange, is_name, token_change, tokens
 from efim_ls.text.document import Document, PastEdit
 from efim_ls.text.lines import enclosing_line
 
 MOST_EDITS = 24  # of a document that are looked at
+AT_ONCE = 0.05  # seconds between edits that one key makes
 LONGEST_LINE = 1000  # characters; longer ones are data, or made by programs
 
 
@@ -20,6 +22,15 @@ class LineChange(NamedTuple):
     start: int
     change: TokenChange
     because: tuple[PastEdit, ...]
+
+
+def by_several_cursors(changes: Sequence[LineChange]) -> bool:
+    """Return whether the last two changes look as if one key had made them, in the midst of a word."""
+    if len(changes) < 2:
+        return False
+    one, other = (each.because[-1] for each in changes[-2:])
+    key = len(other.added) == 1 and not other.removed and is_name(other.added)
+    return key and one.added == other.added and other.when - one.when < AT_ONCE
 
 
 class _Rewrite(NamedTuple):
@@ -33,12 +44,16 @@ class _Rewrite(NamedTuple):
 
 
 def line_changes(document: Document, history: Sequence[PastEdit]) -> list[LineChange]:
-    """Return the changed lines of a document that nothing changed since, in the order in which they were edited."""
+    """Return the changed lines of a document, in the order in which they were edited.
+
+    Those that were left and edited again are not among them: as long as several cursors type, all are.
+    """
     edits = [edit for edit in history if edit.uri == document.uri][-MOST_EDITS:]
+    rewrites = [(each, _moved(each.start, edits[len(edits) - each.later :])) for each in _rewrites(document.text, edits)]
+    times = Counter(start for _, start in rewrites)
     changes = list[LineChange]()
-    for rewrite in _rewrites(document.text, edits):
-        start = _moved(rewrite.start, edits[len(edits) - rewrite.later :])
-        if start is None or len(rewrite.before) > LONGEST_LINE:
+    for rewrite, start in rewrites:
+        if start is None or times[start] > 1 or len(rewrite.before) > LONGEST_LINE:
             continue
         begins, ends, _ = enclosing_line(document.text, start)
         if begins == start and document.text[start:ends] == rewrite.after != rewrite.before:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from efim_ls.next_edit.changes import line_changes
+from efim_ls.next_edit.changes import by_several_cursors, line_changes
 from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.next_edit.rules import proposals
 from efim_ls.next_edit.situation import Situation
@@ -55,6 +55,8 @@ class NextEdits:
             return None
         changes = line_changes(document, edits)
         if not changes or changes[-1].because[-1] is not edits[-1] or changes[-1].change.only_blanks:
+            return None
+        if by_several_cursors(changes):
             return None
         undone = {("".join(each.change.added), "".join(each.change.removed)) for each in changes}
         for edit in proposals(Situation(document, cursor, changes)):

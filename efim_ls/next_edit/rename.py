@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
+from itertools import pairwise
 from math import log1p
 
 from efim_ls.next_edit.changes import LineChange
@@ -12,8 +14,9 @@ from efim_ls.next_edit.scope import local_scope
 from efim_ls.next_edit.situation import Candidate, Situation
 from efim_ls.next_edit.surroundings import in_comment, in_string
 from efim_ls.next_edit.tokens import Tokens, is_name
-from efim_ls.text.document import PastEdit
+from efim_ls.text.document import PastEdit, narrowed
 
+WORD_BORDER = re.compile(r"_|[a-z0-9][A-Z]|[A-Z][a-z]|\d")  # between two characters of a name
 MOST_COUNTED = 4  # equal tokens on one side; more tell nothing
 KEYWORDS = frozenset(
     "False None True and any as async await bool boolean break bytes case catch class const continue def default del "
@@ -32,7 +35,7 @@ def rename(situation: Situation) -> Sequence[Candidate]:
     """Return where a name stands that the last change replaced by another, the nearest first."""
     document, cursor, changes = situation
     last = changes[-1]
-    if not _is_rename(last) or _is_being_typed(last.because[-1], cursor):
+    if not _is_rename(last) or not _is_whole(*last.change.pair) or _is_being_typed(last.because[-1], cursor):
         return ()
     pattern = Pattern.of([last.change])
     done = {each.line for each in changes if each.change.pair == last.change.pair}
@@ -53,6 +56,16 @@ def rename(situation: Situation) -> Sequence[Candidate]:
 
 def _is_rename(change: LineChange) -> bool:
     return all(len(side) == 1 and is_name(side[0]) for side in change.change.pair)
+
+
+def _is_whole(removed: Tokens, added: Tokens) -> bool:
+    """Return whether a name that was cut, or extended in front, was where a word of it begins or ends."""
+    short, long = sorted((removed[0], added[0]), key=len)
+    more = narrowed(0, short, long)
+    if more.removed or (long == added[0] and more.at == len(short)):
+        return True
+    ends = (long[: more.at], more.added, long[more.end :])
+    return all(not one or not other or WORD_BORDER.search(one[-1] + other[0]) for one, other in pairwise(ends))
 
 
 def _is_being_typed(edit: PastEdit, cursor: int) -> bool:
