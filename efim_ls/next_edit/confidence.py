@@ -13,15 +13,15 @@ LEVELS = {"repeat": 0.55, "rename": 0.45}  # below which a rule's candidates are
 # By rule: what each feature of a candidate adds to the logarithm of its odds.
 WEIGHTS = {
     "repeat": {
-        "bias": -3.88, "name for name": 0.70, "insertion": 0.57, "deletion": 0.53, "length": 0.47, "ahead": 1.98,
-        "within": -4.07, "skipped": -1.07, "behind": -0.93, "near": 1.26, "left fits": 0.89, "right fits": 0.71,
-        "little fits": -0.58, "like left": 0.16, "like right": 0.18, "in string": -0.99, "in comment": -0.35,
+        "bias": -3.53, "name for name": 0.73, "insertion": 0.61, "deletion": 0.52, "length": 0.45, "ahead": 1.89,
+        "within": -4.24, "skipped": -1.13, "behind": -1.04, "near": 1.27, "left fits": 0.72, "right fits": 0.77,
+        "little fits": -0.62, "like left": 0.14, "like right": 0.18, "in string": -1.02, "in comment": -0.50,
     },
     "rename": {
-        "bias": -3.35, "keyword": -0.66, "to keyword": -0.44, "length": 0.21, "similar": 1.13, "case": 0.24,
-        "member": -0.70, "called": -0.16, "defined": -0.22, "imported": -1.26, "was in string": -0.32,
-        "was in comment": -0.86, "local": 0.38, "elsewhere": -2.21, "places": 0.58, "above": -1.13, "below": 2.02,
-        "distance": -0.20, "left": 0.37, "right": 0.34, "defines": -0.91, "in string": -1.25, "in comment": -1.12,
+        "bias": -3.43, "keyword": -0.63, "to keyword": -0.42, "length": 0.21, "similar": 1.22, "case": 0.27,
+        "member": -0.67, "called": -0.17, "defined": -0.20, "imported": -1.24, "was in string": -0.33,
+        "was in comment": -0.88, "local": 0.43, "elsewhere": -2.17, "places": 0.56, "above": -1.11, "below": 2.08,
+        "distance": -0.20, "left": 0.36, "right": 0.34, "defines": -0.99, "in string": -1.22, "in comment": -1.10,
     },
 }  # fmt: skip
 

@@ -5,23 +5,25 @@ from __future__ import annotations
 import re
 from bisect import bisect, bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import NamedTuple
 
 from efim_ls.next_edit.changes import LONGEST_LINE
-from efim_ls.next_edit.tokens import TokenChange, Tokens, common, is_name, tokens
+from efim_ls.next_edit.tokens import TokenChange, Tokens, is_name, is_word, tokens
 from efim_ls.text.document import Document
-from efim_ls.text.lines import enclosing_line, line_start
+from efim_ls.text.lines import enclosing_line
 
 MOST_PLACES = 48  # the nearest ones that are compared
 BLANKS = r"[^\S\r\n]"
+HOLE = ""  # stands for any word among the tokens around a change
+NEIGHBOURS = 3  # tokens on each side of an insertion that are searched for
 LINE_END = "\n"  # stands for where a line begins and ends among the tokens around a change
 
 
 class Pattern(NamedTuple):
     """What examples of one change have in common: the tokens, and those around them, from the nearest outwards.
 
-    `gap` are the blanks between the nearest token on the left and the change.
+    HOLE stands for words that differ. `gap` are the blanks between the nearest token on the left and the change.
     """
 
     removed: Tokens
@@ -37,7 +39,7 @@ class Pattern(NamedTuple):
         left, right = outwards(last.left, last.right)
         for each in examples[:-1]:
             lefts, rights = outwards(each.left, each.right)
-            left, right = left[: common(left, lefts)], right[: common(right, rights)]
+            left, right = _covering(left, lefts), _covering(right, rights)
         return cls(last.removed, last.added, left, right, last.left[-1] if last.left and last.left[-1].isspace() else "")
 
     def found_in(self, text: str) -> list[int]:
@@ -45,16 +47,14 @@ class Pattern(NamedTuple):
         removed = "".join(self.removed)
         if removed.strip():
             return [each.start() for each in re.finditer(_words(removed), text)]
-        left, right = self.left[:1], self.right[:1]
-        after = "(?=[\r\n]|$)" if right == (LINE_END,) else _words("".join(right))
-        if left and left[0] != LINE_END:
-            between = rf"{_words(left[0])}({BLANKS}{'+' if self.gap else '*?'}){re.escape(removed)}"
-            found = re.finditer(f"{between}(?={BLANKS}*{after})" if right else between, text)
-            return [each.end() - len(removed) for each in found]
-        if right and right[0] != LINE_END:
-            found = [each.start() for each in re.finditer(after, text)]
-            return [at for at in found if not left or not text[line_start(text, at) : at].strip()]
-        return []
+        if {HOLE, LINE_END}.issuperset((*self.left[:NEIGHBOURS], *self.right[:NEIGHBOURS])):
+            return []
+        known = next((i for i, each in enumerate(self.left) if each in (HOLE, LINE_END)), len(self.left))
+        before = [_expression(each) for each in reversed(self.left[: min(known + 1, NEIGHBOURS)])]
+        gap = BLANKS + ("+" if self.gap else "*?")
+        after = "".join(f"{BLANKS}*{_expression(each)}" for each in self.right[:NEIGHBOURS])
+        sought = f"{f'{BLANKS}*'.join(before)}{gap if before else ''}(?={re.escape(removed)}{after})"
+        return [each.end() for each in re.finditer(sought, text, re.MULTILINE)]
 
 
 class Place(NamedTuple):
@@ -97,7 +97,7 @@ def places(pattern: Pattern, document: Document, cursor: int) -> Iterator[Place]
             continue
         around = TokenChange(line[:first], pattern.removed, pattern.added, line[after:])
         left, right = outwards(around.left, around.right)
-        fits = common(left, pattern.left), common(right, pattern.right)
+        fits = fitting(left, pattern.left), fitting(right, pattern.right)
         yield Place(document.line_of(at), at, starts[after], (left, right), *fits, around)
 
 
@@ -105,6 +105,28 @@ def outwards(left: Sequence[str], right: Sequence[str]) -> tuple[Tokens, Tokens]
     """Return the tokens on both sides from the nearest to where the line ends, without blanks."""
     before = (*(each for each in reversed(left) if not each.isspace()), LINE_END)
     return before, (*(each for each in right if not each.isspace()), LINE_END)
+
+
+def fitting(around: Sequence[str], pattern: Sequence[str]) -> int:
+    """Return how many tokens on one side are the pattern's, from the nearest outwards."""
+    pairs = zip(around, pattern, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1] or (pair[1] == HOLE and is_word(pair[0])), pairs))
+
+
+def _covering(one: Tokens, other: Tokens) -> Tokens:
+    """Return the tokens that two sides have in common, with holes where words differ."""
+    found = list[str]()
+    for a, b in zip(one, other, strict=False):
+        if a != b and not ((a == HOLE or is_word(a)) and is_word(b)):
+            break
+        found.append(a if a == b else HOLE)
+    return tuple(found)
+
+
+def _expression(token: str) -> str:
+    if token == LINE_END:
+        return r"(?:^|$|(?=\r))"
+    return r"\w+" if token == HOLE else _words(token)
 
 
 def _words(text: str) -> str:

@@ -24,6 +24,11 @@ def is_name(token: str) -> bool:
     return NAME.fullmatch(token) is not None
 
 
+def is_word(token: str) -> bool:
+    """Return whether a token is a name or a number."""
+    return token[:1].isalnum() or token[:1] == "_"
+
+
 class TokenChange(NamedTuple):
     """What became of a line: `removed`, between `left` and `right`, was replaced by `added`.
 
