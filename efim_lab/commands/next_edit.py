@@ -29,7 +29,9 @@ def add_next_edit(commands: Subparsers) -> None:
     command.add_argument("repositories", metavar="REPOSITORY", type=Path, nargs="+", help="a folder, bare or not")
     text = f"look at the last N commits of each that change code (default: {COMMITS})"
     command.add_argument("--commits", type=partial(whole_number, 1), default=COMMITS, metavar="N", help=text)
-    text = "print, instead, what efim_ls/next_edit/confidence.py holds, fitted to these repositories"
+    text = (
+        "print, instead, the weights that efim_ls/next_edit/rules/confidence.py holds, fitted to these repositories"
+    )
     command.add_argument("--fit", action="store_true", help=text)
     command.set_defaults(run=_next_edit)
 

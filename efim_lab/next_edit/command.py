@@ -13,10 +13,10 @@ from rich.table import Table
 from efim_lab.errors import WorkError
 from efim_lab.next_edit.fit import fit
 from efim_lab.next_edit.histories import Repository
-from efim_lab.next_edit.measure import Figures, Measured, figures, measure
-from efim_lab.next_edit.scenarios import Kind, Scenario, scenarios
+from efim_lab.next_edit.measure import Figures, OfferRow, figures, measure
+from efim_lab.next_edit.scenarios import EditScenario, Kind, scenarios
 from efim_ls.languages import name_of
-from efim_ls.next_edit.rules import RULES
+from efim_ls.next_edit.rules.table import RULES
 
 WIDTH = 110  # of tables
 GROUPS: tuple[tuple[str, Kind, Kind], ...] = (("two edits", "three", "two"), ("one edit", "rename", "one"))
@@ -45,7 +45,7 @@ def run_measure(folders: Sequence[Path], commits: int) -> None:
     print(json.dumps(plain | {"milliseconds": times}))
 
 
-def _cases(folders: Sequence[Path], commits: int) -> list[Scenario]:
+def _cases(folders: Sequence[Path], commits: int) -> list[EditScenario]:
     cases = [case for folder in folders for case in scenarios(Repository(folder), commits)]
     if not cases:
         raise WorkError("no commit of these repositories changes tokens alike; name others, or raise --commits")
@@ -58,11 +58,10 @@ def _table(after: str, lines: dict[str, Figures]) -> Table:
     for head in heads:
         table.add_column(head, justify="left" if head == "language" else "right")
     for name, each in lines.items():
-        shares = [f"{share:.1%}" for share in (each.found, each.wrong, each.loud, each.precision, each.precision_alone)]
-        table.add_row(name, str(each.positives), *shares[:2], str(each.negatives), *shares[2:])
+        table.add_row(name, *(f"{cell:.1%}" if isinstance(cell, float) else str(cell) for cell in each))
     return table
 
 
-def _milliseconds(rows: Iterable[Measured]) -> dict[str, float]:
+def _milliseconds(rows: Iterable[OfferRow]) -> dict[str, float]:
     times = [row.milliseconds for row in rows]
     return {f"p{share}": round(float(np.percentile(times, share)), 1) for share in (50, 95)}

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from efim_lab.next_edit.histories import LineRewrite
 from efim_lab.next_edit.played import play
-from efim_lab.next_edit.scenarios import Scenario
+from efim_lab.next_edit.scenarios import EditScenario
 from efim_ls.next_edit.changes import line_changes
-from efim_ls.next_edit.quiet import unbalances
-from efim_ls.next_edit.rename import rename
-from efim_ls.next_edit.repeat import repeat
+from efim_ls.next_edit.rules.rename import rename
+from efim_ls.next_edit.rules.repeat import repeat
 from efim_ls.next_edit.situation import EditRule, Situation
 
 RIDGE, STEPS = 2.0, 30
@@ -39,19 +38,19 @@ class _Begun(NamedTuple):
     weight: float
 
 
-def fit(rule: str, cases: Iterable[Scenario]) -> dict[str, float]:
+def fit(rule: str, cases: Iterable[EditScenario]) -> dict[str, float]:
     """Return the weights of a rule's features, and of `bias`, from scenarios of its kinds."""
     return weights([each for case in cases for each in examples(rule, case)])
 
 
-def examples(rule: str, case: Scenario) -> Iterator[Example]:
+def examples(rule: str, case: EditScenario) -> Iterator[Example]:
     """Yield what a rule finds in a scenario, begun in several ways."""
     propose, begun = _RULES[rule]
     for way in begun(case):
         document, history, cursor = play(case.language, case.text, way.first)
         changes = line_changes(document, history.recent())
         found = propose(Situation(document, cursor, changes)) if changes else ()
-        found = [each for each in found if not unbalances(each.place.around)]
+        found = [each for each in found if not each.place.around.unbalances]
         if found:
             right = [way.then.get(each.place.line) == each.place.rewritten for each in found]
             yield Example([each.features for each in found], right, way.weight)
@@ -75,7 +74,7 @@ def weights(found: Sequence[Example]) -> dict[str, float]:
     return {"bias": float(fitted[-1] - plain @ mean)} | dict(zip(names, map(float, plain), strict=True))
 
 
-def _repeated(case: Scenario) -> Iterator[_Begun]:
+def _repeated(case: EditScenario) -> Iterator[_Begun]:
     if case.kind not in ("three", "two"):
         return
     yield _Begun(case.first, case.then, 1.0)
@@ -88,7 +87,7 @@ def _repeated(case: Scenario) -> Iterator[_Begun]:
     yield _Begun((case.first[1], rest[0]), other, ELSEWHERE)
 
 
-def _renamed(case: Scenario) -> Iterator[_Begun]:
+def _renamed(case: EditScenario) -> Iterator[_Begun]:
     if case.kind not in ("rename", "one"):
         return
     yield _Begun(case.first, case.then, 1.0)
@@ -99,7 +98,7 @@ def _renamed(case: Scenario) -> Iterator[_Begun]:
         yield _Begun((LineRewrite(line, before[line], case.then[line]),), other, ELSEWHERE)
 
 
-_RULES: dict[str, tuple[EditRule, Callable[[Scenario], Iterator[_Begun]]]] = {
+_RULES: dict[str, tuple[EditRule, Callable[[EditScenario], Iterator[_Begun]]]] = {
     "repeat": (repeat, _repeated),
     "rename": (rename, _renamed),
 }

@@ -7,7 +7,7 @@ from time import thread_time
 from typing import Literal, NamedTuple
 
 from efim_lab.next_edit.played import play
-from efim_lab.next_edit.scenarios import Kind, Scenario
+from efim_lab.next_edit.scenarios import EditScenario, Kind
 from efim_ls.next_edit.next_edits import NextEdits
 from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.text.document import Document
@@ -16,7 +16,7 @@ from efim_ls.text.lines import enclosing_line
 Verdict = Literal["found", "wrong", "silent"]
 
 
-class Measured(NamedTuple):
+class OfferRow(NamedTuple):
     """What was offered in a scenario: right, wrong or nothing, by which rule, and how long it took."""
 
     kind: Kind
@@ -41,9 +41,9 @@ class Figures(NamedTuple):
     precision_alone: float
 
 
-def measure(cases: Iterable[Scenario]) -> list[Measured]:
+def measure(cases: Iterable[EditScenario]) -> list[OfferRow]:
     """Play scenarios, and ask for the next edit after each."""
-    rows = list[Measured]()
+    rows = list[OfferRow]()
     for case in cases:
         document, history, cursor = play(case.language, case.text, case.first)
         edits = NextEdits(history)
@@ -51,18 +51,18 @@ def measure(cases: Iterable[Scenario]) -> list[Measured]:
         offered = edits.propose(document, cursor)
         took = 1000 * (thread_time() - began)
         verdict = "silent" if offered is None else "found" if is_right(document, offered, case) else "wrong"
-        rows.append(Measured(case.kind, case.language, verdict, offered.rule if offered else "", took))
+        rows.append(OfferRow(case.kind, case.language, verdict, offered.rule if offered else "", took))
     return rows
 
 
-def is_right(document: Document, edit: ProposedEdit, case: Scenario) -> bool:
+def is_right(document: Document, edit: ProposedEdit, case: EditScenario) -> bool:
     """Return whether an edit makes a line what the commit made it."""
     start, end, _ = enclosing_line(document.text, edit.start)
     line = document.text[start : edit.start] + edit.added + document.text[edit.end : max(end, edit.end)]
     return case.then.get(document.line_of(edit.start)) == line
 
 
-def figures(rows: Sequence[Measured], positive: Kind, negative: Kind) -> Figures:
+def figures(rows: Sequence[OfferRow], positive: Kind, negative: Kind) -> Figures:
     """Return the figures of two kinds of scenarios; a share of nothing is 0."""
     should = [row.verdict for row in rows if row.kind == positive]
     should_not = [row.verdict for row in rows if row.kind == negative]

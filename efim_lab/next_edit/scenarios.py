@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -15,7 +15,7 @@ ENDINGS = (".py", ".ts", ".tsx", ".go", ".rs")
 MOST_OF_A_COMMIT = 10  # scenarios of one kind, so that no commit decides alone
 
 
-class Scenario(NamedTuple):
+class EditScenario(NamedTuple):
     """A text, what is edited in it first, and what each other line that the commit changed alike becomes.
 
     `three`: the commit made a change of tokens on three lines or more, and two were edited. `two`: on exactly two,
@@ -32,21 +32,21 @@ class Scenario(NamedTuple):
     then: Mapping[int, str]
 
 
-def scenarios(repository: Repository, most_commits: int) -> Iterator[Scenario]:
+def scenarios(repository: Repository, most_commits: int) -> Iterator[EditScenario]:
     """Yield those of a repository's last commits."""
-    commit, counts = "", Counter[Kind]()
+    commit, counts = "", dict[Kind, int]()
     for changed in repository.changed_files(ENDINGS, most_commits):
         groups = [(change, alike) for change, alike in _groups(changed) if kinds(change, len(alike))]
         text = repository.text(changed.blob) if groups else None
         if text is None:
             continue
         if changed.commit != commit:
-            commit, counts = changed.commit, Counter()
+            commit, counts = changed.commit, {}
         for change, alike in groups:
             for kind in kinds(change, len(alike)):
                 scenario = _scenario(kind, changed, text, change, alike)
-                if scenario is not None and counts[kind] < MOST_OF_A_COMMIT:
-                    counts[kind] += 1
+                if scenario is not None and counts.get(kind, 0) < MOST_OF_A_COMMIT:
+                    counts[kind] = counts.get(kind, 0) + 1
                     yield scenario
 
 
@@ -72,7 +72,7 @@ def kinds(change: TokenChange, lines: int) -> tuple[Kind, ...]:
 
 def _scenario(
     kind: Kind, changed: ChangedFile, text: str, change: TokenChange, alike: Sequence[LineRewrite]
-) -> Scenario | None:
+) -> EditScenario | None:
     lines = text.split("\n")
     if any(each.line >= len(lines) or lines[each.line] != each.before for each in alike):
         return None
@@ -81,7 +81,7 @@ def _scenario(
     if kind in ("two", "one") and not _stays_elsewhere(lines, change, {each.line for each in alike}):
         return None
     language = language_of(changed.path)
-    return Scenario(kind, language, changed.path, changed.commit, text, tuple(alike[:edited]), rest)
+    return EditScenario(kind, language, changed.path, changed.commit, text, tuple(alike[:edited]), rest)
 
 
 def _stays_elsewhere(lines: Sequence[str], change: TokenChange, edited: set[int]) -> bool:

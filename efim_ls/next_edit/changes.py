@@ -16,7 +16,7 @@ LONGEST_LINE = 1000  # characters; longer ones are data, or made by programs
 
 
 class LineChange(NamedTuple):
-    """A line, counted from 0 in the present text, whose tokens were changed by edits without one elsewhere between."""
+    """A line of the present text, from 0, whose tokens were changed by edits without one elsewhere in between."""
 
     line: int
     start: int
@@ -49,7 +49,9 @@ def line_changes(document: Document, history: Sequence[PastEdit]) -> list[LineCh
     Those that were left and edited again are not among them: as long as several cursors type, all are.
     """
     edits = [edit for edit in history if edit.uri == document.uri][-MOST_EDITS:]
-    rewrites = [(each, _moved(each.start, edits[len(edits) - each.later :])) for each in _rewrites(document.text, edits)]
+    rewrites = [
+        (each, _moved(each.start, edits[len(edits) - each.later :])) for each in _rewrites(document.text, edits)
+    ]
     times = Counter(start for _, start in rewrites)
     changes = list[LineChange]()
     for rewrite, start in rewrites:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from efim_ls.next_edit.changes import by_several_cursors, line_changes
 from efim_ls.next_edit.proposal import ProposedEdit
-from efim_ls.next_edit.rules import proposals
+from efim_ls.next_edit.rules.table import proposals
 from efim_ls.next_edit.situation import Situation
 from efim_ls.text.document import Document, EditHistory, PastEdit
 from efim_ls.text.lines import enclosing_line
@@ -48,7 +48,7 @@ class NextEdits:
         self._refused = dict[_Change, set[str]]()  # with the lines at which it was refused
 
     def propose(self, document: Document, cursor: int) -> ProposedEdit | None:
-        """Return the edit to offer now, the surest first; None if there is nothing sure enough."""
+        """Return the edit to offer now, the nearest to the cursor first; None if there is nothing sure enough."""
         self._look_for_undo(document)
         edits = [edit for edit in self._history.recent() if edit.uri == document.uri]
         if not edits or _takes_back(edits):

@@ -40,7 +40,8 @@ class Pattern(NamedTuple):
         for each in examples[:-1]:
             lefts, rights = outwards(each.left, each.right)
             left, right = _covering(left, lefts), _covering(right, rights)
-        return cls(last.removed, last.added, left, right, last.left[-1] if last.left and last.left[-1].isspace() else "")
+        gap = last.left[-1] if last.left and last.left[-1].isspace() else ""
+        return cls(last.removed, last.added, left, right, gap)
 
     def found_in(self, text: str) -> list[int]:
         """Return where a change may be: at the removed tokens or, for an insertion, between its neighbours."""
@@ -57,7 +58,7 @@ class Pattern(NamedTuple):
         return [each.end() for each in re.finditer(sought, text, re.MULTILINE)]
 
 
-class Place(NamedTuple):
+class Occurrence(NamedTuple):
     """Where a pattern's tokens stand: its line, its offsets, what is around it outwards, and how it would change.
 
     `left` and `right` are how many tokens around it are the pattern's.
@@ -80,7 +81,7 @@ class Place(NamedTuple):
         return "".join((*left, *added, *right))
 
 
-def places(pattern: Pattern, document: Document, cursor: int) -> Iterator[Place]:
+def occurrences(pattern: Pattern, document: Document, cursor: int) -> Iterator[Occurrence]:
     """Yield where the tokens of a pattern stand, the nearest to the cursor first."""
     text, found = document.text, pattern.found_in(document.text)
     middle = bisect(found, cursor)
@@ -98,7 +99,7 @@ def places(pattern: Pattern, document: Document, cursor: int) -> Iterator[Place]
         around = TokenChange(line[:first], pattern.removed, pattern.added, line[after:])
         left, right = outwards(around.left, around.right)
         fits = fitting(left, pattern.left), fitting(right, pattern.right)
-        yield Place(document.line_of(at), at, starts[after], (left, right), *fits, around)
+        yield Occurrence(document.line_of(at), at, starts[after], (left, right), *fits, around)
 
 
 def outwards(left: Sequence[str], right: Sequence[str]) -> tuple[Tokens, Tokens]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from efim_ls.next_edit.changes import LineChange
-from efim_ls.next_edit.pattern import Place
+from efim_ls.next_edit.pattern import Occurrence
 from efim_ls.text.document import Document, PastEdit
 
 
@@ -21,7 +21,7 @@ class Situation(NamedTuple):
 class Candidate(NamedTuple):
     """A place where the tokens `removed` could become `added`, and what its confidence is computed from."""
 
-    place: Place
+    place: Occurrence
     features: dict[str, float]
     because: tuple[PastEdit, ...]
 

@@ -51,6 +51,12 @@ class TokenChange(NamedTuple):
         """Whether it changes nothing but blanks."""
         return "".join(self.removed).split() == "".join(self.added).split()
 
+    @property
+    def unbalances(self) -> bool:
+        """Whether it leaves other brackets of its line open, or closes others."""
+        before, after = ((*self.left, *side, *self.right) for side in self.pair)
+        return balance(before) != balance(after)
+
 
 def token_change(before: Sequence[str], after: Sequence[str]) -> TokenChange:
     """Return what changed between the tokens of a line."""
@@ -62,7 +68,10 @@ def token_change(before: Sequence[str], after: Sequence[str]) -> TokenChange:
     right = min(common(before[::-1], after[::-1]), min(len(before), len(after)) - left)
     middle = len(before) - right, len(after) - right
     return TokenChange(
-        tuple(before[:left]), tuple(before[left : middle[0]]), tuple(after[left : middle[1]]), tuple(before[middle[0] :])
+        tuple(before[:left]),
+        tuple(before[left : middle[0]]),
+        tuple(after[left : middle[1]]),
+        tuple(before[middle[0] :]),
     )
 
 

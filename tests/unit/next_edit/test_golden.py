@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from efim_ls.next_edit.next_edits import NextEdits
-from efim_ls.next_edit.rules import RULES
+from efim_ls.next_edit.rules.table import RULES
 from tests.unit.edited import Edited, Marked
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "next_edit"

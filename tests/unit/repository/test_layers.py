@@ -31,7 +31,18 @@ BASE = (
 RUNTIME, STORE = ("model_runtime",), ("kv_store",)
 LAB = tuple(
     f"efim_lab.{each}"
-    for each in ("training", "evaluation", "replay", "paper", "reuse", "reference", "team", "prefill", "tiers")
+    for each in (
+        "training",
+        "evaluation",
+        "replay",
+        "paper",
+        "reuse",
+        "reference",
+        "team",
+        "prefill",
+        "tiers",
+        "next_edit",
+    )
 )
 # A room, and the rooms beside itself that it may import.
 ROOMS: dict[str, tuple[str, ...]] = {
@@ -88,6 +99,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "efim_ls.workspace.modules": (),
     "efim_ls.access": (),
+    "efim_ls.next_edit": ("efim_ls.text",),
     "efim_ls.text": (),
     "model_runtime.loading": tuple(
         f"model_runtime.{each}" for each in ("engine", "compose", "decoder", "kv", "checkpoint", "prompt")
@@ -117,6 +129,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "efim_lab.evaluation": ("efim_ls.completion", "efim_ls.workspace", "efim_ls.access", *RUNTIME),
     "efim_lab.replay": ("efim_ls.completion", "editor_clients.headless", *RUNTIME),
     "efim_lab.reuse": ("efim_lab.evaluation", "efim_ls.completion", *RUNTIME),
+    "efim_lab.next_edit": ("efim_ls.next_edit", "efim_ls.text"),
     "efim_lab.placement": RUNTIME,
     "efim_lab.prefill": ("efim_lab.evaluation", *RUNTIME),
     "efim_lab.tiers": ("efim_lab.prefill", "efim_ls.completion", *RUNTIME),

@@ -9,7 +9,7 @@ from itertools import pairwise
 from math import log1p
 
 from efim_ls.next_edit.changes import LineChange
-from efim_ls.next_edit.pattern import Pattern, Place, outwards, places
+from efim_ls.next_edit.pattern import Occurrence, Pattern, occurrences, outwards
 from efim_ls.next_edit.scope import local_scope
 from efim_ls.next_edit.situation import Candidate, Situation
 from efim_ls.next_edit.surroundings import in_comment, in_string
@@ -18,16 +18,19 @@ from efim_ls.text.document import PastEdit, narrowed
 
 WORD_BORDER = re.compile(r"_|[a-z0-9][A-Z]|[A-Z][a-z]|\d")  # between two characters of a name
 MOST_COUNTED = 4  # equal tokens on one side; more tell nothing
-KEYWORDS = frozenset(
-    "False None True and any as async await bool boolean break bytes case catch class const continue def default del "
-    "elif else enum error except export extends false finally float fn for from func function global if impl import "
-    "in int interface is lambda let map match mod mut new nil not null number object or package pass private public "
-    "raise range readonly return self static str string struct super switch this throw trait true try type undefined "
-    "unknown use var void where while with yield".split()
-)
+KEYWORDS = frozenset({
+    "False", "None", "True", "and", "any", "as", "async", "await", "bool", "boolean", "break", "bytes", "case",
+    "catch", "class", "const", "continue", "def", "default", "del", "elif", "else", "enum", "error", "except",
+    "export", "extends", "false", "finally", "float", "fn", "for", "from", "func", "function", "global", "if",
+    "impl", "import", "in", "int", "interface", "is", "lambda", "let", "map", "match", "mod", "mut", "new",
+    "nil", "not", "null", "number", "object", "or", "package", "pass", "private", "public", "raise", "range",
+    "readonly", "return", "self", "static", "str", "string", "struct", "super", "switch", "this", "throw",
+    "trait", "true", "try", "type", "undefined", "unknown", "use", "var", "void", "where", "while", "with",
+    "yield",
+})  # fmt: skip
 DEFINING = frozenset({
-    "as", "class", "const", "def", "enum", "fn", "for", "func", "function", "import", "interface", "let", "mod", "mut",
-    "static", "struct", "trait", "type", "var",
+    "as", "class", "const", "def", "enum", "fn", "for", "func", "function", "import", "interface", "let", "mod",
+    "mut", "static", "struct", "trait", "type", "var",
 })  # fmt: skip
 
 
@@ -39,20 +42,21 @@ def rename(situation: Situation) -> Sequence[Candidate]:
         return ()
     pattern = Pattern.of([last.change])
     done = {each.line for each in changes if each.change.pair == last.change.pair}
-    found = [each for each in places(pattern, document, cursor) if each.line not in done]
+    found = [each for each in occurrences(pattern, document, cursor) if each.line not in done]
     others = {each.change.added for each in changes if each.change.removed == last.change.removed}
     if not found or len(done) > 1 or len(others) > 1:  # what was made twice is of the rule repeat
         return ()
     at = last.start + sum(map(len, last.change.left))
     scope = local_scope(document, at, {last.change.removed[0], last.change.added[0]})
     inside = [each for each in found if scope and scope[0] <= each.start < scope[1]]
+    found = inside or found
     features = _of_change(last, document.language) | {
         "local": bool(inside),
         "elsewhere": scope is not None and not inside,
-        "places": log1p(len(inside or found)),
-        "above": log1p(sum(each.line < last.line for each in inside or found)),
+        "places": log1p(len(found)),
+        "above": log1p(sum(each.line < last.line for each in found)),
     }
-    return [Candidate(each, features | _of_place(each, last, document.language), last.because) for each in inside or found]
+    return [Candidate(each, features | _of_place(each, last, document.language), last.because) for each in found]
 
 
 def _is_rename(change: LineChange) -> bool:
@@ -93,7 +97,7 @@ def _of_change(last: LineChange, language: str) -> dict[str, float]:
     }
 
 
-def _of_place(place: Place, last: LineChange, language: str) -> dict[str, float]:
+def _of_place(place: Occurrence, last: LineChange, language: str) -> dict[str, float]:
     left, right = place.outwards
     return {
         "below": place.line > last.line,

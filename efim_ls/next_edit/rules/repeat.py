@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log1p
 
-from efim_ls.next_edit.pattern import Pattern, Place, outwards, places
+from efim_ls.next_edit.pattern import Occurrence, Pattern, occurrences, outwards
 from efim_ls.next_edit.situation import Candidate, Situation
 from efim_ls.next_edit.surroundings import in_comment, in_string
 from efim_ls.next_edit.tokens import Tokens, common, is_name
@@ -22,7 +22,7 @@ def repeat(situation: Situation) -> Sequence[Candidate]:
         return ()
     pattern = Pattern.of([each.change for each in examples])
     done = {each.line for each in changes}
-    found = [each for each in places(pattern, document, cursor) if each.line not in done]
+    found = [each for each in occurrences(pattern, document, cursor) if each.line not in done]
     because = tuple(edit for each in examples for edit in each.because)
     features = _of_change(pattern)
     around = [outwards(each.change.left, each.change.right) for each in examples[-MOST_COMPARED:]]
@@ -49,7 +49,7 @@ def _of_change(pattern: Pattern) -> dict[str, float]:
     }
 
 
-def _of_line(place: Place, found: Sequence[tuple[int, int, int]], before: int, last: int) -> dict[str, float]:
+def _of_line(place: Occurrence, found: Sequence[tuple[int, int, int]], before: int, last: int) -> dict[str, float]:
     """Return where a place lies, seen from the last two examples, and which that fit as well were passed over."""
     direction = 1 if last >= before else -1
     alike = [line for line, left, right in found if left >= place.left and right >= place.right]
@@ -65,7 +65,7 @@ def _of_line(place: Place, found: Sequence[tuple[int, int, int]], before: int, l
 
 
 def _of_place(
-    place: Place, pattern: Pattern, around: Sequence[tuple[Tokens, Tokens]], language: str
+    place: Occurrence, pattern: Pattern, around: Sequence[tuple[Tokens, Tokens]], language: str
 ) -> dict[str, float]:
     """Return how much its surroundings are those of the pattern, and of the example that is most like them."""
     here = place.outwards

@@ -1,25 +1,23 @@
-"""The rules, and the surest of what they find."""
+"""The rules, and what they are sure enough of."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from efim_ls.next_edit.confidence import LEVELS, confidence
 from efim_ls.next_edit.proposal import ProposedEdit
-from efim_ls.next_edit.quiet import unbalances
-from efim_ls.next_edit.rename import rename
-from efim_ls.next_edit.repeat import repeat
+from efim_ls.next_edit.rules.confidence import LEVELS, confidence
+from efim_ls.next_edit.rules.rename import rename
+from efim_ls.next_edit.rules.repeat import repeat
 from efim_ls.next_edit.scope import is_prose
 from efim_ls.next_edit.situation import Candidate, EditRule, Situation
 from efim_ls.next_edit.tokens import common, tokens
 
 RULES: Mapping[str, EditRule] = {"repeat": repeat, "rename": rename}
-STEPS = 20  # of confidence; of candidates within the same one, the nearest comes first
 MOST_PARSED = 2  # candidates whose surroundings are parsed
 
 
 def proposals(situation: Situation) -> Iterator[ProposedEdit]:
-    """Yield the edits that rules are sure enough of, the surest first.
+    """Yield the edits that rules are sure enough of, the nearest to the cursor first.
 
     What was changed in code is not offered in a string or a comment, nor the other way round.
     """
@@ -27,9 +25,9 @@ def proposals(situation: Situation) -> Iterator[ProposedEdit]:
     for rule, propose in RULES.items():
         for each in propose(situation):
             sure = confidence(rule, each.features)
-            if sure >= LEVELS[rule] and not unbalances(each.place.around):
+            if sure >= LEVELS[rule] and not each.place.around.unbalances:
                 found.append((sure, rule, each))
-    found.sort(key=lambda each: round(each[0] * STEPS), reverse=True)
+    found.sort(key=lambda each: abs(each[2].place.start - situation.cursor))
     document, last = situation.document, situation.changes[-1]
     prose = is_prose(document, last.start + sum(map(len, last.change.left))) if found else False
     for sure, rule, each in found[:MOST_PARSED]:
