@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ from efim_ls.next_edit.changes import by_several_cursors, line_changes
 from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.next_edit.rules.table import proposals
 from efim_ls.next_edit.situation import Situation
-from efim_ls.text.document import Document, EditHistory, PastEdit
+from efim_ls.text.document import Document, EditHistory
 from efim_ls.text.lines import enclosing_line
 
 MOST_OFFERED = 16  # the last offers, of which one may be accepted or refused
@@ -48,10 +47,10 @@ class NextEdits:
         self._refused = dict[_Change, set[str]]()  # with the lines at which it was refused
 
     def propose(self, document: Document, cursor: int) -> ProposedEdit | None:
-        """Return the edit to offer now, the nearest to the cursor first; None if there is nothing sure enough."""
+        """Return the edit to offer now, the nearest of the surest ones; None if there is nothing sure enough."""
         self._look_for_undo(document)
         edits = [edit for edit in self._history.recent() if edit.uri == document.uri]
-        if not edits or _takes_back(edits):
+        if not edits:
             return None
         changes = line_changes(document, edits)
         if not changes or changes[-1].because[-1] is not edits[-1] or changes[-1].change.only_blanks:
@@ -102,9 +101,3 @@ def _offer(document: Document, edit: ProposedEdit) -> _Offered:
 
 def _change(edit: ProposedEdit) -> _Change:
     return _Change(edit.rule, edit.removed, edit.added)
-
-
-def _takes_back(edits: Sequence[PastEdit]) -> bool:
-    """Return whether the last edit undoes an earlier one."""
-    last = edits[-1]
-    return any((each.removed, each.added) == (last.added, last.removed) for each in edits[:-1])

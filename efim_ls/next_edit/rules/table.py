@@ -13,11 +13,12 @@ from efim_ls.next_edit.situation import Candidate, EditRule, Situation
 from efim_ls.next_edit.tokens import common, tokens
 
 RULES: Mapping[str, EditRule] = {"repeat": repeat, "rename": rename}
+MARGIN = 0.1  # of confidence: candidates that are less sure than the best by this count as sure as it
 MOST_PARSED = 2  # candidates whose surroundings are parsed
 
 
 def proposals(situation: Situation) -> Iterator[ProposedEdit]:
-    """Yield the edits that rules are sure enough of, the nearest to the cursor first.
+    """Yield the edits that rules are sure enough of: of those that are about as sure as the best the nearest first.
 
     What was changed in code is not offered in a string or a comment, nor the other way round.
     """
@@ -27,7 +28,8 @@ def proposals(situation: Situation) -> Iterator[ProposedEdit]:
             sure = confidence(rule, each.features)
             if sure >= LEVELS[rule] and not each.place.around.unbalances:
                 found.append((sure, rule, each))
-    found.sort(key=lambda each: abs(each[2].place.start - situation.cursor))
+    best = max((sure for sure, *_ in found), default=0.0)
+    found.sort(key=lambda each: (each[0] < best - MARGIN, abs(each[2].place.start - situation.cursor)))
     document, last = situation.document, situation.changes[-1]
     prose = is_prose(document, last.start + sum(map(len, last.change.left))) if found else False
     for sure, rule, each in found[:MOST_PARSED]:

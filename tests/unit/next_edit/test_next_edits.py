@@ -103,6 +103,31 @@ def test_two_cursors_that_type_a_word_bring_nothing():
         assert edits.propose(edited.document, edited.cursor) is None
 
 
+def test_lines_that_are_left_and_edited_again_in_turn_bring_nothing():
+    edited = Edited("a = n + 1\nb = n + 2\nc = nu + 3\n", "python")
+    for number, key in enumerate("um"):
+        edited.edit(5 + number, 0, key, pause=1.0)
+        edited.edit(15 + 2 * number + 1, 0, key, pause=1.0)
+    assert NextEdits(edited.history).propose(edited.document, edited.cursor) is None
+
+
+def test_a_new_line_ends_what_is_offered():
+    edited = Edited("a = load(1)\nb = load(2)\nc = load(3)\n", "python")
+    for at in (4, 16):
+        edited.replace(Drawn(at, "load", "read"))
+    edited.edit(len(edited.document.text), 0, "\n")
+    assert NextEdits(edited.history).propose(edited.document, edited.cursor) is None
+
+
+def test_the_next_place_of_many_is_offered():
+    above, calls = "self.load = 1\n" * 100, [f"a{number} = load({number})\n" for number in range(100)]
+    edited = Edited(above + "".join(calls), "python")
+    for at in (len(above), len(above) + len(calls[0])):
+        edited.replace(Drawn(at + len("a0 = "), "load", "read"))
+    offered = NextEdits(edited.history).propose(edited.document, edited.cursor)
+    assert offered and edited.document.line_of(offered.start) == 102
+
+
 def test_an_edit_elsewhere_ends_what_is_offered():
     edited = Edited("a = load(1)\nb = load(2)\nc = load(3)\nd = 4\n", "python")
     edits = NextEdits(edited.history)
