@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from efim_lab.commands.bench import add_bench
 from efim_lab.commands.evaluate import add_eval
+from efim_lab.commands.next_edit import add_next_edit
 from efim_lab.commands.replay import add_replay
 from efim_lab.commands.team import add_team
 from efim_ls.commands.arguments import Parser, add_command, epilog, run_command
@@ -38,6 +39,7 @@ def build_parser() -> Parser:
     add_eval(verbs)
     add_replay(verbs)
     add_team(verbs)
+    add_next_edit(verbs)
     add_bench(verbs)
     summary = "write the pages and the extension's settings that are made from the code"
     add_command(verbs, "docs", summary, f"{PROGRAM} docs").set_defaults(run=_docs)

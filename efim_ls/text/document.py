@@ -127,13 +127,17 @@ class Document:
 
 
 class PastEdit(NamedTuple):
-    """`removed` was replaced by `added` at an offset of the text before; `when` is by any monotonic clock."""
+    """`removed` was replaced by `added` at an offset of the text before; `when` is by any monotonic clock.
+
+    `keys` are the edits that were joined to it, of which most were keys.
+    """
 
     uri: str
     at: int
     removed: str
     added: str
     when: float
+    keys: int = 1
 
     def touches(self, later: PastEdit) -> bool:
         """Return whether a later edit changes, precedes or follows what this one added, without a gap."""
@@ -148,6 +152,7 @@ class PastEdit(NamedTuple):
             at=min(self.at, later.at),
             removed=later.removed[:before] + self.removed + later.removed[len(later.removed) - after :],
             added=self.added[: kept[0]] + later.added + self.added[kept[1] :],
+            keys=self.keys + later.keys,
         )
 
 

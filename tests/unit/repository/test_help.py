@@ -74,7 +74,7 @@ def test_its_examples_parse(parser: argparse.ArgumentParser) -> None:
 
 @pytest.mark.parametrize("parser", [build_parser(), laboratory.build_parser()], ids=lambda parser: parser.prog)
 def test_the_help_lists_each_command_once(parser: Parser) -> None:
-    listed = re.findall(r"^    ([a-z]+)  ", parser.format_help().partition("\n\noptions:")[0], re.MULTILINE)
+    listed = re.findall(r"^    ([a-z-]+)(?:  |$)", parser.format_help().partition("\n\noptions:")[0], re.MULTILINE)
     assert listed and listed == list(subparsers(parser))
 
 

@@ -42,7 +42,8 @@ LAB = tuple(
         "prefill",
         "tiers",
         "eviction",
-    )  # fmt: skip
+        "next_edit",
+    )
 )
 # A room, and the rooms beside itself that it may import.
 ROOMS: dict[str, tuple[str, ...]] = {
@@ -99,6 +100,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "efim_ls.workspace.modules": (),
     "efim_ls.access": (),
+    "efim_ls.next_edit": ("efim_ls.text",),
     "efim_ls.text": (),
     "model_runtime.loading": tuple(
         f"model_runtime.{each}" for each in ("engine", "compose", "decoder", "kv", "checkpoint", "prompt")
@@ -128,6 +130,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "efim_lab.evaluation": ("efim_ls.completion", "efim_ls.workspace", "efim_ls.access", *RUNTIME),
     "efim_lab.replay": ("efim_ls.completion", "editor_clients.headless", *RUNTIME),
     "efim_lab.reuse": ("efim_lab.evaluation", "efim_ls.completion", *RUNTIME),
+    "efim_lab.next_edit": ("efim_ls.next_edit", "efim_ls.text"),
     "efim_lab.placement": RUNTIME,
     "efim_lab.eviction": ("efim_lab.evaluation.figures", *STORE),
     "efim_lab.prefill": ("efim_lab.evaluation", *RUNTIME),

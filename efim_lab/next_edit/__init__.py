@@ -1,0 +1,1 @@
+"""How good the next edits are, on histories of repositories."""

@@ -1,0 +1,140 @@
+"""A change of tokens with what surrounds it, and the places of a text where it could be made again."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect, bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, takewhile
+from typing import NamedTuple
+
+from efim_ls.next_edit.changes import LONGEST_LINE
+from efim_ls.next_edit.tokens import TokenChange, Tokens, is_name, is_word, tokens
+from efim_ls.text.document import Document
+from efim_ls.text.lines import enclosing_line
+
+MOST_PLACES = 48  # the nearest ones that are compared
+BLANKS = r"[^\S\r\n]"
+HOLE = ""  # stands for any word among the tokens around a change
+NEIGHBOURS = 3  # tokens on each side of an insertion that are searched for
+LINE_END = "\n"  # stands for where a line begins and ends among the tokens around a change
+
+
+class Pattern(NamedTuple):
+    """What examples of one change have in common: the tokens, and those around them, from the nearest outwards.
+
+    HOLE stands for words that differ. `gap` are the blanks between the nearest token on the left and the change.
+    """
+
+    removed: Tokens
+    added: Tokens
+    left: Tokens
+    right: Tokens
+    gap: str
+
+    @classmethod
+    def of(cls, examples: Sequence[TokenChange]) -> Pattern:
+        """Return the narrowest one that covers changes of the same tokens."""
+        last = examples[-1]
+        left, right = outwards(last.left, last.right)
+        for each in examples[:-1]:
+            lefts, rights = outwards(each.left, each.right)
+            left, right = _covering(left, lefts), _covering(right, rights)
+        gap = last.left[-1] if last.left and last.left[-1].isspace() else ""
+        return cls(last.removed, last.added, left, right, gap)
+
+    def found_in(self, text: str) -> list[int]:
+        """Return where a change may be: at the removed tokens or, for an insertion, between its neighbours."""
+        removed = "".join(self.removed)
+        if removed.strip():
+            return [each.start() for each in re.finditer(_words(removed), text)]
+        if {HOLE, LINE_END}.issuperset((*self.left[:NEIGHBOURS], *self.right[:NEIGHBOURS])):
+            return []
+        known = next((i for i, each in enumerate(self.left) if each in (HOLE, LINE_END)), len(self.left))
+        before = [_expression(each) for each in reversed(self.left[: min(known + 1, NEIGHBOURS)])]
+        gap = BLANKS + ("+" if self.gap else "*?")
+        after = "".join(f"{BLANKS}*{_expression(each)}" for each in self.right[:NEIGHBOURS])
+        sought = f"{f'{BLANKS}*'.join(before)}{gap if before else ''}(?={re.escape(removed)}{after})"
+        return [each.end() for each in re.finditer(sought, text, re.MULTILINE)]
+
+
+class Occurrence(NamedTuple):
+    """Where a pattern's tokens stand: its line, its offsets, what is around it outwards, and how it would change.
+
+    `left` and `right` are how many tokens around it are the pattern's.
+    """
+
+    line: int
+    start: int
+    end: int
+    outwards: tuple[Tokens, Tokens]
+    left: int
+    right: int
+    around: TokenChange
+
+    @property
+    def rewritten(self) -> str:
+        """Its line after the change; one name is replaced by another in all of it."""
+        left, removed, added, right = self.around
+        if len(removed) == len(added) == 1 and is_name(removed[0]) and is_name(added[0]):
+            left, right = (tuple(added[0] if each == removed[0] else each for each in side) for side in (left, right))
+        return "".join((*left, *added, *right))
+
+
+def occurrences(pattern: Pattern, document: Document, cursor: int) -> Iterator[Occurrence]:
+    """Yield where the tokens of a pattern stand, the nearest to the cursor first."""
+    text, found = document.text, pattern.found_in(document.text)
+    middle = bisect(found, cursor)
+    near = found[max(0, middle - MOST_PLACES) : middle + MOST_PLACES]
+    for at in sorted(near, key=lambda at: abs(at - cursor))[:MOST_PLACES]:
+        start, end, _ = enclosing_line(text, at)
+        if end - start > LONGEST_LINE:
+            continue
+        line = tokens(text[start:end])
+        starts = list(accumulate(map(len, line), initial=start))
+        first = bisect_left(starts, at)
+        after = first + len(pattern.removed)
+        if line[first:after] != pattern.removed or starts[first] != at:
+            continue
+        around = TokenChange(line[:first], pattern.removed, pattern.added, line[after:])
+        left, right = outwards(around.left, around.right)
+        fits = fitting(left, pattern.left), fitting(right, pattern.right)
+        yield Occurrence(document.line_of(at), at, starts[after], (left, right), *fits, around)
+
+
+def outwards(left: Sequence[str], right: Sequence[str]) -> tuple[Tokens, Tokens]:
+    """Return the tokens on both sides from the nearest to where the line ends, without blanks."""
+    before = (*(each for each in reversed(left) if not each.isspace()), LINE_END)
+    return before, (*(each for each in right if not each.isspace()), LINE_END)
+
+
+def fitting(around: Sequence[str], pattern: Sequence[str]) -> int:
+    """Return how many tokens on one side are the pattern's, from the nearest outwards."""
+    pairs = zip(around, pattern, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1] or (pair[1] == HOLE and is_word(pair[0])), pairs))
+
+
+def _covering(one: Tokens, other: Tokens) -> Tokens:
+    """Return the tokens that two sides have in common, with holes where words differ."""
+    found = list[str]()
+    for a, b in zip(one, other, strict=False):
+        if a != b and not ((a == HOLE or is_word(a)) and is_word(b)):
+            break
+        found.append(a if a == b else HOLE)
+    return tuple(found)
+
+
+def _expression(token: str) -> str:
+    if token == LINE_END:
+        return r"(?:^|$|(?=\r))"
+    return r"\w+" if token == HOLE else _words(token)
+
+
+def _words(text: str) -> str:
+    """Return an expression for a text that begins and ends no word in its midst.
+
+    The text comes first in it, since what begins with a literal is searched for several times faster.
+    """
+    literal = re.escape(text)
+    before = rf"(?<!\w{literal})" if re.match(r"\w", text) else ""
+    return literal + before + (r"(?!\w)" if re.search(r"\w$", text) else "")

@@ -1,0 +1,33 @@
+"""How sure a rule is that a place will be changed as it proposes.
+
+Logistic regressions of what a candidate's surroundings tell, fitted to histories of repositories by
+`python -m efim_lab next-edit --fit`; docs/next-edit.md names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import exp
+
+LEVELS = {"repeat": 0.55, "rename": 0.45}  # below which a rule's candidates are not offered
+# By rule: what each feature of a candidate adds to the logarithm of its odds.
+WEIGHTS = {
+    "repeat": {
+        "bias": -3.53, "name for name": 0.73, "insertion": 0.61, "deletion": 0.52, "length": 0.45, "ahead": 1.89,
+        "within": -4.24, "skipped": -1.13, "behind": -1.04, "near": 1.27, "left fits": 0.72, "right fits": 0.77,
+        "little fits": -0.62, "like left": 0.14, "like right": 0.18, "in string": -1.02, "in comment": -0.50,
+    },
+    "rename": {
+        "bias": -3.43, "keyword": -0.63, "to keyword": -0.42, "length": 0.21, "similar": 1.22, "case": 0.27,
+        "member": -0.67, "called": -0.17, "defined": -0.20, "imported": -1.24, "was in string": -0.33,
+        "was in comment": -0.88, "local": 0.43, "elsewhere": -2.17, "places": 0.56, "above": -1.11, "below": 2.08,
+        "distance": -0.20, "left": 0.36, "right": 0.34, "defines": -0.99, "in string": -1.22, "in comment": -1.10,
+    },
+}  # fmt: skip
+
+
+def confidence(rule: str, features: Mapping[str, float]) -> float:
+    """Return how often candidates with such features are right, from 0 to 1."""
+    weights = WEIGHTS[rule]
+    odds = weights["bias"] + sum(weights[name] * value for name, value in features.items())
+    return 1 / (1 + exp(-odds))

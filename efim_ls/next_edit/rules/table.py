@@ -1,0 +1,50 @@
+"""The rules, and what they are sure enough of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from efim_ls.next_edit.proposal import ProposedEdit
+from efim_ls.next_edit.rules.confidence import LEVELS, confidence
+from efim_ls.next_edit.rules.rename import rename
+from efim_ls.next_edit.rules.repeat import repeat
+from efim_ls.next_edit.scope import is_prose
+from efim_ls.next_edit.situation import Candidate, EditRule, Situation
+from efim_ls.next_edit.tokens import common, tokens
+
+RULES: Mapping[str, EditRule] = {"repeat": repeat, "rename": rename}
+MARGIN = 0.1  # of confidence: candidates that are less sure than the best by this count as sure as it
+MOST_PARSED = 2  # candidates whose surroundings are parsed
+
+
+def proposals(situation: Situation) -> Iterator[ProposedEdit]:
+    """Yield the edits that rules are sure enough of: of those that are about as sure as the best the nearest first.
+
+    What was changed in code is not offered in a string or a comment, nor the other way round.
+    """
+    found = list[tuple[float, str, Candidate]]()
+    for rule, propose in RULES.items():
+        for each in propose(situation):
+            sure = confidence(rule, each.features)
+            if sure >= LEVELS[rule] and not each.place.around.unbalances:
+                found.append((sure, rule, each))
+    best = max((sure for sure, *_ in found), default=0.0)
+    found.sort(key=lambda each: (each[0] < best - MARGIN, abs(each[2].place.start - situation.cursor)))
+    document, last = situation.document, situation.changes[-1]
+    prose = is_prose(document, last.start + sum(map(len, last.change.left))) if found else False
+    for sure, rule, each in found[:MOST_PARSED]:
+        if is_prose(document, each.place.start) == prose:
+            yield _proposed(situation, rule, sure, each)
+
+
+def _proposed(situation: Situation, rule: str, sure: float, candidate: Candidate) -> ProposedEdit:
+    """Return a candidate as an edit of whole tokens."""
+    place, document = candidate.place, situation.document
+    start = place.start - sum(map(len, place.around.left))
+    end = place.end + sum(map(len, place.around.right))
+    before, after = tokens(document.text[start:end]), tokens(place.rewritten)
+    left = common(before, after)
+    right = min(common(before[::-1], after[::-1]), min(len(before), len(after)) - left)
+    removed, added = "".join(before[left : len(before) - right]), "".join(after[left : len(after) - right])
+    at = start + sum(map(len, before[:left]))
+    return ProposedEdit(document.uri, at, at + len(removed), removed, added, rule, sure, candidate.because)
