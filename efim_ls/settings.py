@@ -90,6 +90,12 @@ class Settings:
             "on request": "Nothing while you type, when the model is not asked: suggestions come by key.",
         },
     )
+    next_edit: bool = setting(
+        True,
+        "Offer the next edit: what you have just changed, at the next place where it fits.",
+        "Suggestions",
+        basic=True,
+    )
     disabled_languages: TEXTS = setting(
         PROSE,
         "Languages without suggestions, by the "
@@ -284,6 +290,7 @@ DESCRIPTIONS: Mapping[str, Description] = {each.name: each.metadata["description
 OF_SERVER = (
     "enabled", "menu", "alternatives", "suggestions", "prefetch_seconds_per_minute",
     "disabled_languages", "disabled_files", "disabled_workspaces", "repository", "shared", "idle_minutes",
+    "next_edit",
 )  # fmt: skip
 
 
