@@ -235,7 +235,7 @@ async def stats(ls: EfimServer, _: object) -> dict[str, object]:
 
 
 async def explain(ls: EfimServer, params: types.TextDocumentPositionParams) -> dict[str, object]:
-    """Return the prompt that a request at a position would send, and its costs, and why which next edit is offered."""
+    """Return the prompt that a request at a position would send, its costs, and the next edit with its reasons."""
     snapshot = _snapshot(ls, params.text_document, params.position, explicit=False)
     if snapshot is None:
         return explain_refusal(refusal("unknown document")) | {"next_edit": None}

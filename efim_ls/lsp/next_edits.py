@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 
@@ -12,7 +14,7 @@ from efim_ls.session.next_edits import OfferedEdit
 ACCEPT_NEXT_EDIT, REFUSE_NEXT_EDIT = "efim-ls.acceptNextEdit", "efim-ls.refuseNextEdit"
 
 
-def inline_edit(ls: EfimServer, params: object) -> dict[str, list[dict[str, object]]]:
+def inline_edit(ls: EfimServer, params: Any) -> dict[str, list[dict[str, object]]]:
     """Return the next edit to offer at a position, as a list with nothing else; clients expect a list without one.
 
     To a client that asks about another version than the one known here, nothing is offered: it will ask again.
