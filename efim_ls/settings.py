@@ -289,8 +289,7 @@ DESCRIPTIONS: Mapping[str, Description] = {each.name: each.metadata["description
 # Read at each request, or when a client connects: a change takes effect without loading a model.
 OF_SERVER = (
     "enabled", "menu", "alternatives", "suggestions", "prefetch_seconds_per_minute",
-    "disabled_languages", "disabled_files", "disabled_workspaces", "repository", "shared", "idle_minutes",
-    "next_edit",
+    "disabled_languages", "disabled_files", "disabled_workspaces", "repository", "shared", "idle_minutes", "next_edit",
 )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
 from model_runtime.errors import ModelError
 from model_runtime.prompt.excerpts import ExcerptBudget
-from tests.one_rule import use
+from tests.lsp.one_rule import use
 
 COSTS = Costs(head=3, recomputed=5, reused=7, ms=Milliseconds(total=2.0))
 

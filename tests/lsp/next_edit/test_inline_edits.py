@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from tests.lsp.one_rule import RULE
 from tests.lsp.wire import GHOST_TEXT, Editor, Page, launched, started
-from tests.one_rule import RULE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

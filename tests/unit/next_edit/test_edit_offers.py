@@ -12,7 +12,7 @@ from efim_ls.session.documents import OpenDocument
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
 from efim_ls.text.document import Change
-from tests.one_rule import RULE, OneRule
+from tests.lsp.one_rule import RULE, OneRule
 from tests.unit.session.test_session_requests import Fake
 
 TEXT = "area = width\nedge = width\nhalf = width\n"
