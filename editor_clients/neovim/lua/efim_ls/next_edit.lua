@@ -136,10 +136,17 @@ local function ask(buf)
   end, buf)
 end
 
+--- Forget the edit that is shown, and what was asked.
+function M.forget()
+  cancel()
+  M.hide()
+end
+
 --- Ask for the next edit once the user has paused.
 ---@param buf integer
 function M.refresh(buf)
   if server.setting("next_edit") == false then
+    M.forget()
     return
   end
   M.draw()
@@ -150,12 +157,6 @@ function M.refresh(buf)
       ask(buf)
     end)
   )
-end
-
---- Forget the edit that is shown, and what was asked.
-function M.forget()
-  cancel()
-  M.hide()
 end
 
 ---@param edit efim_ls.NextEdit
