@@ -59,8 +59,9 @@ def _number(command: str, arguments: tuple[object, ...]) -> str:
 
 def _described(ls: EfimServer, offer: OfferedEdit) -> dict[str, object]:
     """Return an offer as clients read it: what is replaced, in which version, and the command to run afterwards."""
-    document, edit = offer.document, offer.edit
-    start, end = (types.Position(*document.position(each, ls.encoding)) for each in (edit.start, edit.end))
+    document, edit = offer.document, offer.told
+    places = (edit.at, edit.at + len(edit.removed))
+    start, end = (types.Position(*document.position(each, ls.encoding)) for each in places)
     return {
         "text": edit.added,
         "range": types.Range(start, end),

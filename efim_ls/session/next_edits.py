@@ -27,6 +27,13 @@ class OfferedEdit:
     edit: ProposedEdit
     was_shown: bool = False
 
+    @property
+    def told(self) -> Edit:
+        """The edit as it reads best: with whole words, unless it only adds or only removes text."""
+        start, _, removed, added = self.edit[1:5]
+        narrow = narrowed(start, removed, added)
+        return Edit(start, removed, added) if narrow.removed and narrow.added else narrow
+
 
 class EditOffers:
     """Offers next edits in a client's documents, where the rules allow suggestions. Used on the event loop only.

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.session.documents import OpenDocument
+from efim_ls.session.next_edits import OfferedEdit
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
-from efim_ls.text.document import Change
+from efim_ls.text.document import Change, Edit
 from tests.lsp.one_rule import RULE, OneRule
 from tests.unit.session.test_session_requests import Fake
 
@@ -139,6 +141,21 @@ async def test_shown_and_accepted_count_once(session: Session) -> None:
     assert counted(session) == {"shown": 1, "accepted": 1, "kept": 0}
     session.close_document(URI)
     assert counted(session) == {"shown": 1, "accepted": 1, "kept": 1}
+
+
+@pytest.mark.parametrize(
+    ("removed", "added", "told"),
+    [
+        ("width", "depth", Edit(10, "width", "depth")),
+        ("f(a)", "f(a, b)", Edit(13, "", ", b")),
+        ("f(a, b)", "f(a)", Edit(13, ", b", "")),
+    ],
+)
+async def test_what_only_adds_or_removes_is_told_without_what_stays(
+    session: Session, removed: str, added: str, told: Edit
+) -> None:
+    edit = ProposedEdit(URI, 10, 10 + len(removed), removed, added, RULE, 0.9, ())
+    assert OfferedEdit("1", session.open(URI, "python", TEXT), edit).told == told
 
 
 async def test_what_is_unknown_is_ignored(session: Session) -> None:
