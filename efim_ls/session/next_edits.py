@@ -30,9 +30,9 @@ class OfferedEdit:
     @property
     def told(self) -> Edit:
         """The edit as it reads best: with whole words, unless it only adds or only removes text."""
-        start, _, removed, added = self.edit[1:5]
-        narrow = narrowed(start, removed, added)
-        return Edit(start, removed, added) if narrow.removed and narrow.added else narrow
+        whole = Edit(self.edit.start, self.edit.removed, self.edit.added)
+        narrow = narrowed(whole.at, whole.removed, whole.added)
+        return whole if narrow.removed and narrow.added else narrow
 
 
 class EditOffers:
