@@ -43,12 +43,18 @@ def shared(opened_in_module: Opening, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture
-def window(shared: Window) -> Window:
-    """The shared window, whose user has just changed the first `width` to `depth`."""
-    shared.show(TEXT)
-    shared.press("Control+Home", "End", "Control+Shift+ArrowLeft")
+def window(shared: Window, request: pytest.FixtureRequest) -> Window:
+    """The shared window, whose user has opened a file and has just changed the first `width` to `depth`."""
+    file = shared.file.with_name(f"{request.node.originalname}.py")
+    file.write_text(TEXT, "utf-8")
+    shared.press("Control+p")
+    shared.type(file.name)
+    shared.choices.filter(has_text=file.name).first.wait_for()
+    shared.press("Enter")
+    shared.page.locator(".tab.active", has_text=file.name).wait_for()
+    shared.see_line("size = width")
+    shared.press("End", "Control+Shift+ArrowLeft")
     shared.type("depth")
-    shared.press("Escape")  # a list of words that may have come
     shared.see_line("size = depth")
     return shared
 
