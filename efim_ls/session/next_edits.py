@@ -50,7 +50,7 @@ class EditOffers:
         self._ids = itertools.count(1)
 
     def offer(self, document: OpenDocument, cursor: int) -> OfferedEdit | None:
-        """Return the edit to offer at a cursor, None if there is none; the one offered last keeps its id."""
+        """Return the edit to offer at a cursor, None if there is none; one that was offered before keeps its id."""
         if not self.enabled or self._documents.why_off(document.uri) is not None:
             return None
         try:
@@ -62,10 +62,8 @@ class EditOffers:
             return None
         if (edited := self._documents.get(edit.uri)) is None:  # it has no version that a client could compare
             return None
-        last = next(reversed(self._offers.values()), None)
-        if last is not None and last.document is edited and last.edit == edit:
-            return last
-        return self._add(OfferedEdit(str(next(self._ids)), edited, edit))
+        earlier = (each for each in self._offers.values() if each.document is edited and each.edit == edit)
+        return next(earlier, None) or self._add(OfferedEdit(str(next(self._ids)), edited, edit))
 
     def show(self, number: str) -> None:
         """Count an offer as shown, once; unknown ids are ignored."""

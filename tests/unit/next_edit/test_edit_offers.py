@@ -66,6 +66,7 @@ async def test_the_edit_at_the_next_place_is_offered_under_one_id(session: Sessi
     again, far = session.next_edits.offer(document, 5), session.next_edits.offer(document, len(TEXT))
     assert again is offer
     assert far and far.number != offer.number and far.edit.start == document.text.rindex("width")
+    assert session.next_edits.offer(document, 0) is offer
 
 
 @pytest.mark.parametrize(
