@@ -72,6 +72,14 @@ def see(window: Window, *marks: tuple[str, str]) -> None:
 SECOND = ("edge = 'größe 🙂', width", "depth")
 
 
+def make(window: Window) -> None:
+    """Go to the edit in the second line, and make it."""
+    window.press("Tab")
+    eventually(lambda: window.place == "Ln 2, Col 19", lambda: f"the cursor is at {window.place}")
+    window.press("Tab")
+    window.see_line("edge = 'größe 🙂', depth")
+
+
 def test_tab_goes_to_it_and_makes_it(window: Window):
     see(window, ("struck", "width"), SECOND)
     window.picture("next-edit")
@@ -88,8 +96,7 @@ def test_tab_goes_to_it_and_makes_it(window: Window):
 
 def test_it_is_undone_as_one_step(window: Window):
     see(window, ("struck", "width"), SECOND)
-    window.press("Tab", "Tab")
-    window.see_line("edge = 'größe 🙂', depth")
+    make(window)
     window.press("Control+z")
     window.see_line("edge = 'größe 🙂', width")
     window.press("Control+Home")
@@ -144,8 +151,7 @@ def test_the_menu_turns_it_off_and_on(window: Window):
 
 def test_the_statistics_count_it(window: Window, tmp_path: Path):
     see(window, ("struck", "width"), SECOND)
-    window.press("Tab", "Tab")
-    window.see_line("edge = 'größe 🙂', depth")
+    make(window)
     window.command("efim-ls: Show Statistics")
     page = window.page.frame_locator("iframe.webview.ready").frame_locator("iframe#active-frame")
     page.locator("td", has_text="next edits accepted").wait_for()

@@ -52,6 +52,7 @@ export class NextEdits implements Disposable {
     private readonly subscriptions: Disposable;
     private shown: Shown | undefined;
     private isDrawn = false;
+    private queue: Promise<void> = Promise.resolve();
     private seen: string | undefined; // the id that the server was last told of
     private timer: NodeJS.Timeout | undefined;
     private asking: CancellationTokenSource | undefined;
@@ -90,8 +91,14 @@ export class NextEdits implements Disposable {
         this.timer = setTimeout(() => void this.ask(), STILL);
     }
 
-    /** Go to the edit or, where the cursor is on one of its lines, make it. */
-    async goOrMake(): Promise<void> {
+    /** Go to the edit or, where the cursor is on one of its lines, make it; one key after the other. */
+    goOrMake(): Promise<void> {
+        const done = this.queue.then(() => this.goOrMakeNow());
+        this.queue = done.catch(() => {});
+        return done;
+    }
+
+    private async goOrMakeNow(): Promise<void> {
         const [edit, editor] = [this.fitting(), window.activeTextEditor];
         if (edit === undefined) {
             return;
