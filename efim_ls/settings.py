@@ -90,6 +90,9 @@ class Settings:
             "on request": "Nothing while you type, when the model is not asked: suggestions come by key.",
         },
     )
+    next_edit: bool = setting(
+        True, "Offer the next edit: what you have just changed, where it fits next.", "Suggestions", basic=True
+    )
     disabled_languages: TEXTS = setting(
         PROSE,
         "Languages without suggestions, by the "
@@ -282,7 +285,7 @@ TYPES: Mapping[str, Any] = get_type_hints(Settings)
 DESCRIPTIONS: Mapping[str, Description] = {each.name: each.metadata["description"] for each in fields(Settings)}
 # Read at each request, or when a client connects: a change takes effect without loading a model.
 OF_SERVER = (
-    "enabled", "menu", "alternatives", "suggestions", "prefetch_seconds_per_minute",
+    "enabled", "menu", "alternatives", "suggestions", "next_edit", "prefetch_seconds_per_minute",
     "disabled_languages", "disabled_files", "disabled_workspaces", "repository", "shared", "idle_minutes",
 )  # fmt: skip
 

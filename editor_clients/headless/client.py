@@ -41,6 +41,17 @@ class Completion:
     command: types.Command | None = None
 
 
+@dataclass(frozen=True)
+class NextEdit:
+    """An edit that the server offers: the code points from `start` to `end` of a document become `text`."""
+
+    uri: str
+    start: int
+    end: int
+    text: str
+    number: str
+
+
 class Editor:
     """Open documents and the server that completes them; offsets count code points."""
 
@@ -118,8 +129,30 @@ class Editor:
     async def accept(self, command: types.Command, length: int | None = None) -> None:
         """Report that a suggestion, or its first `length` code points, was accepted."""
         arguments = [*(command.arguments or ()), *([] if length is None else [length])]
-        params = types.ExecuteCommandParams(command.command, arguments)
-        await self._connection.ask(types.WORKSPACE_EXECUTE_COMMAND, params)
+        await self._execute(command.command, *arguments)
+
+    async def next_edit(self, uri: str, at: int) -> NextEdit | None:
+        """Request the next edit where the cursor is at `at`, and report it as shown."""
+        place = self._place(uri, at)
+        place["textDocument"] = {"uri": uri, "version": self._documents[uri].version}
+        for edit in (await self._connection.ask("textDocument/copilotInlineEdit", place))["edits"]:
+            document = self._documents[edit["textDocument"]["uri"]]
+            start, end = (
+                document.offset(each["line"], each["character"])
+                for each in (edit["range"]["start"], edit["range"]["end"])
+            )
+            self._connection.tell("textDocument/didShowInlineEdit", {"item": {"command": edit["command"]}})
+            return NextEdit(document.uri, start, end, edit["text"], edit["command"]["arguments"][0])
+        return None
+
+    async def accept_edit(self, edit: NextEdit) -> None:
+        """Make a next edit and report that it was accepted."""
+        self.edit(edit.uri, edit.start, edit.end - edit.start, edit.text)
+        await self._execute("efim-ls.acceptNextEdit", edit.number)
+
+    async def refuse_edit(self, edit: NextEdit) -> None:
+        """Report that a next edit is not wanted."""
+        await self._execute("efim-ls.refuseNextEdit", edit.number)
 
     async def stats(self) -> dict[str, Any]:
         """Return the server's counters and the costs of its last answer."""
@@ -140,6 +173,10 @@ class Editor:
     async def ask(self, method: str) -> Any:
         """Return what a request of a server's own is answered."""
         return await self._connection.ask(method, {})
+
+    async def _execute(self, command: str, *arguments: object) -> None:
+        params = types.ExecuteCommandParams(command, list(arguments))
+        await self._connection.ask(types.WORKSPACE_EXECUTE_COMMAND, params)
 
     def _place(self, uri: str, at: int) -> dict[str, object]:
         position = self._documents[uri].position(at)

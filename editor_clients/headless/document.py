@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from lsprotocol import types
+
+LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class OutOfRange(Exception):
@@ -27,6 +30,11 @@ class HeadlessDocument:
         before = self.text[:at]
         line = before.count("\n") + before.count("\r") - before.count("\r\n")
         return types.Position(line, at - max(before.rfind("\n"), before.rfind("\r")) - 1)
+
+    def offset(self, line: int, character: int) -> int:
+        """Return the offset of a position in the text."""
+        starts = [0, *(end.end() for end in LINE_END.finditer(self.text))]
+        return starts[line] + character
 
     def splice(self, at: int, delete: int, insert: str) -> types.TextDocumentContentChangePartial:
         """Replace `delete` code points at `at` by `insert`; return the change as LSP describes it.

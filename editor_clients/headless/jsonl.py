@@ -12,7 +12,10 @@ one answer line with the same `id`, in order. Offsets (`at`, `delete`, `length`)
     {"id": 7, "op": "focus", "path": "a.py"}                   this document got the focus
     {"id": 8, "op": "settle"}                                  answered once the server has no work left
     {"id": 9, "op": "stats"}
-    {"id": 10, "op": "close", "path": "a.py"}
+    {"id": 10, "op": "next_edit", "path": "a.py", "at": 40}    -> {"id": 10, "edit"}, in the words of the op edit
+    {"id": 11, "op": "accept_edit"}                            makes the edit that was offered last
+    {"id": 12, "op": "refuse_edit"}                            it is not offered again
+    {"id": 13, "op": "close", "path": "a.py"}
 
 A request that cannot be served is answered by `{"id": ..., "error": {"code": ..., "message": ...}}`, and the
 next one is served as if nothing had been.

@@ -6,10 +6,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from lsprotocol import types
 
-from editor_clients.headless.client import Editor
+from editor_clients.headless.client import Editor, NextEdit
 from editor_clients.headless.document import OutOfRange
 
 LANGUAGES = {
@@ -48,6 +50,7 @@ class Session:
     def __init__(self, editor: Editor) -> None:
         self._editor = editor
         self._offers: dict[str, Offer] = {}
+        self._next_edit: NextEdit | None = None
         self._ops = {
             "open": self._open,
             "edit": self._edit,
@@ -55,6 +58,9 @@ class Session:
             "focus": self._focus,
             "complete": self._complete,
             "accept": self._accept,
+            "next_edit": self._ask_next_edit,
+            "accept_edit": self._accept_edit,
+            "refuse_edit": self._refuse_edit,
             "explain": self._explain,
             "stats": self._stats,
             "settle": self._settle,
@@ -72,6 +78,7 @@ class Session:
         path = Path(_field(request, "path", str))
         text = _field(request, "text", str) if "text" in request else _read(path)
         uri = _uri(request)
+        self._next_edit = None
         self._offers.pop(uri, None)
         self._editor.open(uri, text, _language(path.suffix.lower()))
         return {"ok": True}
@@ -83,6 +90,7 @@ class Session:
         if delete < 0:
             raise Refused("bad-request", "delete counts code points, so it is not negative")
         self._editor.edit(uri, at, delete, insert)
+        self._next_edit = None
         self._offers.pop(uri, None)
         return {"ok": True}
 
@@ -114,6 +122,7 @@ class Session:
             raise OutOfRange(f"length {length} is outside the suggestion, which has {len(offer.text)} code points")
         taken, left = offer.text[:length], offer.text[length:]
         self._editor.edit(uri, offer.at, 0, taken)
+        self._next_edit = None
         if left:
             self._offers[uri] = Offer(offer.at + length, left, offer.command, offer.taken + length)
         else:
@@ -121,6 +130,28 @@ class Session:
         if offer.command is not None:
             await self._editor.accept(offer.command, offer.taken + length if left else None)
         return {"ok": True, "inserted": taken, "at": offer.at + length}
+
+    async def _ask_next_edit(self, request: Answer) -> Answer:
+        uri, at = self._opened(request), _field(request, "at", int)
+        self._next_edit = edit = await self._editor.next_edit(uri, at)
+        return {"ok": True, "edit": _described(edit) if edit else None}
+
+    async def _accept_edit(self, request: Answer) -> Answer:
+        edit = self._offered_edit()
+        await self._editor.accept_edit(edit)
+        self._offers.pop(edit.uri, None)
+        return {"ok": True, "edit": _described(edit)}
+
+    async def _refuse_edit(self, request: Answer) -> Answer:
+        await self._editor.refuse_edit(self._offered_edit())
+        return {"ok": True}
+
+    def _offered_edit(self) -> NextEdit:
+        """Return the next edit that was offered last, which then is offered no more."""
+        edit, self._next_edit = self._next_edit, None
+        if edit is None:
+            raise Refused("no-suggestion", "there is no next edit, or the text changed since: ask for one first")
+        return edit
 
     async def _explain(self, request: Answer) -> Answer:
         uri, at = self._opened(request), _field(request, "at", int)
@@ -136,6 +167,7 @@ class Session:
     async def _close(self, request: Answer) -> Answer:
         uri = self._opened(request)
         self._offers.pop(uri, None)
+        self._next_edit = None
         self._editor.close(uri)
         return {"ok": True}
 
@@ -153,6 +185,12 @@ def _language(suffix: str) -> str:
 
 def _uri(request: Answer) -> str:
     return Path(os.path.abspath(_field(request, "path", str))).as_uri()
+
+
+def _described(edit: NextEdit) -> Answer:
+    """Return a next edit in the words of the op `edit`."""
+    path = url2pathname(urlsplit(edit.uri).path)
+    return {"path": path, "at": edit.start, "delete": edit.end - edit.start, "insert": edit.text}
 
 
 def _field(request: Answer, name: str, kind: type[T], default: T | None = None) -> T:

@@ -24,6 +24,8 @@ EXPLANATION = """
 taken: the share of shown suggestions that were accepted, whole or in part
 kept:  the share of accepted characters that were still there later"""
 
+NEXT_EDITS: dict[str, Count] = {"shown": "edits_shown", "accepted": "edits_accepted", "kept": "edits_kept"}
+
 Counts = Mapping[Count, int]
 Languages = Mapping[str, Counts]
 
@@ -38,7 +40,7 @@ def show(cache: Path, as_json: bool) -> int:
     elif not found:
         print(f"nothing has been counted yet in {cache}")
     else:
-        Console().print(_table(found), EXPLANATION, sep="\n")
+        Console().print(_table(found), EXPLANATION, *_next_edits(found), sep="\n")
     return 0
 
 
@@ -70,6 +72,19 @@ def _table(found: Mapping[str, Languages]) -> Table:
             table.add_row(escape(name), *_cells(counts))
         table.add_section()
     return table
+
+
+def _next_edits(found: Mapping[str, Languages]) -> Iterator[Table]:
+    """Yield a table of next edits if one was ever shown."""
+    periods = {period: languages[ALL] for period, languages in _distinct(found) if languages}
+    if not any(counts["edits_shown"] for counts in periods.values()):
+        return
+    table = Table("next edits", box=box.SIMPLE_HEAD, show_edge=False)
+    for name in NEXT_EDITS:
+        table.add_column(name, justify="right")
+    for period, counts in periods.items():
+        table.add_row(period, *(f"{counts[name]:,}" for name in NEXT_EDITS.values()))
+    yield table
 
 
 def _distinct(found: Mapping[str, Languages]) -> Iterator[tuple[str, Languages]]:

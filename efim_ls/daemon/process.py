@@ -32,10 +32,10 @@ from efim_ls.lsp.server import build_server
 from efim_ls.lsp.transport import MessageReader, serve_messages
 from efim_ls.lsp.wire import ACCEPTED, END, LOG, REFUSED, STOPPED, framed
 from efim_ls.session import one_shot
-from efim_ls.session.discreet_log import DiscreetFormatter
 from efim_ls.session.engine_thread import EngineClient, EngineThread
 from efim_ls.session.loader import CLOSING, LOADING, fetch_model
 from efim_ls.session.requests import TURN
+from efim_ls.session.server_process import DiscreetFormatter
 from efim_ls.session.session import Session
 from efim_ls.session.workspace import shared_indexes
 from efim_ls.settings import DEFAULTS

@@ -18,9 +18,8 @@ from efim_ls.http.completions import Completions
 from efim_ls.http.connection import HEADER_BYTES, BoundedConnection
 from efim_ls.http.guard import is_loopback, read_token
 from efim_ls.paths import cache_folder
-from efim_ls.session.discreet_log import log_to_stderr
-from efim_ls.session.ending import ENDING, exit_at_once
 from efim_ls.session.loader import CLOSING, Fetch, Load, fetch_model, load_completer
+from efim_ls.session.server_process import ENDING, exit_at_once, log_to_stderr
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
 

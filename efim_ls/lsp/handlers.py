@@ -13,12 +13,22 @@ from pygls.exceptions import JsonRpcInvalidParams
 from efim_ls.access.reasons import explain_refusal, refusal
 from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.menu import TRIGGERS, menu_item
+from efim_ls.lsp.next_edits import (
+    ACCEPT_NEXT_EDIT,
+    REFUSE_NEXT_EDIT,
+    accept_next_edit,
+    did_show_inline_edit,
+    inline_edit,
+    refuse_next_edit,
+)
 from efim_ls.lsp.protocol import (
     DID_FOCUS,
     DID_MOVE_CURSOR,
     DID_PARTIALLY_ACCEPT,
     DID_SHOW,
+    DID_SHOW_INLINE_EDIT,
     EXPLAIN,
+    INLINE_EDIT,
     SETTLED,
     STATS,
     STATUS,
@@ -139,11 +149,13 @@ def did_move_cursor(ls: EfimServer, params: types.TextDocumentPositionParams) ->
 
 
 def did_focus(ls: EfimServer, params: object) -> None:
-    """Prefetch for a document that was brought to the front."""
+    """Prefetch for a document that was brought to the front; some clients say that none is."""
     match params:
         case {"textDocument": {"uri": str(uri)}}:
             if (document := ls.documents.use(uri)) is not None:
                 ls.background.rested(document)
+        case {} if not params:
+            pass
         case _:
             raise JsonRpcInvalidParams("expected {textDocument: {uri}}")
 
@@ -223,11 +235,12 @@ async def stats(ls: EfimServer, _: object) -> dict[str, object]:
 
 
 async def explain(ls: EfimServer, params: types.TextDocumentPositionParams) -> dict[str, object]:
-    """Return the prompt that a request at a position would send, and its costs."""
+    """Return the prompt that a request at a position would send, its costs, and the next edit with its reasons."""
     snapshot = _snapshot(ls, params.text_document, params.position, explicit=False)
     if snapshot is None:
-        return explain_refusal(refusal("unknown document"))
-    return await ls.session.requests.explain(snapshot.request)
+        return explain_refusal(refusal("unknown document")) | {"next_edit": None}
+    next_edit = ls.session.next_edits.explain(snapshot.document, snapshot.request.cursor)
+    return await ls.session.requests.explain(snapshot.request) | {"next_edit": next_edit}
 
 
 def text(ls: EfimServer, params: object) -> dict[str, object] | None:
@@ -252,13 +265,19 @@ HANDLERS: dict[str, tuple[Callable[..., Any], object]] = {
     DID_PARTIALLY_ACCEPT: (did_partially_accept, None),
     DID_MOVE_CURSOR: (did_move_cursor, None),
     DID_FOCUS: (did_focus, None),
+    INLINE_EDIT: (inline_edit, None),
+    DID_SHOW_INLINE_EDIT: (did_show_inline_edit, None),
     STATUS: (status, None),
     SETTLED: (settled, None),
     STATS: (stats, None),
     EXPLAIN: (explain, None),
     TEXT: (text, None),
 }
-COMMANDS: dict[str, Callable[..., Any]] = {ACCEPT: accept}
+COMMANDS: dict[str, Callable[..., Any]] = {
+    ACCEPT: accept,
+    ACCEPT_NEXT_EDIT: accept_next_edit,
+    REFUSE_NEXT_EDIT: refuse_next_edit,
+}
 
 
 async def _suggest(

@@ -50,6 +50,8 @@ DID_MOVE_CURSOR, DID_CHANGE_STATUS = "efim/didMoveCursor", "efim/didChangeStatus
 DID_IMPROVE_SUGGESTION = "efim/didImproveSuggestion"
 DID_FOCUS, DID_SHOW = "textDocument/didFocus", "textDocument/didShowCompletion"
 DID_PARTIALLY_ACCEPT = "textDocument/didPartiallyAcceptCompletion"
+# Next edits, in the messages that clients of Copilot's server send.
+INLINE_EDIT, DID_SHOW_INLINE_EDIT = "textDocument/copilotInlineEdit", "textDocument/didShowInlineEdit"
 LSP_TYPES = cast("dict[str, tuple[Any, ...]]", types.METHOD_TO_TYPES)  # pyright: ignore[reportUnknownMemberType]
 PARAMS = {method: kinds[2] for method, kinds in LSP_TYPES.items() if method not in READ_LENIENTLY} | dict.fromkeys(
     (EXPLAIN, DID_MOVE_CURSOR), types.TextDocumentPositionParams

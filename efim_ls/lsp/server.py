@@ -17,9 +17,8 @@ from efim_ls.lsp.handlers import COMMANDS, HANDLERS
 from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.protocol import EfimProtocol
 from efim_ls.lsp.transport import serve_stdio, serve_tcp
-from efim_ls.session.discreet_log import log_to_stderr
-from efim_ls.session.ending import ENDING, exit_at_once
 from efim_ls.session.loader import CLOSING, Fetch, Load, fetch_model, load_completer
+from efim_ls.session.server_process import ENDING, exit_at_once, log_to_stderr
 from efim_ls.session.session import Session
 
 HALTING = 0.5  # seconds that the event loop may take to come to the end of a callback

@@ -13,6 +13,7 @@ from efim_ls.request import Ahead, Answer, Request, Status
 from efim_ls.session.documents import OpenDocument, OpenDocuments
 from efim_ls.session.engine_thread import EngineClient, EngineThread
 from efim_ls.session.loader import Fetch, Load, ModelLoader, Progress, nothing_to_fetch
+from efim_ls.session.next_edits import EditOffers
 from efim_ls.session.prefetch import BackgroundWork
 from efim_ls.session.requests import Requests
 from efim_ls.session.workspace import SessionWorkspace, shared_indexes
@@ -43,6 +44,7 @@ class Session:
         self.counters = Counters(self.history.add)
         self.offers = Offers(self.counters)
         self.documents = OpenDocuments()
+        self.next_edits = EditOffers(self.documents, self.counters)
         self.workspace = SessionWorkspace(
             self.documents,
             indexes or shared_indexes(engine),
@@ -69,6 +71,7 @@ class Session:
         self.settings = settings
         self.engine.allow(settings.prefetch_seconds_per_minute if settings.enabled else 0)
         self.requests.patience = settings.engine.wait_seconds
+        self.next_edits.enabled = settings.next_edit
         self.requests.only_by_key = settings.suggestions == "on request"
         self._adopt_rules()
         return settings.enabled and self.model.must_load(settings)
@@ -88,6 +91,7 @@ class Session:
     def open(self, uri: str, language: str, text: str, version: int | None = None) -> OpenDocument:
         """Open a document and return it."""
         document = OpenDocument(self.counters, uri, language, text, version)
+        self.next_edits.close_document(uri)
         self.documents.add(document)
         self.background.rested(document)
         self.workspace.index_document(document)
@@ -106,8 +110,10 @@ class Session:
             if change is None:
                 document.out_of_step = True
                 return
-            edit = self.documents.edit(document, change)
-            if edit and "\n" in edit.removed and "\n" in edit.added:
+            if (edit := self.documents.edit(document, change)) is None:
+                continue
+            self.next_edits.follow(document.uri, edit)
+            if "\n" in edit.removed and "\n" in edit.added:
                 self.background.rested(document)
 
     def sync(self, uri: str, language: str, text: str) -> OpenDocument:
@@ -128,6 +134,7 @@ class Session:
         off = self.documents.why_off(uri)
         if (document := self.documents.get(uri)) is not None:
             self.workspace.close_document(document)
+        self.next_edits.close_document(uri)
         self.documents.close(uri)
         self.engine.drop_idle(uri)
         self.engine.supersede(uri)
@@ -169,7 +176,8 @@ class Session:
         return self.model.close(seconds) and indexed
 
     def _close_parts(self) -> None:
-        for part in (*(document.retention.close for document in self.documents), self.history.write):
+        retained = (document.retention.close for document in self.documents)
+        for part in (*retained, self.next_edits.close, self.history.write):
             try:
                 part()
             except Exception as error:  # what was computed is kept all the same

@@ -36,7 +36,8 @@ class Counters:
 
     A suggestion counts once, even if its remainder is offered again after each key: as `offered`, as `shown` (if the
     editor reports that), and as `taken` if it was accepted, whole or in part. `characters_kept` of the
-    `characters_accepted` were still in the document some time later.
+    `characters_accepted` were still in the document some time later. Next edits are counted apart, as `edits_shown`,
+    `edits_accepted`, and `edits_kept` if nothing of an accepted one was taken back soon.
     """
 
     def __init__(self, record: Record = lambda language, counts: None) -> None:
@@ -105,6 +106,11 @@ class Counters:
             **self.suggestions,
             "characters_accepted": of["characters_accepted"],
             "characters_kept": of["characters_kept"],
+            "next_edits": {
+                "shown": of["edits_shown"],
+                "accepted": of["edits_accepted"],
+                "kept": of["edits_kept"],
+            },
             "tokens": {"recomputed": of["recomputed"], "reused": of["reused"]},
             "ms": {f"p{percent}": _percentile(self._milliseconds, percent) for percent in (50, 95)},
             "last": last and asdict(last.costs),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import date
 from pathlib import Path
@@ -15,21 +15,16 @@ from efim_ls.sqlite_files import create_for_owner, is_damage
 Count = Literal[
     "requests", "recomputed", "reused", "offered", "shown", "accepted", "partially_accepted", "taken",
     "characters_accepted", "characters_kept",
+    "edits_shown", "edits_accepted", "edits_kept",
 ]  # fmt: skip
 STATISTICS = "statistics.sqlite3"  # beside the models' folders
 DAMAGED = ".damaged"  # suffix of a damaged file, which is renamed
 LOCK_TIMEOUT = 1.0  # seconds to wait while another server writes
 COLUMNS: tuple[Count, ...] = get_args(Count)
-
-CREATE_TABLE = f"""CREATE TABLE IF NOT EXISTS days (day TEXT, language TEXT,
-    {", ".join(f"{name} INTEGER NOT NULL" for name in COLUMNS)}, PRIMARY KEY (day, language)) WITHOUT ROWID"""
-ADD_COUNTS = f"""INSERT INTO days VALUES (?, ?{", ?" * len(COLUMNS)}) ON CONFLICT DO UPDATE SET
-    {", ".join(f"{name} = {name} + excluded.{name}" for name in COLUMNS)}"""
-SUM_COUNTS = f"""SELECT language, {", ".join(f"SUM({name})" for name in COLUMNS)} FROM days
-    WHERE day >= ? GROUP BY language"""
+# By table: a new column would keep servers of an earlier version, which share the file, from adding to it.
+TABLES: dict[str, tuple[Count, ...]] = {"days": COLUMNS[:-3], "days_of_next_edits": COLUMNS[-3:]}
 
 Key = tuple[str, str]  # a day and a language
-Row = tuple[str | int, ...]
 
 
 def add_counts(path: Path, counted: Mapping[Key, Mapping[Count, int]]) -> str | None:
@@ -37,42 +32,63 @@ def add_counts(path: Path, counted: Mapping[Key, Mapping[Count, int]]) -> str | 
 
     Raises OSError, ValueError for a path that cannot be one, or sqlite3.Error; nothing was added then.
     """
-    rows = [(*key, *(counts.get(name, 0) for name in COLUMNS)) for key, counts in counted.items()]
     inode = create_for_owner(path)
     try:
-        _add(path, rows)
+        _add(path, counted)
     except Exception as error:  # a text that is no UTF-8, for one, is no sqlite3.Error
         if not is_damage(error, path):
             raise
         if inode == path.stat().st_ino:  # else another server has already replaced it
             os.replace(path, f"{path}{DAMAGED}")
         create_for_owner(path)
-        _add(path, rows)
+        _add(path, counted)
         return str(error)
     return None
 
 
 def counts_since(path: Path, since: date) -> dict[str, dict[Count, int]]:
     """Return the counts since a day, by language; raises sqlite3.Error."""
+    found = dict[str, dict[Count, int]]()
     try:
         with closing(_connect(path)) as connection:
-            rows: list[tuple[object, ...]] = connection.execute(SUM_COUNTS, [since.isoformat()]).fetchall()
-        return {str(language): _numbers(numbers) for language, *numbers in rows}
+            for table, columns in TABLES.items():
+                if table == "days" or _has(connection, table):  # the others are newer
+                    for language, *numbers in connection.execute(_sum(table, columns), [since.isoformat()]):
+                        found.setdefault(str(language), dict.fromkeys(COLUMNS, 0)).update(_numbers(columns, numbers))
+        return found
     except (ValueError, OverflowError) as error:  # of a damaged file
         raise sqlite3.DatabaseError(str(error)) from error
 
 
-def _numbers(sums: Sequence[object]) -> dict[Count, int]:
+def _numbers(columns: Sequence[Count], sums: Sequence[object]) -> dict[Count, int]:
     """Return the sums by name; raises ValueError if one is no number, which SQLite does not prevent."""
     if not all(isinstance(each, int) for each in sums):
         raise ValueError("a count is not a number")
-    return dict(zip(COLUMNS, cast("Sequence[int]", sums), strict=True))
+    return dict(zip(columns, cast("Sequence[int]", sums), strict=True))
 
 
-def _add(path: Path, rows: Iterable[Row]) -> None:
+def _add(path: Path, counted: Mapping[Key, Mapping[Count, int]]) -> None:
     with closing(_connect(path)) as connection, connection:
-        connection.execute(CREATE_TABLE)
-        connection.executemany(ADD_COUNTS, rows)
+        for table, columns in TABLES.items():
+            numbers = ", ".join(f"{name} INTEGER NOT NULL" for name in columns)
+            key = "day TEXT, language TEXT"
+            connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {table} ({key}, {numbers}, PRIMARY KEY (day, language)) WITHOUT ROWID"
+            )
+            added = ", ".join(f"{name} = {name} + excluded.{name}" for name in columns)
+            connection.executemany(
+                f"INSERT INTO {table} VALUES (?, ?{', ?' * len(columns)}) ON CONFLICT DO UPDATE SET {added}",
+                [(*key, *(counts.get(name, 0) for name in columns)) for key, counts in counted.items()],
+            )
+
+
+def _sum(table: str, columns: Sequence[Count]) -> str:
+    sums = ", ".join(f"SUM({name})" for name in columns)
+    return f"SELECT language, {sums} FROM {table} WHERE day >= ? GROUP BY language"
+
+
+def _has(connection: sqlite3.Connection, table: str) -> bool:
+    return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [table]).fetchone())
 
 
 def _connect(path: Path) -> sqlite3.Connection:

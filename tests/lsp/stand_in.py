@@ -4,6 +4,7 @@ A line `# say TEXT` in a document makes TEXT (with \n for line ends) the suggest
 not stand on the cursor's line yet, and each `# or TEXT` an alternative where the user asks. `# block` makes the
 request run until it is told to stop, `# deaf` never lets it stop, `# crash` makes it fail, `# explicit` makes it say
 whether the user asked. `# sure P` is how sure it is of TEXT, which it does not say below the least that is asked for.
+What was replaced last is offered at its next place, as the next edit.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
 from model_runtime.errors import ModelError
 from model_runtime.prompt.excerpts import ExcerptBudget
+from tests.lsp.one_rule import use
 
 COSTS = Costs(head=3, recomputed=5, reused=7, ms=Milliseconds(total=2.0))
 
@@ -146,4 +148,5 @@ def load(settings: Settings, progress: Progress) -> StandIn:
 
 
 if __name__ == "__main__":
+    use()
     sys.exit(serve(int(sys.argv[1]) if sys.argv[1:] else None, load, nothing_to_fetch))

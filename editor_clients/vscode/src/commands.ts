@@ -4,6 +4,7 @@ import { openSource, type ExplainView } from "./explainView";
 import { setLevel } from "./levels";
 import { showMenu } from "./menu";
 import { chooseModel } from "./models";
+import type { NextEdits } from "./nextEdits";
 import type { Pages } from "./pages";
 import { installServer } from "./problems";
 import { lastLine, run } from "./process";
@@ -13,7 +14,7 @@ import { configuration, signed } from "./settings";
 import type { Snooze } from "./snooze";
 import { statistics } from "./statistics";
 import type { StatusBar } from "./statusBar";
-import { leaveOut, switchForLanguage, switchForUser, switchForWorkspace, switchRepository } from "./switches";
+import { leaveOut, switchForLanguage, switchForUser, switchForWorkspace, switchNextEdits, switchRepository } from "./switches";
 
 const PATIENCE = 60_000; // ms
 const NOT_RUNNING = "the server is not running. See the log, or restart it.";
@@ -25,11 +26,12 @@ export interface Parts {
     readonly log: LogOutputChannel;
     readonly pages: Pages;
     readonly explainView: ExplainView;
+    readonly nextEdits: NextEdits;
     readonly ownEnvironment: string;
 }
 
 export function registerCommands(parts: Parts): Disposable[] {
-    const { service, snooze, statusBar, log, explainView, ownEnvironment } = parts;
+    const { service, snooze, statusBar, log, explainView, nextEdits, ownEnvironment } = parts;
     const all: Record<string, (...values: any[]) => unknown> = {
         enable: () => switchForUser(true),
         disable: () => switchForUser(false),
@@ -47,6 +49,9 @@ export function registerCommands(parts: Parts): Disposable[] {
         explain: () => explainView.show(),
         openSource: (path, line) => openSource(path, line),
         setSuggestions: (level) => setLevel(level),
+        nextEdit: () => nextEdits.goOrMake(),
+        dismissNextEdit: () => nextEdits.refuse(),
+        switchNextEdits: (on) => switchNextEdits(on),
         leaveOut: (path) => leaveOut(path),
         switchRepository: (on) => switchRepository(on),
         showStatistics: () => showStatistics(parts),

@@ -44,6 +44,21 @@ interface Costs {
     readonly ms: { readonly total: number };
 }
 
+/** An edit, with its line counted from 1. */
+export interface ExplainedEdit {
+    readonly uri: string;
+    readonly line: number | null;
+    readonly removed: string;
+    readonly added: string;
+}
+
+export interface ExplainedNextEdit extends ExplainedEdit {
+    /** Who proposes it, how often such proposals are right, and what it follows from. */
+    readonly rule: string;
+    readonly confidence: number;
+    readonly because: readonly ExplainedEdit[];
+}
+
 export interface Explanation {
     readonly parts: readonly Part[];
     readonly rest: string;
@@ -51,6 +66,7 @@ export interface Explanation {
     readonly why?: string | null;
     readonly notice?: string | null;
     readonly suggestion?: Suggestion | null;
+    readonly next_edit?: ExplainedNextEdit | null;
     readonly costs: Costs;
     /** What the last answer here cost, by which the parts are told apart; without one, by what the next would cost. */
     readonly spent?: Costs | null;

@@ -1,5 +1,5 @@
 // An explanation as a page: HTML without scripts, in the colours of the theme; each colour is told in words as well.
-import type { Explanation, Part, Source, Suggestion, Word } from "./explain";
+import type { ExplainedEdit, ExplainedNextEdit, Explanation, Part, Source, Suggestion, Word } from "./explain";
 import { withOurNames } from "./settings";
 
 export interface Action {
@@ -82,6 +82,7 @@ export function explanationPage(found: Explanation, { title, actions, named }: S
         ...(found.suggestion ? suggested(found.suggestion) : []),
         `<p role="status">${outcome(found).map(escaped).join("<br>")}</p>`,
         ...(found.suggestion?.words.length ? speakers(found.suggestion, named) : []),
+        ...(found.next_edit ? nextEdit(found.next_edit) : []),
         `<nav aria-label="Actions">${actions.map(button).join("")}</nav>`,
         ...(found.parts.length > 0 ? prompt(found) : []),
         `</body></html>`,
@@ -105,6 +106,17 @@ function outcome({ why, reason, notice, suggestion }: Explanation): string[] {
           ? "Nothing was suggested here yet."
           : "The model is asked for a suggestion here.";
     return notice ? [told, withOurNames(notice)] : [told];
+}
+
+function nextEdit(edit: ExplainedNextEdit): string[] {
+    const rule = `By the rule <b>${escaped(edit.rule)}</b>, which is right in ${percent(edit.confidence)}, from:`;
+    const because = edit.because.map((each) => `<li>${change(each)}</li>`);
+    return [`<h2>The next edit</h2>`, `<p>${change(edit)}</p>`, `<p>${rule}</p>`, `<ul>${because.join("")}</ul>`];
+}
+
+function change({ uri, line, removed, added }: ExplainedEdit): string {
+    const place = `${decodeURIComponent(uri.split("/").at(-1) ?? uri)}${line === null ? "" : `:${line}`}`;
+    return `${escaped(place)} <del>${escaped(visible(removed))}</del> <ins>${escaped(visible(added))}</ins>`;
 }
 
 function suggested(suggestion: Suggestion): string[] {

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { window, workspace, type ConfigurationChangeEvent, type ExtensionContext } from "vscode";
 import { registerCommands } from "./commands";
 import { ExplainView } from "./explainView";
+import { NextEdits } from "./nextEdits";
 import { Pages } from "./pages";
 import { Presence } from "./presence";
 import { complain, offerRemedies } from "./problems";
@@ -29,6 +30,11 @@ export function activate(context: ExtensionContext): void {
     const suggestions = new Suggestions(server);
     const running = new Service(ownEnvironment, log, suggestions, complain);
     service = running;
+    const nextEdits = new NextEdits({
+        running: () => running.running,
+        snoozed: () => snooze.until !== undefined,
+        failed: (error) => log.error(`a next edit was not offered: ${error}`),
+    });
     const statusBar = new StatusBar(running, snooze, log);
     const presence = new Presence(server);
     const pages = new Pages();
@@ -38,10 +44,11 @@ export function activate(context: ExtensionContext): void {
         log,
         pages,
         explainView,
+        nextEdits,
         snooze,
         statusBar,
         presence,
-        ...registerCommands({ service: running, snooze, statusBar, log, pages, explainView, ownEnvironment }),
+        ...registerCommands({ service: running, snooze, statusBar, log, pages, explainView, nextEdits, ownEnvironment }),
         workspace.onDidChangeTextDocument((event) => suggestions.follow(event)),
         workspace.onDidChangeConfiguration((event) => adopt(event, running, statusBar, refresh)),
         workspace.onDidGrantWorkspaceTrust(() => running.restart()),
@@ -49,6 +56,8 @@ export function activate(context: ExtensionContext): void {
         window.onDidChangeActiveTextEditor(refresh),
         running.onDidChange(refresh),
         snooze.onDidChange(refresh),
+        snooze.onDidChange(() => nextEdits.refresh()),
+        workspace.onDidChangeConfiguration((event) => event.affectsConfiguration(SECTION) && nextEdits.refresh()),
         running.onDidChange(offerRemedies),
         running.onDidStart(() => presence.introduce()),
     );

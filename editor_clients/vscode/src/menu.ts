@@ -3,12 +3,12 @@ import { commands, extensions, QuickPickItemKind, window, type QuickPickItem } f
 import { currentLevel, LEVELS } from "./levels";
 import { remedies } from "./remedies";
 import type { Condition } from "./service";
-import { SECTION, signed, withOurNames } from "./settings";
+import { configuration, SECTION, signed, withOurNames } from "./settings";
 import { switches } from "./switches";
 
 interface Choice extends QuickPickItem {
     readonly command?: string;
-    readonly argument?: string;
+    readonly argument?: string | boolean;
 }
 
 const SNOOZE: Choice = { label: "$(bell-slash) Snooze for 5 minutes", command: "efim-ls.snooze" };
@@ -21,7 +21,7 @@ export async function showMenu(condition: Condition, running: boolean): Promise<
         mending(condition),
         on,
         [...(running ? ofSuggestions() : []), settings()],
-        running ? levels() : [],
+        running ? [...levels(), nextEdits()] : [],
         [...(running && condition.kind !== "snoozed" ? [SNOOZE] : []), ...off],
         [LOG, ...(running ? ofServer() : [])],
     ];
@@ -93,6 +93,12 @@ function levels(): Choice[] {
             ? { ...choice, label: `$(check) ${label}`, description: "current" }
             : { ...choice, label: `$(blank) ${label}` };
     });
+}
+
+function nextEdits(): Choice {
+    const isOn = configuration().get("nextEdit", true);
+    const label = isOn ? "$(edit) Offer no next edits" : "$(edit) Offer next edits";
+    return { label, command: "efim-ls.switchNextEdits", argument: !isOn };
 }
 
 function settings(): Choice {

@@ -8,6 +8,7 @@ import { OUTCOMES, STATUS, type Status } from "./status";
 interface Stats {
     readonly requests: number;
     readonly answered: Readonly<Record<string, number>>;
+    readonly next_edits?: { readonly shown: number; readonly accepted: number; readonly kept: number };
     readonly tokens: { readonly recomputed: number; readonly reused: number };
     readonly ms: { readonly p50: number | null; readonly p95: number | null };
 }
@@ -47,7 +48,7 @@ export async function statistics(client: LanguageClient, server: Server): Promis
     ].join("\n");
 }
 
-function ofTheSession({ requests, answered, tokens, ms }: Stats, { counters }: Status): string[] {
+function ofTheSession({ requests, answered, next_edits: edits, tokens, ms }: Stats, { counters }: Status): string[] {
     return [
         "| | |",
         "| --- | ---: |",
@@ -57,6 +58,9 @@ function ofTheSession({ requests, answered, tokens, ms }: Stats, { counters }: S
         `| accepted in part | ${counters?.partially_accepted ?? 0} |`,
         cells(["share of the suggestions seen that were accepted, whole or in part", percent(counters?.acceptance_rate)]),
         cells(["share of the accepted characters still there after 30 s", percent(counters?.kept_rate)]),
+        `| next edits seen | ${edits?.shown ?? 0} |`,
+        `| next edits accepted | ${edits?.accepted ?? 0} |`,
+        `| of these kept | ${edits?.kept ?? 0} |`,
         cells(["share of the prompt tokens that were reused", share(tokens.reused, tokens.recomputed + tokens.reused)]),
         cells(["a typical key: time to an answer, median", milliseconds(ms.p50)]),
         cells(["time to an answer, 95th percentile", milliseconds(ms.p95)]),

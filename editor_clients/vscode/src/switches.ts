@@ -55,6 +55,10 @@ export async function switchForLanguage(on: boolean): Promise<void> {
     await ours.update("disabledLanguages", on ? others : [...others, language], target);
 }
 
+export async function switchNextEdits(on: boolean): Promise<void> {
+    await configuration().update("nextEdit", on ? undefined : false, ConfigurationTarget.Global);
+}
+
 /** Switch the memory of the repository on or off, in the workspace if there is one. */
 export async function switchRepository(on: boolean): Promise<void> {
     await configuration().update("repository", on ? undefined : false, here());

@@ -92,6 +92,17 @@ describe("explanations", () => {
         assert.ok(page.includes(`<tr><td>iffer</td><td>75 %</td><td></td><td></td><td></td><td>from csv in &lt;a&amp;b&gt;</td></tr>`), page);
     });
 
+    it("say which rule offers the next edit, and from which edits", () => {
+        const past = { uri: "file:///a/b%20c.py", line: 2, removed: "width", added: "<b>" };
+        const next_edit = { ...past, line: 7, rule: "rename", confidence: 0.9, because: [past, { ...past, line: null }] };
+        const page = explanationPage({ ...EXPLAINED, next_edit }, AROUND, "nonce");
+        const change = "<del>width</del> <ins>&lt;b&gt;</ins>";
+        assert.ok(page.includes(`<p>b c.py:7 ${change}</p>`), page);
+        assert.match(page, /By the rule <b>rename<\/b>, which is right in 90 %, from:/);
+        assert.ok(page.includes(`<ul><li>b c.py:2 ${change}</li><li>b c.py ${change}</li></ul>`), page);
+        assert.ok(!explanationPage(EXPLAINED, AROUND, "nonce").includes("The next edit"));
+    });
+
     it("begin with the answer, and hide the markers behind a fold", () => {
         const unlikely = { ...EXPLAINED, reason: "low confidence", why: "the model is only 11% sure" };
         const page = explanationPage({ ...unlikely, suggestion: { ...EXPLAINED.suggestion!, shown: "", hidden: "area<T>(r)" } }, AROUND, "nonce");

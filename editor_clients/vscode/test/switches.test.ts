@@ -10,7 +10,7 @@ async function explained(outcome: RegExp): Promise<void> {
 
 describe("switches", () => {
     afterEach(async () => {
-        for (const name of ["enabled", "suggestions", "disabledLanguages", "disabledFiles", "repository"]) {
+        for (const name of ["enabled", "suggestions", "disabledLanguages", "disabledFiles", "repository", "nextEdit"]) {
             for (const target of [ConfigurationTarget.Global, ConfigurationTarget.Workspace]) {
                 await workspace.getConfiguration("efim-ls").update(name, undefined, target);
             }
@@ -71,6 +71,14 @@ describe("switches", () => {
         await commands.executeCommand("efim-ls.setSuggestions", "balanced");
         assert.deepEqual([set(), currentLevel()], ["balanced", "balanced"]);
         await explained(/>The model is asked|>This is what was suggested/);
+    });
+
+    it("switch off next edits everywhere, and on again", async () => {
+        const set = () => workspace.getConfiguration("efim-ls").inspect("nextEdit")?.globalValue;
+        await commands.executeCommand("efim-ls.switchNextEdits", false);
+        assert.equal(set(), false);
+        await commands.executeCommand("efim-ls.switchNextEdits", true);
+        assert.equal(set(), undefined);
     });
 
     it("leave out the folder of a place that was explained", async () => {

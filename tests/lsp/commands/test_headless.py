@@ -16,6 +16,8 @@ import pytest
 
 from editor_clients.headless.client import Editor, editor
 from editor_clients.headless.connection import Connection, ServerDied
+from editor_clients.headless.ops import Refused, Session
+from tests.lsp.wire import STAND_IN
 
 HEADLESS = [sys.executable, "-m", "efim_ls", "headless"]
 PATIENCE = 300.0  # seconds until a process that hangs is killed
@@ -269,6 +271,39 @@ def test_moves_and_looks_are_told_as_the_server_reads_them():
         ("efim/didMoveCursor", document | {"position": {"line": 1, "character": 2}}),
         ("textDocument/didFocus", document),
     ]
+
+
+async def test_next_edits_are_offered_made_and_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(Connection, "command", STAND_IN)
+    text, path = "w = width\r\n😀 = width\r\nh = width\r\n", str(tmp_path / "a.py")
+    async with editor({"shared": False}) as headless:
+        session, uri = Session(headless), Path(path).as_uri()
+
+        async def ask(op: str, **fields: object) -> dict[str, Any]:
+            return await session.answer({"op": op, **fields})
+
+        await ask("open", path=path, text=text)
+        assert await ask("next_edit", path=path, at=0) == {"ok": True, "edit": None}
+        with pytest.raises(Refused, match="no next edit"):
+            await ask("accept_edit")
+        await ask("edit", path=path, at=4, delete=5, insert="depth")
+        second = {"path": path, "at": text.index("width", 9), "delete": 5, "insert": "depth"}
+        assert await ask("next_edit", path=path, at=0) == {"ok": True, "edit": second}
+        assert await ask("accept_edit") == {"ok": True, "edit": second}
+        assert headless.text(uri) == "w = depth\r\n😀 = depth\r\nh = width\r\n"
+        third = {**second, "at": text.rindex("width")}
+        assert await ask("next_edit", path=path, at=0) == {"ok": True, "edit": third}
+        await ask("edit", path=path, at=0, delete=0, insert="#")
+        with pytest.raises(Refused, match="changed since"):
+            await ask("accept_edit")
+        await ask("edit", path=path, at=0, delete=1)
+        await ask("edit", path=path, at=4, delete=5, insert="width")
+        await ask("edit", path=path, at=4, delete=5, insert="depth")
+        assert (await ask("next_edit", path=path, at=0))["edit"] is not None
+        assert await ask("refuse_edit") == {"ok": True}
+        assert await ask("next_edit", path=path, at=0) == {"ok": True, "edit": None}
+        counts = (await ask("stats"))["stats"]["next_edits"]
+    assert (counts["shown"], counts["accepted"]) == (2, 1)
 
 
 async def test_a_cancelled_request_leaves_the_editor_usable(caplog: pytest.LogCaptureFixture):

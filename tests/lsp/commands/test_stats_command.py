@@ -79,9 +79,21 @@ async def test_json_has_all_counts_of_periods_and_languages(folder: Path) -> Non
     assert found["all"]["python"] == {
         "requests": 4, "recomputed": 20, "reused": 28, "offered": 4, "shown": 4, "accepted": 2,
         "partially_accepted": 0, "taken": 2, "characters_accepted": 8, "characters_kept": 4,
+        "edits_shown": 0, "edits_accepted": 0, "edits_kept": 0,
     }  # fmt: skip
     assert found["all"]["all languages"]["accepted"] == 3
     assert list(found["all"]) == ["all languages", "python", "[red]rust"]
+
+
+def test_next_edits_have_a_table_of_their_own_once_one_was_shown(tmp_path: Path) -> None:
+    add_counts(tmp_path / STATISTICS, {(day(0), "python"): counts(9, 2, 1, 90, 45)})
+    assert "next edits" not in shown(tmp_path)
+    edits: dict[Count, int] = {"edits_shown": 1200, "edits_accepted": 7, "edits_kept": 5}
+    add_counts(tmp_path / STATISTICS, {(day(0), "rust"): edits})
+    add_counts(tmp_path / STATISTICS, {(day(2), "rust"): edits})
+    lines = [line.split() for line in shown(tmp_path).splitlines()]
+    assert ["next", "edits", "shown", "accepted", "kept"] in lines
+    assert ["today", "1,200", "7", "5"] in lines and ["last", "7", "days", "2,400", "14", "10"] in lines
 
 
 async def test_the_table_can_be_read(folder: Path) -> None:

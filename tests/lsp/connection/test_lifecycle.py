@@ -43,7 +43,8 @@ async def test_what_is_advertised_to_whom(capabilities, settings, menu, encoding
         assert ("completionProvider" in answer) == menu
         assert answer["positionEncoding"] == encoding
         assert answer["textDocumentSync"]["change"] == 2 and answer["textDocumentSync"]["openClose"]
-        assert answer["executeCommandProvider"]["commands"] == ["efim-ls.accept"]
+        commands = ["efim-ls.accept", "efim-ls.acceptNextEdit", "efim-ls.refuseNextEdit"]
+        assert answer["executeCommandProvider"]["commands"] == commands
         assert await editor.close() == 0
 
 

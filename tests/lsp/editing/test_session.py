@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from efim_ls.request import Answer, Costs, Milliseconds, Request
-from efim_ls.session.discreet_log import DiscreetFormatter
 from efim_ls.session.documents import MOST_CHARACTERS_OF_OTHERS, MOST_OTHERS, OpenDocument
 from efim_ls.session.prefetch import accepted
+from efim_ls.session.server_process import DiscreetFormatter
 from efim_ls.session.session import Session
 from efim_ls.settings import MOST_CHARACTERS
 from efim_ls.usage.counters import Counters

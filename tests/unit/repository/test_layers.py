@@ -83,6 +83,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *STORE,
     ),  # fmt: skip
     "efim_ls.session": (
+        "efim_ls.next_edit",
         "efim_ls.completion",
         "efim_ls.workspace",
         "efim_ls.access",
@@ -99,6 +100,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "model_runtime.prompt",
     ),
     "efim_ls.workspace.modules": (),
+    "efim_ls.next_edit": ("efim_ls.text",),
     "efim_ls.access": (),
     "efim_ls.next_edit": ("efim_ls.text",),
     "efim_ls.text": (),

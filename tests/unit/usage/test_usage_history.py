@@ -121,6 +121,23 @@ def test_a_table_that_older_servers_left_is_ignored(folder: Path) -> None:
     assert server.warnings == []
 
 
+def test_next_edits_are_counted_where_an_older_server_has_counted(folder: Path) -> None:
+    server = Server(folder)
+    server.add(requests=1)
+    server.history.write()
+    with closing(sqlite3.connect(folder / STATISTICS)) as connection, connection:
+        connection.execute("DROP TABLE days_of_next_edits")
+    assert read(folder) == {"python": {"requests": 1}}
+    server.add(edits_shown=2, edits_kept=1)
+    server.add("rust", edits_accepted=1)
+    server.history.write()
+    assert read(folder) == {
+        "python": {"requests": 1, "edits_shown": 2, "edits_kept": 1},
+        "rust": {"edits_accepted": 1},
+    }
+    assert server.warnings == []
+
+
 def test_without_counts_there_is_no_file(folder: Path) -> None:
     Server(folder).history.write()
     assert not folder.exists()

@@ -2,6 +2,7 @@
 local api = vim.api
 local insert_end = require("efim_ls.insert_end")
 local lsp = require("efim_ls.lsp")
+local next_edit = require("efim_ls.next_edit")
 local status = require("efim_ls.status")
 local suggestions = require("efim_ls.suggestions")
 local M = {}
@@ -83,12 +84,15 @@ function M.attach(client, buf)
   on(group, buf, { "InsertLeave", "BufLeave" }, suggestions.forget)
   on(group, buf, { "CursorMoved" }, moved)
   on(group, buf, { "BufEnter", "FocusGained" }, focused)
+  on(group, buf, { "TextChanged", "TextChangedI", "CursorMoved", "CursorMovedI", "InsertLeave" }, next_edit.refresh)
+  on(group, buf, { "BufLeave" }, next_edit.forget)
   api.nvim_create_autocmd("LspDetach", {
     group = group,
     buffer = buf,
     callback = function(event)
       if event.data.client_id == client.id then
         suggestions.drop(buf)
+        next_edit.forget()
         api.nvim_del_augroup_by_id(group)
       end
     end,

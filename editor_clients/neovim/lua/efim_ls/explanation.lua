@@ -169,6 +169,25 @@ local function add_prompt(page, parts)
   page.fold = { first, #page.lines }
 end
 
+--- Say which edit is offered, by which rule and from which edits.
+---@param page efim_ls.Page
+---@param edit table
+local function add_next_edit(page, edit)
+  local function said(each)
+    local name = vim.fn.fnamemodify(vim.uri_to_fname(each.uri), ":~:.")
+    local place = is_set(each.line) and ("%s:%d"):format(name, each.line) or name
+    local removed, added = each.removed:gsub("\n", "↵"), each.added:gsub("\n", "↵")
+    return ("%s  %s -> %s"):format(place, removed, added)
+  end
+  pages.gap(page)
+  pages.line(page, "The next edit", "EfimHeading")
+  pages.line(page, said(edit))
+  pages.line(page, ("by the rule %q, which is right in %s, from:"):format(edit.rule, percent(edit.confidence)))
+  for _, past in ipairs(edit.because) do
+    pages.line(page, "  " .. said(past))
+  end
+end
+
 --- Return what is suggested or why nothing is, and what the model reads, in its order.
 ---@param explained table
 ---@param title string
@@ -183,6 +202,9 @@ function M.page(explained, title)
   add_outcome(page, explained)
   if suggestion and #suggestion.words > 0 then
     add_speakers(page, suggestion)
+  end
+  if is_set(explained.next_edit) then
+    add_next_edit(page, explained.next_edit)
   end
   if #explained.parts > 0 then
     add_costs(page, explained)

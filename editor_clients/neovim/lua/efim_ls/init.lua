@@ -2,6 +2,7 @@
 local api = vim.api
 local acceptance = require("efim_ls.acceptance")
 local lsp = require("efim_ls.lsp")
+local next_edit = require("efim_ls.next_edit")
 local parts = require("efim_ls.parts")
 local server = require("efim_ls.server")
 local suggestions = require("efim_ls.suggestions")
@@ -20,7 +21,7 @@ end
 ---@field cmd string[]? how the server is started; default: { "efim-ls" }
 ---@field filetypes string[]? default: all; the server leaves some out by default
 ---@field settings table? settings of the server
----@field keys table<string, string>? by function: { accept = "<Tab>" }; of insert mode, that of `explain` of normal mode too
+---@field keys table<string, string>? by function: { accept = "<Tab>" }
 
 --- Start the server and show suggestions. Only keys named in `keys` are mapped.
 ---@param options efim_ls.Options?
@@ -76,6 +77,18 @@ function M.dismiss()
   return suggestions.dismiss(here())
 end
 
+--- Go to the next edit that is shown, or make it where the cursor is on its line.
+---@return boolean
+function M.next_edit()
+  return next_edit.jump_or_accept()
+end
+
+--- Never offer the next edit again that is shown.
+---@return boolean
+function M.refuse_edit()
+  return next_edit.refuse()
+end
+
 --- Explain the suggestion at the cursor in a window below: |:Efim-explain|.
 ---@return boolean true, so that a key does nothing else
 function M.explain()
@@ -93,6 +106,7 @@ local function switch(enabled)
     server.tell_choices(client)
   end
   suggestions.forget(here())
+  next_edit.forget()
 end
 
 --- Turn suggestions on, in all buffers.

@@ -1,8 +1,20 @@
 --- The user's mappings: a key does what it did before if there is nothing to accept.
 local M = {}
 
-M.NAMES = { "accept", "accept_word", "accept_line", "next", "prev", "trigger", "dismiss", "explain" }
-local MODES = { explain = { "i", "n" } } -- all others: insert mode
+-- In the order in which they are mapped: of two with one key, the later is asked first.
+M.NAMES = {
+  "refuse_edit",
+  "next_edit",
+  "accept",
+  "accept_word",
+  "accept_line",
+  "next",
+  "prev",
+  "trigger",
+  "dismiss",
+  "explain",
+}
+local MODES = { explain = { "i", "n" }, next_edit = { "i", "n" }, refuse_edit = { "n" } } -- all others: insert mode
 M.mapped = {} ---@type table<string, string>
 
 --- Return what a key did before: its mapping, or what Neovim does with it.
@@ -31,13 +43,15 @@ end
 
 ---@param keys table<string, string> by function
 function M.map(keys)
-  for name, key in pairs(keys) do
+  for name in pairs(keys) do
     if not vim.list_contains(M.NAMES, name) then
       error(("efim-ls: there is no key %q; there are %s"):format(name, table.concat(M.NAMES, ", ")), 0)
     end
-    M.mapped[name] = key
-    for _, mode in ipairs(MODES[name] or { "i" }) do
-      map(mode, name, key)
+  end
+  for _, name in ipairs(M.NAMES) do
+    M.mapped[name] = keys[name] or M.mapped[name]
+    for _, mode in ipairs(keys[name] and (MODES[name] or { "i" }) or {}) do
+      map(mode, name, keys[name])
     end
   end
 end

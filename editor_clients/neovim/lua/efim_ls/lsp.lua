@@ -73,6 +73,19 @@ function M.document(buf)
   return { uri = vim.uri_from_bufnr(buf) }
 end
 
+--- Return the byte of a line at which a position of the server is.
+---@param line string
+---@param character integer in a client's units
+function M.byte(client, line, character)
+  local encoding = client.offset_encoding
+  if encoding == "utf-8" then
+    return math.min(character, #line)
+  elseif methods then
+    return vim.str_byteindex(line, encoding, character, false)
+  end
+  return vim.str_byteindex(line, character, encoding == "utf-16")
+end
+
 --- Return the cursor's position in a client's units.
 function M.position(client)
   return vim.lsp.util.make_position_params(0, client.offset_encoding).position

@@ -70,6 +70,8 @@ function M.stats(stats)
     lines[#lines + 1] = ("  - %s: %d"):format(outcome, count)
   end
   vim.list_extend(lines, { "- suggestions: " .. of_suggestions(stats), "- " .. of_tokens(stats.tokens) })
+  local edits = stats.next_edits
+  lines[#lines + 1] = ("- next edits: %d shown, %d accepted, %d kept"):format(edits.shown, edits.accepted, edits.kept)
   if M.is_set(stats.ms.p50) then
     lines[#lines + 1] = ("- a typical key: %.1f ms (median), %.1f ms (95th percentile)"):format(stats.ms.p50, stats.ms.p95)
   end

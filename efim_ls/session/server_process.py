@@ -1,11 +1,23 @@
-"""What the server writes to stderr: warnings and errors, without what users type."""
+"""The process of a server: what it writes to stderr, and how it ends, at once where a thread would go on."""
 
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import sys
 import traceback
 from types import TracebackType
+from typing import NoReturn
+
+# The last is a terminal's that closes; Windows lacks it.
+ENDING = [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
+
+
+def exit_at_once(code: int) -> NoReturn:
+    """End the process while a thread runs: one inside torch aborts it when the interpreter is taken down."""
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def log_to_stderr() -> None:

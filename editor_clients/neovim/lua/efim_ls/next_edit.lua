@@ -1,0 +1,242 @@
+--- The next edit: asked for after edits and moves, shown, gone to, made, or refused.
+local api = vim.api
+local lsp = require("efim_ls.lsp")
+local marks = require("efim_ls.edit_marks")
+local server = require("efim_ls.server")
+local suggestions = require("efim_ls.suggestions")
+local M = {}
+
+local STILL = 150 -- milliseconds without a key after which it is asked for
+
+---@class efim_ls.NextEdit
+---@field client vim.lsp.Client
+---@field buf integer where it is
+---@field range efim_ls.Range
+---@field text string
+---@field change lsp.TextEdit the same in the server's words
+---@field version integer of the buffer's text
+---@field command lsp.Command tells the server that it was made
+
+local shown ---@type efim_ls.NextEdit?
+local pending ---@type { client: vim.lsp.Client, id: integer? }?
+local timer = assert(vim.uv.new_timer())
+local seen ---@type string? what the server was last told to be shown
+
+---@param client vim.lsp.Client
+---@param answer table
+---@return efim_ls.NextEdit? nil where it is in a buffer that has another text
+local function understood(client, answer)
+  local buf = vim.uri_to_bufnr(answer.textDocument.uri)
+  if not api.nvim_buf_is_loaded(buf) or vim.lsp.util.buf_versions[buf] ~= answer.textDocument.version then
+    return nil
+  end
+  local last_row = api.nvim_buf_line_count(buf) - 1
+  local function place(position)
+    local row = math.min(position.line, last_row) -- behind the last line end there is no line here
+    local line = api.nvim_buf_get_lines(buf, row, row + 1, true)[1]
+    return row, position.line > last_row and #line or lsp.byte(client, line, position.character)
+  end
+  local row, col = place(answer.range.start)
+  local end_row, end_col = place(answer.range["end"])
+  return {
+    client = client,
+    buf = buf,
+    range = { row = row, col = col, end_row = end_row, end_col = end_col },
+    text = (answer.text:gsub("\r\n?", "\n")),
+    change = { range = answer.range, newText = answer.text },
+    version = answer.textDocument.version,
+    command = answer.command,
+  }
+end
+
+--- Return the edit that is shown, unless its text is another by now.
+---@return efim_ls.NextEdit?
+local function current()
+  if shown and vim.lsp.util.buf_versions[shown.buf] ~= shown.version then
+    M.hide()
+  end
+  return shown
+end
+
+---@param edit efim_ls.NextEdit
+local function in_view(edit)
+  return edit.buf == api.nvim_get_current_buf()
+    and edit.range.end_row + 1 >= vim.fn.line("w0")
+    and edit.range.row + 1 <= vim.fn.line("w$")
+end
+
+---@param edit efim_ls.NextEdit
+local function at_cursor(edit)
+  local row = api.nvim_win_get_cursor(0)[1] - 1
+  return edit.buf == api.nvim_get_current_buf() and edit.range.row <= row and row <= edit.range.end_row
+end
+
+--- Draw the edit; where it cannot be seen, say at the cursor's line where it is.
+function M.draw()
+  local edit = current()
+  marks.hide()
+  if not edit then
+    return
+  end
+  marks.show(edit.buf, edit.range, edit.text)
+  if not in_view(edit) then
+    local name = edit.buf == api.nvim_get_current_buf() and "line"
+      or vim.fn.fnamemodify(api.nvim_buf_get_name(edit.buf), ":t") .. ":"
+    marks.hint(("next edit: %s %d"):format(name, edit.range.row + 1))
+  end
+  local id = edit.command.arguments[1]
+  if seen ~= id then
+    seen = id
+    lsp.notify(edit.client, "textDocument/didShowInlineEdit", { item = { command = edit.command } })
+  end
+end
+
+function M.hide()
+  shown = nil
+  marks.hide()
+end
+
+--- Whether a key or a menu has another meaning now, or ghost text is shown.
+---@param buf integer
+local function is_busy(buf)
+  return vim.fn.pumvisible() == 1
+    or (vim.snippet ~= nil and vim.snippet.active ~= nil and vim.snippet.active())
+    or #suggestions.left(buf) > 0
+end
+
+local function cancel()
+  timer:stop()
+  if pending and pending.id then
+    lsp.cancel(pending.client, pending.id)
+  end
+  pending = nil
+end
+
+---@param buf integer
+local function ask(buf)
+  local client = lsp.client(buf)
+  if not client or buf ~= api.nvim_get_current_buf() or not server.enabled then
+    return
+  end
+  cancel()
+  local document = { uri = vim.uri_from_bufnr(buf), version = vim.lsp.util.buf_versions[buf] }
+  local asked = { client = client }
+  pending = asked
+  asked.id = lsp.request(client, "textDocument/copilotInlineEdit", {
+    textDocument = document,
+    position = lsp.position(client),
+  }, function(err, answer)
+    if pending ~= asked then
+      return
+    end
+    pending = nil
+    local edit = not err and answer and answer.edits[1]
+    shown = edit and buf == api.nvim_get_current_buf() and not is_busy(buf) and understood(client, edit) or nil
+    M.draw()
+  end, buf)
+end
+
+--- Forget the edit that is shown, and what was asked.
+function M.forget()
+  cancel()
+  M.hide()
+end
+
+--- Ask for the next edit once the user has paused.
+---@param buf integer
+function M.refresh(buf)
+  if server.setting("next_edit") == false then
+    M.forget()
+    return
+  end
+  M.draw()
+  timer:start(
+    STILL,
+    0,
+    vim.schedule_wrap(function()
+      ask(buf)
+    end)
+  )
+end
+
+---@param edit efim_ls.NextEdit
+---@param command string
+local function tell(edit, command)
+  local params = { command = command, arguments = edit.command.arguments }
+  lsp.request(edit.client, "workspace/executeCommand", params, function() end, edit.buf)
+end
+
+---@param edit efim_ls.NextEdit
+local function go_to(edit)
+  if edit.buf ~= api.nvim_get_current_buf() then
+    vim.cmd.buffer(edit.buf)
+  end
+  vim.cmd("normal! m'")
+  api.nvim_win_set_cursor(0, { edit.range.row + 1, edit.range.col })
+end
+
+--- Close an undo block, so that what comes is undone by itself.
+local function close_undo_block()
+  vim.cmd("let &g:undolevels = &g:undolevels")
+end
+
+---@param edit efim_ls.NextEdit
+local function make(edit)
+  local range, lines = edit.range, vim.split(edit.text, "\n", { plain = true })
+  close_undo_block()
+  vim.lsp.util.apply_text_edits({ edit.change }, edit.buf, edit.client.offset_encoding)
+  close_undo_block()
+  if edit.buf == api.nvim_get_current_buf() then
+    local row = math.min(range.row + #lines, api.nvim_buf_line_count(edit.buf))
+    local col = #lines == 1 and range.col + #edit.text or #lines[#lines]
+    api.nvim_win_set_cursor(0, { row, math.min(col, #vim.fn.getline(row)) })
+  end
+  M.hide()
+  tell(edit, edit.command.command)
+  M.refresh(api.nvim_get_current_buf())
+end
+
+--- Do something with the edit that is shown, once the mapping has ended and the text may change.
+---@param act fun(edit: efim_ls.NextEdit)
+---@return boolean false if nothing is shown, or the key has another meaning now
+local function with_shown(act)
+  if not current() or is_busy(api.nvim_get_current_buf()) then
+    return false
+  end
+  vim.schedule(function()
+    local edit = current()
+    if edit then
+      act(edit)
+    end
+  end)
+  return true
+end
+
+function M.jump()
+  return with_shown(go_to)
+end
+
+function M.accept()
+  return with_shown(make)
+end
+
+--- Go to the edit, or make it where the cursor is on its line.
+function M.jump_or_accept()
+  return with_shown(function(edit)
+    if at_cursor(edit) then
+      make(edit)
+    else
+      go_to(edit)
+    end
+  end)
+end
+
+--- Never offer this edit again.
+function M.refuse()
+  return with_shown(function(edit)
+    M.hide()
+    tell(edit, "efim-ls.refuseNextEdit")
+  end)
+end
+
+return M
