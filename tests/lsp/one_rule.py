@@ -45,4 +45,5 @@ def _word(text: str, at: int, removed: str, added: str) -> tuple[str, str]:
 
 def use() -> None:
     """Let every client of this process be offered what this rule proposes."""
-    NextEdits.propose, NextEdits.refuse = OneRule.propose, OneRule.refuse
+    for name in ("propose", "refuse"):
+        setattr(NextEdits, name, getattr(OneRule, name))

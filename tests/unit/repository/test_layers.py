@@ -102,7 +102,6 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "efim_ls.workspace.modules": (),
     "efim_ls.next_edit": ("efim_ls.text",),
     "efim_ls.access": (),
-    "efim_ls.next_edit": ("efim_ls.text",),
     "efim_ls.text": (),
     "model_runtime.loading": tuple(
         f"model_runtime.{each}" for each in ("engine", "compose", "decoder", "kv", "checkpoint", "prompt")

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Opening, newest_only
-from .drivers.vscode import PYTHON
-from .drivers.waiting import eventually
-from .drivers.window import Window
-from .fetching.part import ROOT
+from tests.editors.conftest import Opening, newest_only
+from tests.editors.drivers.vscode import PYTHON
+from tests.editors.drivers.waiting import eventually
+from tests.editors.drivers.window import Window
+from tests.editors.fetching.part import ROOT
 
 pytestmark = newest_only
 
 SERVER = ROOT / "tests" / "lsp" / "serve_one_rule.py"
-TEXT = "size = width\nedge = 'größe 🙂', width\n" + "pass\n" * 60 + "half = width\n"
+TEXT = "size = width\nedge = 'größe 🙂', width\nsiz\n" + "pass\n" * 59 + "half = width\n"
 # What decorations write: before each, the text that stands on its line.
 AFTER = """() => [...document.querySelectorAll(".editor-instance .view-line")].flatMap((line) =>
     [...line.querySelectorAll("span")].map((span) => getComputedStyle(span, "::after").content)
@@ -113,8 +113,7 @@ def test_escape_refuses_it_for_good(window: Window):
 
 def test_tab_and_escape_belong_to_the_list_while_it_is_open(window: Window):
     see(window, ("struck", "width"), SECOND)
-    window.press("Control+Home", "End", "Enter")
-    window.type("siz")
+    window.press("Control+Home", "ArrowDown", "ArrowDown", "End")
     see(window, ("struck", "width"), SECOND)
     window.press("Control+Space")
     window.menu.first.wait_for()

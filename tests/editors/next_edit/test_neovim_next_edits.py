@@ -8,12 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.editors.conftest import need
+from tests.editors.drivers.neovim import RECORDER, ROOT, SETUP, Neovim, neovim, text_of
+from tests.editors.fetching.neovim import NATIVE, OLDER
+from tests.editors.fetching.part import Part
 from tests.lsp.one_rule import RULE
-
-from .conftest import need
-from .drivers.neovim import RECORDER, ROOT, SETUP, Neovim, neovim, text_of
-from .fetching.neovim import NATIVE, OLDER
-from .fetching.part import Part
 
 KEYS = 'accept = "<Tab>", next_edit = "<Tab>", refuse_edit = "<Esc>"'
 SERVER = ROOT / "tests" / "lsp" / "serve_one_rule.py"

@@ -1,0 +1,1 @@
+"""Next edits in real editors."""
