@@ -246,8 +246,12 @@ def _wait_for_answers(
     `last` is when the last block came. Return whether there was one: then it is worth reading again.
     """
     waited = False
-    while not cancel() and any(
-        time.monotonic() < min(last + level.patience, end) and level.tier.lookup(names) is None for level in levels
+    while (
+        any(
+            time.monotonic() < min(last + level.patience, end) and level.tier.lookup(names) is None
+            for level in levels
+        )
+        and not cancel()
     ):
         time.sleep(READ_INTERVAL)
         waited = True
