@@ -246,13 +246,11 @@ def _wait_for_answers(
     `last` is when the last block came. Return whether there was one: then it is worth reading again.
     """
     waited = False
-    while (
-        any(
-            time.monotonic() < min(last + level.patience, end) and level.tier.lookup(names) is None
-            for level in levels
-        )
-        and not cancel()
-    ):
+
+    def may_come(level: Level) -> bool:
+        return time.monotonic() < min(last + level.patience, end) and level.tier.lookup(names) is None
+
+    while any(map(may_come, levels)) and not cancel():
         time.sleep(READ_INTERVAL)
         waited = True
     return waited
