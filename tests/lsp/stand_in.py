@@ -14,6 +14,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 from efim_ls.completion.suggestions.levels import least_of
@@ -24,7 +25,6 @@ from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
 from model_runtime.errors import ModelError
 from model_runtime.prompt.excerpts import ExcerptBudget
-from tests.lsp.one_rule import use
 
 COSTS = Costs(head=3, recomputed=5, reused=7, ms=Milliseconds(total=2.0))
 
@@ -148,5 +148,8 @@ def load(settings: Settings, progress: Progress) -> StandIn:
 
 
 if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).parents[2]))  # wherever it is started: tests are no installed package
+    from tests.lsp.one_rule import use
+
     use()
     sys.exit(serve(int(sys.argv[1]) if sys.argv[1:] else None, load, nothing_to_fetch))
