@@ -33,7 +33,7 @@ class CommittedTexts:
     def __init__(self, private: Iterable[str]) -> None:
         """Take the patterns of files that never leave this machine, committed or not."""
         self._private = tuple(private)
-        self._repositories: dict[str, Repo] = {}
+        self._repositories: dict[str, Repo] = {}  # by each folder that was asked about
         self._texts: OrderedDict[str, tuple[ObjectID, str | None]] = OrderedDict()
 
     def text(self, uri: str) -> str | None:
@@ -57,13 +57,14 @@ class CommittedTexts:
             repository.close()
 
     def _repository(self, folder: str) -> Repo | None:
-        try:
-            root = os.path.realpath(Repo.discover(folder).path)
-        except NotGitRepository:
-            return None
-        if root not in self._repositories:
-            self._repositories[root] = Repo(root)
-        return self._repositories[root]
+        if folder not in self._repositories:
+            try:
+                found = Repo.discover(folder)
+            except NotGitRepository:
+                return None
+            known = (each for each in self._repositories.values() if each.path == found.path)
+            self._repositories[folder] = next(known, found)
+        return self._repositories[folder]
 
     def _at_head(self, repository: Repo, path: str) -> str | None:
         head = repository.head()
@@ -77,7 +78,7 @@ class CommittedTexts:
 
 
 def _read(repository: Repo, head: ObjectID, path: str) -> str | None:
-    commit, name = repository[head], os.path.relpath(path, repository.path).replace(os.sep, "/")
+    commit, name = repository[head], os.path.relpath(path, os.path.realpath(repository.path)).replace(os.sep, "/")
     if not isinstance(commit, Commit):
         return None
     try:

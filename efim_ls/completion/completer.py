@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
-from functools import lru_cache
+from functools import cache, lru_cache
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -251,16 +251,17 @@ class Completer:
         """Save the frames of a document's requests, and their plans if these have changed."""
         if not (frames := document.requested_frames()):
             return True
-        if not self._engine.save(uri, [self._saved_frame(uri, frame) for frame in frames], cancel):
+        text_of = cache(self._committed.text) if self._committed else None  # frames share files: each is read once
+        if not self._engine.save(uri, [self._saved_frame(uri, frame, text_of) for frame in frames], cancel):
             return False
         before, document.saved = document.saved, [frame.plan for frame in frames]
         if before != document.saved:
             self._saved.note(uri, document.saved)
         return True
 
-    def _saved_frame(self, uri: str, frame: Frame) -> SavedFrame:
+    def _saved_frame(self, uri: str, frame: Frame, text_of: Callable[[str], str | None] | None) -> SavedFrame:
         private = private_among((uri, *frame.prompt.origins), self._settings.private_files)
-        committed = committed_parts(self._committed.text, uri, frame) if self._committed else NOTHING_COMMITTED
+        committed = committed_parts(text_of, uri, frame) if text_of else NOTHING_COMMITTED
         return SavedFrame(self._model_answerer.frame_id(uri, frame.plan), frame.prompt, private, committed)
 
     def _ahead_of_need(self, begin: Callable[[], Preparation]) -> Preparation:

@@ -113,16 +113,18 @@ class KvPersistence:
         may have made it private after it was saved.
         """
         tag = document_tag(document)
-        chains: dict[bytes, None] = {}
+        chains, committed = dict[bytes, None](), set[bytes]()
         for frame in reversed(frames):
             names = self._names(frame.key)
             chains |= dict.fromkeys(names)
+            committed.update(names[: frame.committed.tokens // BLOCK_TOKENS])
             if not self._save_excerpts(frame, chains, cancel):
                 return False
             if not self._save_arena(document, frame, names, cancel):
                 return False
         self._store.pin(tag, list(chains))
-        self._retire(tag, frames)
+        if frames and (version := frames[-1].committed.version):
+            self._retire(tag, _Committed(version, frozenset(committed)))
         if any(document in frame.private for frame in frames):
             self._store.withdraw(Origin(tag, _reach(private=True)))
         return True
@@ -139,17 +141,14 @@ class KvPersistence:
         """Write what is left for up to `seconds`, and close all files."""
         self._store.close(seconds)
 
-    def _retire(self, document: int, frames: Sequence[HeldFrame]) -> None:
+    def _retire(self, document: int, saved: _Committed) -> None:
         """Retire the blocks of a document that the last commit has replaced since they were saved."""
-        if not frames or not (version := frames[-1].committed.version):
-            return
-        names = {name for each in frames for name in self._names(each.key)[: each.committed.tokens // BLOCK_TOKENS]}
-        before = self._committed.pop(document, _Committed(version, frozenset()))
-        if before.version == version:
-            names |= before.names
-        elif replaced := before.names - names:
+        before = self._committed.pop(document, saved)
+        if before.version == saved.version:
+            saved = saved._replace(names=saved.names | before.names)
+        elif replaced := before.names - saved.names:
             self._store.retire(list(replaced))
-        self._committed[document] = _Committed(version, frozenset(names))
+        self._committed[document] = saved
         if len(self._committed) > REMEMBERED_DOCUMENTS:
             self._committed.popitem(last=False)
 
