@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -129,10 +129,8 @@ def clear_shared(setting: str, is_agreed: bool) -> int:
         if not is_agreed:
             if not sys.stdin.isatty():
                 raise Failure("others use this cache, and nobody is here to be asked: add --yes to remove it")
-            if input(f"Remove {_described(found)} that your team uses from {place}? [y/N] ").lower() not in (
-                "y",
-                "yes",
-            ):
+            answer = input(f"Remove {_described(found)} that your team uses from {place}? [y/N] ")
+            if answer.lower() not in ("y", "yes"):
                 return 1
         names = [item.name for item in found]
         removed = sum(shelf.delete(names[at : at + DELETED]) for at in range(0, len(names), DELETED))
@@ -154,8 +152,8 @@ def _shelf(setting: str) -> Generator[tuple[Shelf, str]]:
     try:
         shelf, _ = open_shelf({**options, "bytes": options["bytes"] or None})
         parts = urlsplit(settings.shared_tier.url)
-        yield shelf, parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
-        shelf.close()
+        with closing(shelf):
+            yield shelf, parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
     except ShelfError as error:
         raise Failure(str(error)) from None
 

@@ -64,6 +64,11 @@ def token_change(before: Sequence[str], after: Sequence[str]) -> TokenChange:
     if len(before) == len(after) and replaced and len({pair for _, pair in replaced}) == 1:
         first, (old, new) = replaced[0]
         return TokenChange(tuple(before[:first]), (old,), (new,), tuple(before[first + 1 :]))
+    return difference(before, after)
+
+
+def difference(before: Sequence[str], after: Sequence[str]) -> TokenChange:
+    """Return the narrowest change that makes one sequence of tokens the other."""
     left = common(before, after)
     right = min(common(before[::-1], after[::-1]), min(len(before), len(after)) - left)
     middle = len(before) - right, len(after) - right

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import urlsplit
 
-from model_runtime.remote.setting import SWITCH, TEXT, Field, object_problem
+from model_runtime.remote.setting import SWITCH, TEXT, Field, address, object_problem
 
 SERVERS, STORES = ("valkey", "valkeys", "redis", "rediss"), ("s3", "gs", "az")
 PLACES = ("file", "unix")  # addresses that are paths
@@ -34,16 +33,11 @@ class SharedTierOptions:
 
 def _is_address(value: object) -> bool:
     """Return whether a value is the address of a server, an object store or a folder."""
-    if not isinstance(value, str) or not value.isprintable():
-        return False
-    try:
-        parts = urlsplit(value)
-        has_host = bool(parts.hostname) and parts.port != 0
-    except ValueError:
+    if (parts := address(value)) is None:
         return False
     if parts.scheme in PLACES:
         return not parts.hostname and parts.path.startswith("/")
-    return has_host and parts.scheme in SERVERS + STORES
+    return bool(parts.hostname) and parts.scheme in SERVERS + STORES
 
 
 def _whole(least: int, most: int) -> Field:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from model_runtime.remote.options import RemoteOptions
 
@@ -22,17 +22,23 @@ class Field(NamedTuple):
     schema: Mapping[str, object]
 
 
-def _is_address(value: object) -> bool:
-    """Return whether a value is the address of a server, without a user, a key or a question in it."""
+def address(value: object) -> SplitResult | None:
+    """Return the parts of a value that is an address, None if it is none or its port cannot be one."""
     if not isinstance(value, str) or not value.isprintable():
-        return False
+        return None
     try:
         parts = urlsplit(value)
-        has_host = bool(parts.hostname) and parts.port != 0
+        return parts if parts.port != 0 else None
     except ValueError:
+        return None
+
+
+def _is_address(value: object) -> bool:
+    """Return whether a value is the address of a server, without a user, a key or a question in it."""
+    if (parts := address(value)) is None:
         return False
     is_bare = not (parts.username or parts.password or parts.query or parts.fragment)
-    return has_host and is_bare and parts.scheme in ("http", "https")
+    return bool(parts.hostname) and is_bare and parts.scheme in ("http", "https")
 
 
 def _is_text(value: object) -> bool:

@@ -10,7 +10,7 @@ from efim_ls.next_edit.rules.rename import rename
 from efim_ls.next_edit.rules.repeat import repeat
 from efim_ls.next_edit.scope import is_prose
 from efim_ls.next_edit.situation import Candidate, EditRule, Situation
-from efim_ls.next_edit.tokens import common, tokens
+from efim_ls.next_edit.tokens import difference, tokens
 
 RULES: Mapping[str, EditRule] = {"repeat": repeat, "rename": rename}
 MARGIN = 0.1  # of confidence: candidates that are less sure than the best by this count as sure as it
@@ -42,9 +42,7 @@ def _proposed(situation: Situation, rule: str, sure: float, candidate: Candidate
     place, document = candidate.place, situation.document
     start = place.start - sum(map(len, place.around.left))
     end = place.end + sum(map(len, place.around.right))
-    before, after = tokens(document.text[start:end]), tokens(place.rewritten)
-    left = common(before, after)
-    right = min(common(before[::-1], after[::-1]), min(len(before), len(after)) - left)
-    removed, added = "".join(before[left : len(before) - right]), "".join(after[left : len(after) - right])
-    at = start + sum(map(len, before[:left]))
+    change = difference(tokens(document.text[start:end]), tokens(place.rewritten))
+    removed, added = "".join(change.removed), "".join(change.added)
+    at = start + sum(map(len, change.left))
     return ProposedEdit(document.uri, at, at + len(removed), removed, added, rule, sure, candidate.because)
