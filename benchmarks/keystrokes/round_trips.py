@@ -80,6 +80,12 @@ async def typed(folder: Path, settings: dict[str, object]) -> list[RoundTrip]:
     return strokes
 
 
+def milliseconds(settings: dict[str, object]) -> list[float]:
+    """Type the demo's edit; return the milliseconds until each answer but the first, which computes the window."""
+    with TemporaryDirectory() as empty:
+        return [each.round_trip for each in asyncio.run(typed(Path(empty), SURE | settings))[1:]]
+
+
 async def _ask(headless: Editor, uri: str, event: Event, cursor: int) -> RoundTrip:
     started = perf_counter()
     done = await headless.complete(uri, cursor)

@@ -5,17 +5,14 @@ The client waits for better answers, as editors do that cannot be told of them l
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 
-from benchmarks.keystrokes.round_trips import SURE, typed
+from benchmarks.keystrokes.round_trips import milliseconds
 from benchmarks.table import show
 from efim_lab.replay.report import percentile
 
@@ -73,12 +70,6 @@ def serving(serve: Serve | None) -> Iterator[str]:
 
         threading.Thread(target=accept, daemon=True).start()
         yield address
-
-
-def milliseconds(settings: dict[str, object]) -> list[float]:
-    """Type the session; return the milliseconds until each answer but the first, which computes the window."""
-    with TemporaryDirectory() as empty:
-        return [each.round_trip for each in asyncio.run(typed(Path(empty), SURE | settings))[1:]]
 
 
 def _figures(turns: list[list[float]]) -> dict[str, float]:

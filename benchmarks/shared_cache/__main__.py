@@ -12,81 +12,66 @@ memory of the client that lived longest, and the ratio of the 95th percentiles o
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import random
 import secrets
-import shutil
-import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import cycle
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.keystrokes.round_trips import SURE, typed
+import valkey
+
+from benchmarks.keystrokes.round_trips import milliseconds
 from benchmarks.table import show
 from efim_lab.replay.report import percentile
+from tests.shared.servers import Redis, redis
 
 CLIENTS = 31
 EVENT, KILL = 30.0, 5.0  # seconds between what happens to the server, and between kills of clients
-HANG = 10.0  # seconds
+LASTING = 10.0  # seconds that what happens to the server takes
 FULL, ROOMY = "24mb", "512mb"
 
 
-class Server:
-    """A redis-server without a disk, and what can happen to it."""
+class Mishaps:
+    """What can happen to a server without a disk, each for some seconds."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._start()
+    def __init__(self, server: Redis) -> None:
+        self._server = server
 
-    def be_killed(self) -> None:
-        """Be killed, away for some seconds, and started again with nothing."""
-        self._process.kill()
-        self._process.wait()
-        time.sleep(HANG)
-        self._start()
+    def kill(self) -> None:
+        """Kill it; it is started again with nothing."""
+        self._server.kill()
+        time.sleep(LASTING)
+        self._server.start()
 
     def hang(self) -> None:
-        """Answer nothing for some seconds, with all connections open: what is being written is cut."""
-        self._process.send_signal(signal.SIGSTOP)
-        time.sleep(HANG)
-        self._process.send_signal(signal.SIGCONT)
+        """Let it answer nothing, with all connections open: what is being written is cut."""
+        self._server.hang()
+        time.sleep(LASTING)
+        self._server.go_on()
 
     def refuse(self) -> None:
-        """Be full and take no more for some seconds."""
-        self._limit(FULL, "noeviction")
-        time.sleep(HANG)
-        self._limit(ROOMY, "noeviction")
+        """Let it be full and take no more."""
+        self._be_full("noeviction")
 
     def evict(self) -> None:
-        """Be full and evict what was used least for some seconds."""
-        self._limit(FULL, "allkeys-lru")
-        time.sleep(HANG)
-        self._limit(ROOMY, "allkeys-lru")
+        """Let it be full and evict what was used least."""
+        self._be_full("allkeys-lru")
 
-    def close(self) -> None:
-        """End the server."""
-        self._process.kill()
-        self._process.wait()
-
-    def _start(self) -> None:
-        program = shutil.which("valkey-server") or shutil.which("redis-server") or "redis-server"
-        options = ("--port", str(self._port), "--bind", "127.0.0.1", "--save", "", "--maxmemory", ROOMY)
-        self._process = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
-
-    def _limit(self, size: str, policy: str) -> None:
-        for name, value in (("maxmemory-policy", policy), ("maxmemory", size)):
-            with socket.create_connection(("127.0.0.1", self._port), timeout=5) as connection:
-                connection.sendall(f"CONFIG SET {name} {value}\r\n".encode())
-                connection.recv(64)
+    def _be_full(self, policy: str) -> None:
+        with valkey.Valkey.from_url(self._server.url) as client:
+            client.config_set("maxmemory-policy", policy)
+            client.config_set("maxmemory", FULL)
+            time.sleep(LASTING)
+            client.config_set("maxmemory", ROOMY)
 
 
 class Team:
@@ -149,34 +134,24 @@ def repeated(seconds: float, deed: Callable[[], None]) -> Iterator[None]:
         thread.join()
 
 
-def _milliseconds(settings: dict[str, object]) -> list[float]:
-    with TemporaryDirectory() as empty:
-        return [each.round_trip for each in asyncio.run(typed(Path(empty), SURE | settings))[1:]]
-
-
 def main() -> None:
     """Print what came of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=600.0, metavar="N", help="how long (default: 600)")
     seconds: float = parser.parse_args().seconds
     turns: dict[str, list[list[float]]] = {"without": [], "with": []}
-    with TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as taken:
-        port, key = taken.getsockname()[1], Path(folder) / "key"
-        taken.close()
+    with TemporaryDirectory() as folder, redis(Path(folder), "--maxmemory", ROOMY) as server, ExitStack() as parts:
+        key, mishaps = Path(folder) / "key", Mishaps(server)
         key.write_text(secrets.token_hex(32))
-        url = f"redis://127.0.0.1:{port}"
-        server = Server(port)
-        deeds = iter([server.be_killed, server.hang, server.refuse, server.evict] * 1000)
-        with ExitStack() as parts:
-            parts.callback(server.close)
-            team = Team(url, key)
-            parts.callback(team.close)
-            parts.enter_context(repeated(EVENT, lambda: next(deeds)()))
-            parts.enter_context(repeated(KILL, team.kill_one))
-            end = time.monotonic() + seconds
-            while time.monotonic() < end or len(turns["with"]) < 1:
-                turns["without"].append(_milliseconds({}))
-                turns["with"].append(_milliseconds({"shared_tier": {"url": url, "key_file": str(key)}}))
+        team = Team(server.url, key)
+        parts.callback(team.close)
+        deeds = cycle([mishaps.kill, mishaps.hang, mishaps.refuse, mishaps.evict])
+        parts.enter_context(repeated(EVENT, lambda: next(deeds)()))
+        parts.enter_context(repeated(KILL, team.kill_one))
+        end = time.monotonic() + seconds
+        while time.monotonic() < end or not turns["with"]:
+            turns["without"].append(milliseconds({}))
+            turns["with"].append(milliseconds({"shared_tier": {"url": server.url, "key_file": str(key)}}))
     p95 = {name: median(percentile(turn, 95) for turn in found) for name, found in turns.items()}
     quarter = max(1, len(team.mib) // 4)
     figures = {
