@@ -12,6 +12,7 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from efim_lab.errors import WorkError
+from efim_lab.git import run_git
 from efim_ls.languages import language_of
 from kv_store.block import Name, chain, root
 
@@ -62,18 +63,10 @@ def block_names(text: bytes) -> Sequence[Name]:
 
 def _changes(repository: Path) -> Iterator[_Change]:
     """Yield changes of source files; a time is never before the one before."""
-    command = ["git", "-C", str(repository), "-c", "core.quotepath=off", "log", "--reverse", "--raw", "--no-abbrev"]
-    try:
-        done = subprocess.run([*command, "--no-renames", "--format=%ct"], capture_output=True, check=False)
-    except FileNotFoundError:
-        raise WorkError("there is no git to read a history with: install it") from None
-    if done.returncode:
-        reason = done.stderr.decode(errors="replace").strip().splitlines()
-        raise WorkError(
-            f"{repository} has no history ({reason[0] if reason else 'git failed'}): name a git repository"
-        )
+    options = ("--reverse", "--raw", "--no-abbrev", "--no-renames", "--format=%ct")
+    log = run_git(repository, "-c", "core.quotepath=off", "log", *options)
     time = 0
-    for line in done.stdout.decode("utf-8", "replace").splitlines():
+    for line in log.decode("utf-8", "replace").splitlines():
         if line.isdecimal():
             time = max(time, int(line))
         elif line.startswith(":"):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from efim_lab.errors import WorkError
+from efim_lab.git import run_git
 
 LARGEST = 400_000  # bytes of a file that is read
 HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
@@ -37,14 +36,17 @@ class Repository:
 
     def __init__(self, folder: Path) -> None:
         """Read a folder's; WorkError once it is read and holds none."""
-        self._git = ("git", "-C", str(folder))
+        self._folder = folder
         self.name = folder.parent.name if folder.name == "repo" else folder.name
 
     def changed_files(self, endings: tuple[str, ...], most: int) -> Iterator[ChangedFile]:
         """Yield the files with such names that the last commits changed, merges aside."""
         options = ["--no-merges", "--no-renames", "--no-color", "--no-ext-diff", "--full-index", "-U0", "-p"]
+        options += [f"--max-count={most}", "--diff-filter=M", "--format=commit %H"]
         paths = ["--", *(f"*{ending}" for ending in endings)]
-        log = self._run("log", f"--max-count={most}", "--diff-filter=M", "--format=commit %H", *options, *paths)
+        log = run_git(
+            self._folder, "log", f"--max-count={most}", "--diff-filter=M", "--format=commit %H", *options, *paths
+        )
         commit = path = blob = b""
         hunks = list[LineRewrite]()
         old, new, line = list[bytes](), list[bytes](), 0
@@ -77,18 +79,12 @@ class Repository:
 
     def text(self, blob: str) -> str | None:
         """Return a file's text by its id; None if it is too large, or not UTF-8."""
-        if int(self._run("cat-file", "-s", blob)) > LARGEST:
+        if int(run_git(self._folder, "cat-file", "-s", blob)) > LARGEST:
             return None
         try:
-            return self._run("cat-file", "blob", blob).decode("utf-8")
+            return run_git(self._folder, "cat-file", "blob", blob).decode("utf-8")
         except UnicodeDecodeError:
             return None
-
-    def _run(self, *arguments: str) -> bytes:
-        done = subprocess.run([*self._git, *arguments], capture_output=True, check=False)
-        if done.returncode:
-            raise WorkError(f"git cannot read {self._git[2]}: {done.stderr.decode(errors='replace').strip()}")
-        return done.stdout
 
 
 def _text(line: bytes) -> str:

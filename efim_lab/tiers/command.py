@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from efim_lab.errors import WorkError
+from efim_lab.git import run_git
 from efim_lab.prefill.costs import Link
 from efim_lab.tiers.break_even import FORMS, ModelCosts, draw, ratios
 from efim_lab.tiers.link import relayed
@@ -148,7 +149,7 @@ def _committed(file: Path, folder: Path) -> Path:
     folder.mkdir()
     copy = Path(shutil.copy(file, folder / file.name))
     for words in (["init"], ["add", copy.name], [*WHO, "commit", "--message=one file"]):
-        subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)
+        run_git(folder, *words)
     return copy
 
 

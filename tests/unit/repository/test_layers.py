@@ -26,7 +26,7 @@ BASE = (
     "model_runtime.errors", "model_runtime.cancel", "model_runtime.isolated", "model_runtime.ids",
     "model_runtime.logits",
     "model_runtime.machine", "model_runtime.c_sources", "model_runtime.mapped_memory", "model_runtime.regular_files",
-    "efim_lab.errors", "efim_lab.documents", "efim_lab.package_counts", "efim_lab.simulation",
+    "efim_lab.errors", "efim_lab.git", "efim_lab.documents", "efim_lab.package_counts", "efim_lab.simulation",
 )  # fmt: skip
 RUNTIME, STORE = ("model_runtime",), ("kv_store",)
 LAB = tuple(
