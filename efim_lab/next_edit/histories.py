@@ -44,9 +44,7 @@ class Repository:
         options = ["--no-merges", "--no-renames", "--no-color", "--no-ext-diff", "--full-index", "-U0", "-p"]
         options += [f"--max-count={most}", "--diff-filter=M", "--format=commit %H"]
         paths = ["--", *(f"*{ending}" for ending in endings)]
-        log = run_git(
-            self._folder, "log", f"--max-count={most}", "--diff-filter=M", "--format=commit %H", *options, *paths
-        )
+        log = run_git(self._folder, "log", *options, *paths)
         commit = path = blob = b""
         hunks = list[LineRewrite]()
         old, new, line = list[bytes](), list[bytes](), 0
