@@ -135,7 +135,8 @@ def test_what_is_typed_elsewhere_hides_it_until_it_is_offered_again(editor: Neov
 def test_the_explanation_names_the_rule(editor: Neovim) -> None:
     shown(editor, 2)
     editor.api.command("Efim explain")
-    said = editor.until("the rule", lambda: f'by the rule "{RULE}"' in editor.explanation and editor.explanation)
+    editor.until("the rule", lambda: f'by the rule "{RULE}"' in editor.explanation)
+    said = editor.explanation
     assert "py:2  width -> depth" in said and re.search(r"py:1  w\w+ -> d\w+", said)
     editor.api.command("close")
 
