@@ -30,8 +30,9 @@ class Origin(NamedTuple):
 class Level(NamedTuple):
     """A tier in its place: most of its blocks have this `form`, and it takes them as far as its `reach`.
 
-    If it is `behind`, a thread of its own writes to it. `patience` is how many seconds, since the last
-    block, a read waits for a tier that does not know yet what it has; then the tier counts as empty for this read.
+    If it is `behind`, a thread of its own writes to it. `patience` is how many seconds after the last block a read
+    waits for a tier that does not know yet what it has; then the tier counts as empty for this read. Without patience
+    nothing is waited for.
     """
 
     tier: Tier
@@ -45,7 +46,9 @@ class Level(NamedTuple):
         return self.reach <= origin.reach
 
     def reading(self, blocks: int) -> float:
-        """Return how many seconds so many blocks of a chain take to come, as last seen."""
+        """Return how many seconds so many blocks of a chain take to come, as last seen; 0 if none is waited for."""
+        if not self.patience:
+            return 0.0
         seen = self.tier.stats()
         return max(seen.answer_seconds, blocks * seen.block_seconds)
 

@@ -100,7 +100,9 @@ class _Team:
                     colds.append(self._opened(form, "", save=False))
                     warms.append(self._opened(form, f"redis://127.0.0.1:{port}", save=False))
             if form == "exact" and {each.text for each in (first, *colds, *warms)} != {first.text}:
-                raise WorkError("a machine answered otherwise than the one whose keys and values it got: report this")
+                raise WorkError(
+                    "a machine's answer differs from that of the one whose keys and values it fetched: report this"
+                )
             self._colds += colds
             cold, warm = (median(each.seconds for each in side) for side in (colds, warms))
             tokens = [round(median(each)) for each in zip(*((w.fetched, w.recomputed) for w in warms), strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import textwrap
@@ -15,6 +16,8 @@ from efim_ls.failures import Failure, Mistake
 from model_runtime.regular_files import UnfitFile, check_regular
 
 if TYPE_CHECKING:
+    from efim_ls.settings import Settings
+
     Subparsers = argparse._SubParsersAction["Parser"]  # pyright: ignore[reportPrivateUsage]
 
 
@@ -134,6 +137,20 @@ def counted(count: int, noun: str) -> str:
 def model_name(name: str) -> str:
     """Return a model's name or folder for people; that of the embedded one is a path, of any installation."""
     return "embedded model" if PurePath(name).parts[-2:] == EMBEDDED else name
+
+
+def object_setting(option: str, name: str, text: str, others: Mapping[str, object]) -> Settings:
+    """Return settings with `others` and one that an option gives as a JSON object; raises Mistake."""
+    from efim_ls.settings import parse
+
+    try:
+        given: object = json.loads(text)
+    except ValueError as error:
+        raise Mistake(f"{option} is no JSON object ({error}): correct it") from None
+    settings, problems = parse({**others, name: given})
+    if problems:
+        raise Mistake(problems[0])
+    return settings
 
 
 def check_file(path: Path) -> None:

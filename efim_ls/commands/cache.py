@@ -19,11 +19,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from efim_ls.commands.arguments import counted, model_name
+from efim_ls.commands.arguments import counted, model_name, object_setting
 from efim_ls.completion.planning.notes import uri_of
 from efim_ls.failures import Failure, Mistake
 from efim_ls.paths import EXPERTS, HASHES, document_tag, file_path
-from efim_ls.settings import parse
 from efim_ls.workspace.database.inspection import find_damage
 from efim_ls.workspace.database.origin import IndexSummary, read_summary
 from efim_ls.workspace.database.place import REPOSITORIES, SUFFIX, index_size, remove_index
@@ -128,7 +127,7 @@ def clear_shared(setting: str, is_agreed: bool) -> int:
         found = list(shelf.scan())
         if not is_agreed:
             if not sys.stdin.isatty():
-                raise Failure("others use this cache, and nobody is here to be asked: add --yes to remove it")
+                raise Failure("others use this cache, and there is no terminal to confirm on: add --yes to remove it")
             answer = input(f"Remove {_described(found)} that your team uses from {place}? [y/N] ")
             if answer.lower() not in ("y", "yes"):
                 return 1
@@ -141,17 +140,13 @@ def clear_shared(setting: str, is_agreed: bool) -> int:
 @contextmanager
 def _shelf(setting: str) -> Generator[tuple[Shelf, str]]:
     """Open what a setting describes, and yield it with its address less any password; raises Failure."""
-    try:
-        given: object = json.loads(setting)
-    except ValueError as error:
-        raise Mistake(f"--shared is no JSON object ({error}): correct it") from None
-    settings, problems = parse({"shared_tier": given})
-    if problems or not settings.shared_tier.url:
-        raise Mistake(problems[0] if problems else "--shared names no 'url': say where the cache is")
-    options = asdict(settings.shared_tier)
+    named = object_setting("--shared", "shared_tier", setting, {}).shared_tier
+    if not named.url:
+        raise Mistake("--shared names no 'url': say where the cache is")
+    options = asdict(named)
     try:
         shelf, _ = open_shelf({**options, "bytes": options["bytes"] or None})
-        parts = urlsplit(settings.shared_tier.url)
+        parts = urlsplit(named.url)
         with closing(shelf):
             yield shelf, parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
     except ShelfError as error:

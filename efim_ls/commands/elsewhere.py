@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from efim_ls.failures import Failure, Mistake
-from efim_ls.settings import Settings, parse
+from efim_ls.commands.arguments import object_setting
+from efim_ls.failures import Failure
+from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER
 from model_runtime.errors import EngineError, ModelError
 
@@ -19,14 +20,8 @@ LIMIT = 8  # tokens of the answer that is timed
 
 def engine_settings(engine: str, model: str) -> Settings:
     """Return settings with an engine, given by its address or as a JSON object; raises Mistake."""
-    try:
-        given: Any = json.loads(engine) if engine.lstrip().startswith("{") else {"url": engine}
-    except ValueError as error:
-        raise Mistake(f"--engine is no JSON object ({error}): correct it") from None
-    settings, problems = parse({"engine": given, "model": model, "persist": False})
-    if problems:
-        raise Mistake(problems[0])
-    return settings
+    text = engine if engine.lstrip().startswith("{") else json.dumps({"url": engine})
+    return object_setting("--engine", "engine", text, {"model": model, "persist": False})
 
 
 def examine_engine(settings: Settings, text: str) -> Mapping[str, str]:

@@ -28,8 +28,8 @@ MOST_BROUGHT = 1 << 16  # names of blocks that documents have brought
 CLOSE_SECONDS = 1.0  # that closing waits for what is under way
 PACE_HOLDS = 60.0  # seconds after which a slow link is tried again
 DAMAGED = (
-    "the shared cache has values that nobody with the team's key wrote whole, which count as missing; look who else "
-    "writes to that server"
+    "the shared cache holds values that are damaged or not signed with the team's key, which count as missing; find "
+    "out who else writes to that server"
 )
 
 T = TypeVar("T")
