@@ -49,7 +49,7 @@ def examples(rule: str, case: EditScenario) -> Iterator[Example]:
     for way in begun(case):
         document, history, cursor = play(case.language, case.text, way.first)
         changes = line_changes(document, history.recent())
-        found = propose(Situation(document, cursor, changes)) if changes else ()
+        found = propose(Situation(document, cursor, history.recent(), changes)) if changes else ()
         found = [each for each in found if not each.place.around.unbalances]
         if found:
             right = [way.then.get(each.place.line) == each.place.rewritten for each in found]

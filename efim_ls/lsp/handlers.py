@@ -239,7 +239,7 @@ async def explain(ls: EfimServer, params: types.TextDocumentPositionParams) -> d
     snapshot = _snapshot(ls, params.text_document, params.position, explicit=False)
     if snapshot is None:
         return explain_refusal(refusal("unknown document")) | {"next_edit": None}
-    next_edit = ls.session.next_edits.explain(snapshot.document, snapshot.request.cursor)
+    next_edit = await ls.session.next_edits.explain(snapshot.document, snapshot.request.cursor)
     return await ls.session.requests.explain(snapshot.request) | {"next_edit": next_edit}
 
 

@@ -14,7 +14,7 @@ from efim_ls.session.next_edits import OfferedEdit
 ACCEPT_NEXT_EDIT, REFUSE_NEXT_EDIT = "efim-ls.acceptNextEdit", "efim-ls.refuseNextEdit"
 
 
-def inline_edit(ls: EfimServer, params: Any) -> dict[str, list[dict[str, object]]]:
+async def inline_edit(ls: EfimServer, params: Any) -> dict[str, list[dict[str, object]]]:
     """Return the next edit to offer at a position, as a list with nothing else; clients expect a list without one.
 
     To a client that asks about another version than the one known here, nothing is offered: it will ask again.
@@ -26,7 +26,7 @@ def inline_edit(ls: EfimServer, params: Any) -> dict[str, list[dict[str, object]
             raise JsonRpcInvalidParams("expected {textDocument: {uri, version}, position}")
     if document is None or (version is not None and version != document.version):
         return {"edits": []}
-    offer = ls.session.next_edits.offer(document, document.offset(*position, ls.encoding))
+    offer = await ls.session.next_edits.find(document, document.offset(*position, ls.encoding))
     return {"edits": [_described(ls, offer)] if offer else []}
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from efim_ls.next_edit.changes import by_several_cursors, line_changes
 from efim_ls.next_edit.proposal import ProposedEdit
+from efim_ls.next_edit.rules.imports import unknown_names
 from efim_ls.next_edit.rules.table import proposals
 from efim_ls.next_edit.situation import Situation
-from efim_ls.text.document import Document, EditHistory
+from efim_ls.text.document import Document, EditHistory, PastEdit
 from efim_ls.text.lines import enclosing_line
+from efim_ls.text.outline import Importable
 
 MOST_OFFERED = 16  # the last offers, of which one may be accepted or refused
 MOST_REFUSALS = 2  # places of one change, after which it is not offered anywhere
@@ -46,24 +49,32 @@ class NextEdits:
         self._accepted: _Offered | None = None
         self._refused = dict[_Change, set[str]]()  # with the lines at which it was refused
 
-    def propose(self, document: Document, cursor: int) -> ProposedEdit | None:
-        """Return the edit to offer now, the nearest of the surest ones; None if there is nothing sure enough."""
+    def propose(self, document: Document, cursor: int, importable: Sequence[Importable] = ()) -> ProposedEdit | None:
+        """Return the edit to offer now, the nearest of the surest ones; None if there is nothing sure enough.
+
+        `importable` is what is known of the document's unknown names.
+        """
         self._look_for_undo(document)
-        edits = [edit for edit in self._history.recent() if edit.uri == document.uri]
+        edits = self._edits(document)
         if not edits:
             return None
         changes = line_changes(document, edits)
-        if not changes or changes[-1].because[-1] is not edits[-1] or changes[-1].change.only_blanks:
-            return None
+        if changes and (changes[-1].because[-1] is not edits[-1] or changes[-1].change.only_blanks):
+            changes = []
         if by_several_cursors(changes):
             return None
         undone = {("".join(each.change.added), "".join(each.change.removed)) for each in changes}
-        for edit in proposals(Situation(document, cursor, changes)):
+        for edit in proposals(Situation(document, cursor, edits, changes, importable)):
             offered = _offer(document, edit)
             if not self._is_refused(offered) and (edit.removed, edit.added) not in undone:
                 self._offered.append(offered)
                 return edit
         return None
+
+    def unknown_names(self, document: Document, cursor: int) -> list[str]:
+        """Return the names that the last edit uses and the document lacks; none is the one at the cursor."""
+        edits = self._edits(document)
+        return unknown_names(document, edits[-1], cursor) if edits else []
 
     def accept(self, edit: ProposedEdit) -> None:
         """Note that an edit was accepted: taken back by an undo, it counts as refused."""
@@ -75,6 +86,9 @@ class NextEdits:
             if offered.edit == edit:
                 self._refused.setdefault(_change(edit), set()).add(offered.before)
 
+    def _edits(self, document: Document) -> list[PastEdit]:
+        return [edit for edit in self._history.recent() if edit.uri == document.uri]
+
     def _is_refused(self, offered: _Offered) -> bool:
         lines = self._refused.get(_change(offered.edit), set())
         return offered.before in lines or len(lines) >= MOST_REFUSALS
@@ -85,9 +99,9 @@ class NextEdits:
         if accepted is None or accepted.edit.uri != document.uri:
             return
         start, end, _ = enclosing_line(document.text, min(accepted.start, len(document.text)))
-        line = document.text[start:end]
-        accepted.made = accepted.made or line == accepted.after
-        if accepted.made and line == accepted.before:
+        is_made = document.text.startswith(accepted.after, start)
+        accepted.made = accepted.made or is_made
+        if accepted.made and not is_made and document.text[start:end] == accepted.before:
             self._accepted = None
             self.refuse(accepted.edit)
 

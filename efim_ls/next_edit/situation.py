@@ -8,14 +8,21 @@ from typing import NamedTuple
 from efim_ls.next_edit.changes import LineChange
 from efim_ls.next_edit.pattern import Occurrence
 from efim_ls.text.document import Document, PastEdit
+from efim_ls.text.outline import Importable
 
 
 class Situation(NamedTuple):
-    """A document, its cursor, and what was changed of its lines, in the order of the edits; at least one line."""
+    """A document, its cursor, and its last edits, at least one.
+
+    `changes` is what they changed of its lines, in their order; empty if the last edit did not change a line that is
+    there still, or has yet to be finished. `importable` is what the names that the last edit typed may come from.
+    """
 
     document: Document
     cursor: int
+    edits: Sequence[PastEdit]
     changes: Sequence[LineChange]
+    importable: Sequence[Importable] = ()
 
 
 class Candidate(NamedTuple):

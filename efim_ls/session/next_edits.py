@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import itertools
 import logging
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from efim_ls.next_edit.next_edits import NextEdits
 from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.session.documents import OpenDocument, OpenDocuments
 from efim_ls.text.document import Edit, PastEdit, narrowed
+from efim_ls.text.outline import Importable
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.edits import AcceptedEdits
+
+FindImports = Callable[[OpenDocument, Sequence[str]], Awaitable[Sequence[Importable]]]
 
 MOST_OFFERS = 100  # edits whose outcome a client may still report
 
@@ -38,26 +42,35 @@ class OfferedEdit:
 class EditOffers:
     """Offers next edits in a client's documents, where the rules allow suggestions. Used on the event loop only.
 
-    `enabled` is the setting, and `proposals` decides what is offered.
+    `enabled` is the setting, `proposals` decides what is offered, and `find_imports` asks the workspace.
     """
 
-    def __init__(self, documents: OpenDocuments, counters: Counters) -> None:
+    def __init__(self, documents: OpenDocuments, counters: Counters, find_imports: FindImports) -> None:
         self.enabled = True
         self.proposals = NextEdits(documents.history)
-        self._documents, self._counters = documents, counters
+        self._documents, self._counters, self._find_imports = documents, counters, find_imports
         self._accepted = AcceptedEdits(counters)
         self._offers: dict[str, OfferedEdit] = {}
         self._ids = itertools.count(1)
 
-    def offer(self, document: OpenDocument, cursor: int) -> OfferedEdit | None:
-        """Return the edit to offer at a cursor, None if there is none; one that was offered before keeps its id."""
+    async def find(self, document: OpenDocument, cursor: int) -> OfferedEdit | None:
+        """Return the edit to offer at a cursor, None if there is none; other files are asked only if need be."""
         if not self.enabled or self._documents.why_off(document.uri) is not None:
             return None
         try:
-            edit = self.proposals.propose(document, cursor)
+            if offer := self._offer(self.proposals.propose(document, cursor)):
+                return offer
+            text, names = document.text, self.proposals.unknown_names(document, cursor)
+            importable = await self._find_imports(document, names) if names else ()
+            if not importable or document.text != text:
+                return None
+            return self._offer(self.proposals.propose(document, cursor, importable))
         except Exception as error:  # an editor shows errors, and nobody asked for an edit
             logger.error("proposing a next edit failed", exc_info=error)
             return None
+
+    def _offer(self, edit: ProposedEdit | None) -> OfferedEdit | None:
+        """Return a proposal as an offer, unless it must not be made; one that was offered before keeps its id."""
         if edit is None or self._documents.why_off(edit.uri) is not None:
             return None
         if (edited := self._documents.get(edit.uri)) is None:  # it has no version that a client could compare
@@ -99,9 +112,9 @@ class EditOffers:
         """Count what is kept so far."""
         self._accepted.close()
 
-    def explain(self, document: OpenDocument, cursor: int) -> dict[str, object] | None:
+    async def explain(self, document: OpenDocument, cursor: int) -> dict[str, object] | None:
         """Return which rule proposes the edit to offer at a cursor, and from which edits; None if there is none."""
-        if (offer := self.offer(document, cursor)) is None:
+        if (offer := await self.find(document, cursor)) is None:
             return None
         edit = offer.edit
         return {

@@ -44,12 +44,12 @@ class Session:
         self.counters = Counters(self.history.add)
         self.offers = Offers(self.counters)
         self.documents = OpenDocuments()
-        self.next_edits = EditOffers(self.documents, self.counters)
         self.workspace = SessionWorkspace(
             self.documents,
             indexes or shared_indexes(engine),
             lambda document: self.background.rested(document),
         )
+        self.next_edits = EditOffers(self.documents, self.counters, self.workspace.find_imports)
         self.model = ModelLoader(self.engine, load, fetch, released=lambda: self.background.drop_all())
         self.background = BackgroundWork(
             self.engine, self.documents, self.model, self.workspace.index_document, self.workspace.request_ahead

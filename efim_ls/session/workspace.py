@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -17,7 +17,9 @@ from efim_ls.session.documents import OpenDocument, OpenDocuments
 from efim_ls.session.engine_thread import EngineClient, EngineThread
 from efim_ls.session.loader import CompletionBackend
 from efim_ls.settings import Settings
+from efim_ls.text.outline import Importable
 from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
+from efim_ls.workspace.imports.importable import ImportingFile
 from efim_ls.workspace.index import Scope
 from efim_ls.workspace.modules.environment import find_environment
 from efim_ls.workspace.modules.table import ModuleTable
@@ -26,6 +28,7 @@ from efim_ls.workspace.shared import IndexClient, SharedIndexes
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, NO_EXCERPTS
 
 SETTLING = 600.0  # seconds that indexing a workspace may take before a caller is told that all is settled
+FINDING = 3.0  # seconds after which nobody waits for an import any more
 STILL_TYPING = 0.3  # seconds after a key in which another one is likely: indexes wait
 
 
@@ -123,6 +126,25 @@ class SessionWorkspace:
         if self._excerpts.similar and is_unsure and document.path and self._documents.may_be_read(document):
             edits = self._documents.edited(document)
             self._index.retrieve(RetrievalPlace(document.path, request.text, request.cursor, edits))
+
+    async def find_imports(self, document: OpenDocument, names: Sequence[str]) -> list[Importable]:
+        """Return how a document would import names that it lacks, as far as that is found soon."""
+        if not document.path or not self._documents.may_be_read(document):
+            return []
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[list[Importable]] = loop.create_future()
+
+        def found(importable: list[Importable]) -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(lambda: answer.done() or answer.set_result(importable))
+
+        file = ImportingFile(document.path, document.language, document.text)
+        if not self._index.find_imports(file, names, found):
+            return []
+        try:
+            return await asyncio.wait_for(answer, FINDING)
+        except TimeoutError:
+            return []
 
     async def settled(self) -> None:
         """Wait until all files are indexed, and the modules known that documents import."""

@@ -93,6 +93,17 @@ class Import(NamedTuple):
     names: tuple[str, ...]
 
 
+class Importable(NamedTuple):
+    """What a file could import: a name from a module as it would write it, or without a name the module itself.
+
+    `importers` are the other files that import the same.
+    """
+
+    module: str
+    name: str
+    importers: int
+
+
 class Outline(NamedTuple):
     """What a file defines and imports, in the order of its text."""
 

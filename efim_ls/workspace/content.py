@@ -1,14 +1,16 @@
-"""What the index keeps of a text: its token ids and, to choose excerpts from it, an outline and its words."""
+"""What the index keeps of a text: its token ids, an outline to look names up, and its words to choose excerpts."""
 
 from __future__ import annotations
 
 import re
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from efim_ls.text.outline import Outline, outline
 from efim_ls.workspace.discovery import SourceFile
 from model_runtime.ids import Ids
+
+Kept = Literal["ids", "outlines", "passages"]  # what an index keeps of texts, each with all before it
 
 DIGEST_BYTES = 16
 PASSAGE_LINES = 40  # about a screen
@@ -19,7 +21,10 @@ CAPITAL, CAPITAL_SIGN = re.compile("[A-Z]"), "^"
 
 
 class SearchText(NamedTuple):
-    """What excerpts are chosen from; `passages` are the distinct words of each 40 lines, as they are indexed."""
+    """What names are looked up in, and excerpts chosen from.
+
+    `passages` are the distinct words of each 40 `lines`, as they are indexed; none of no lines if only names matter.
+    """
 
     lines: int
     outline: Outline
@@ -27,7 +32,7 @@ class SearchText(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What is derived from a text alone; `search` only for an index that excerpts are chosen from."""
+    """What is derived from a text alone; `search` only for an index that keeps more than token ids."""
 
     ids: Ids
     search: SearchText | None = None
@@ -50,9 +55,15 @@ def digest_of(text: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
 
 
-def content_of(text: str, language: str, ids: Ids, searchable: bool) -> Content:
-    """Return what the index keeps of a text with these token ids."""
-    return Content(ids, search_text(text, language) if searchable else None)
+def content_of(text: str, language: str, ids: Ids, keeps: Kept) -> Content:
+    """Return what an index keeps of a text with these token ids."""
+    match keeps:
+        case "ids":
+            return Content(ids)
+        case "outlines":
+            return Content(ids, SearchText(0, outline(text, language), ()))
+        case "passages":
+            return Content(ids, search_text(text, language))
 
 
 def search_text(text: str, language: str) -> SearchText:

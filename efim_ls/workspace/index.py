@@ -19,7 +19,8 @@ from efim_ls.languages import family_of
 from efim_ls.memory_shares import share_out
 from efim_ls.paths import cache_folder
 from efim_ls.settings import DEFAULTS, Settings
-from efim_ls.workspace.content import IndexedFile, content_of, digest_of
+from efim_ls.text.outline import Importable, outline
+from efim_ls.workspace.content import IndexedFile, Kept, content_of, digest_of
 from efim_ls.workspace.counts import FileCounts, IndexedText, Publication, nearest
 from efim_ls.workspace.database.origin import OF_INDEX, IndexOrigin
 from efim_ls.workspace.database.place import index_path
@@ -27,6 +28,7 @@ from efim_ls.workspace.database.tables import Entry
 from efim_ls.workspace.discovery import KnownFolders, SourceFile, is_entered, read_source, readable, source_files
 from efim_ls.workspace.excerpts.chooser import ExcerptChooser
 from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace, WorkspaceExcerpts
+from efim_ls.workspace.imports.importable import ImportingFile, find_importable
 from efim_ls.workspace.index_file import IndexFile
 from efim_ls.workspace.overlay import MIB, Overlay
 from model_runtime.ids import Ids
@@ -41,7 +43,8 @@ FILES_A_STEP = 50  # whose ids are read back at once
 ENTRIES_A_STEP = 1_000  # read back from the index file, in some 5 ms
 TOKENS_A_WRITE = 100_000  # written to the index file in one transaction
 TELL = 0.2  # seconds between reports of progress
-OF_COUNTS = ("repository", "memory_mib", "cache_folder")  # settings that matter here beside those of the index file
+# Settings that matter here beside those of the index file.
+OF_COUNTS = ("repository", "memory_mib", "cache_folder", "next_edit")
 
 
 @dataclass(frozen=True)
@@ -191,6 +194,18 @@ class WorkspaceIndex:
         if overlay.excerpts:
             overlay.excerpts.retrieve(place, lambda path: (file := self._readable(path)) and read_source(file))
 
+    def find_imports(
+        self, file: ImportingFile, names: Sequence[str], found: Callable[[list[Importable]], None]
+    ) -> Steps:
+        """Find how a file would import names that it lacks, and pass on those of which that is known."""
+        importable, imports = list[Importable](), outline(file.text, file.language).imports
+        yield
+        for name in names:
+            if each := find_importable(self._file, file, imports, name, self._is_shown):
+                importable.append(each)
+            yield
+        found(importable)
+
     def close(self) -> None:
         """Close the index file."""
         self._file.close()
@@ -264,7 +279,7 @@ class WorkspaceIndex:
             yield
             private, content = self._is_private(file.path), None
             if private or not self._file.holds(source.digest, file.language):
-                content = content_of(text, file.language, ids, self._file.searchable)
+                content = content_of(text, file.language, ids, self._file.keeps)
             # No step between the two: work that is done meanwhile sees a file that is read as one that has its ids.
             self._unwritten[file.path] = IndexedFile(file, source.digest, content, private)
             self._files[file.path], self._ids[source.digest] = source, ids
@@ -369,9 +384,10 @@ class WorkspaceIndex:
 def open_index(scope: Scope, report: Callable[[str], None]) -> IndexFile:
     """Open the index file of a scope, in memory if nothing may be kept; each failure of the disk is reported once.
 
-    It is searchable if prompts have room for excerpts.
+    It keeps passages if prompts have room for excerpts, else outlines if next edits may be imports.
     """
     folders, chosen = scope.folders, scope.settings
     path = index_path(cache_folder(chosen.cache_folder), folders) if chosen.persist else None
     origin = IndexOrigin(tuple(map(str, folders)), chosen)
-    return IndexFile(path, origin, scope.tokenizer, report, searchable=any(scope.excerpts))
+    keeps: Kept = "passages" if any(scope.excerpts) else "outlines" if chosen.next_edit else "ids"
+    return IndexFile(path, origin, scope.tokenizer, report, keeps)

@@ -18,10 +18,10 @@ from typing import TypeVar
 
 from efim_ls.sqlite_files import create_for_owner, is_damage
 from efim_ls.text.outline import Outline
-from efim_ls.workspace.content import IndexedFile
+from efim_ls.workspace.content import IndexedFile, Kept
 from efim_ls.workspace.database.origin import IndexOrigin
 from efim_ls.workspace.database.place import remove_index
-from efim_ls.workspace.database.queries import FoundDefinition, IndexQueries, Passage
+from efim_ls.workspace.database.queries import FoundDefinition, FoundImport, IndexQueries, Passage
 from efim_ls.workspace.database.tables import Entry, IndexTables, create_tables
 from efim_ls.workspace.discovery import SourceFile
 from model_runtime.ids import Ids
@@ -40,9 +40,9 @@ T = TypeVar("T")
 
 
 class IndexFile:
-    """An index, changed by one thread; `similar`, `definitions` and `outline` may be asked on any.
+    """An index, changed by one thread; what only reads outlines and passages may be asked on any.
 
-    These are for a `searchable` index alone: another has neither outlines nor words of its files.
+    It `keeps` only so much of texts: without outlines or passages, nothing is found in them.
     `generation` grows when the index has begun empty again, so that all files must be put again.
     """
 
@@ -52,13 +52,13 @@ class IndexFile:
         origin: IndexOrigin,
         tokenizer: Tokenizer,
         report: Callable[[str], None],
-        searchable: bool = False,
+        keeps: Kept = "ids",
     ) -> None:
         """Open the file, or keep all in memory without a path, with the ids of a tokenizer; report each failure once.
 
         The file keeps the `origin` for `efim-ls index` and `efim-ls cache`.
         """
-        self.generation, self.searchable = 0, searchable
+        self.generation, self.keeps = 0, keeps
         self._path, self._origin, self._tokenizer = path, origin.to_json(), tokenizer
         self._report, self._reported = report, set[str]()
         self._reading = threading.Lock()
@@ -103,9 +103,10 @@ class IndexFile:
             return self._memory is not None and self._memory.holds(digest, language)
         return bool(self._write(lambda tables: tables.holds(digest, language)))
 
-    def forget_search(self) -> None:
-        """Begin with an empty file if outlines and words are in it, so that they leave the disk."""
-        if self._read(lambda tables: tables.has_search):
+    def forget_more(self) -> None:
+        """Begin with an empty file if more of texts is in it than it keeps now, so that this leaves the disk."""
+        kept = self._read(lambda tables: tables.kept)
+        if kept == "passages" != self.keeps or (kept == "outlines" and self.keeps == "ids"):
             self._start_over()
 
     def put(self, batch: Sequence[IndexedFile]) -> None:
@@ -171,6 +172,11 @@ class IndexFile:
         """Return the outline of a file, None if the index does not have it."""
         return next((found for found in self._ask(lambda queries: queries.outline(path)) if found is not None), None)
 
+    def importing(self, word: str) -> list[FoundImport]:
+        """Return the imports that have a word in them, sorted by path."""
+        found = self._ask(lambda queries: queries.importing(word))
+        return sorted((each for some in found for each in some), key=lambda each: each.path)
+
     def _read(self, question: Callable[[IndexTables], T]) -> T | None:
         """Ask the file, even if it cannot be written now; None if that fails."""
         if self._kept and monotonic() < self._retry_at:
@@ -218,7 +224,7 @@ class IndexFile:
         if self._kept is None or not self._kept.is_at(path):
             with self._reading:
                 self._close_file()
-                self._kept = _OpenFile(path, self._origin, self._tokenizer, self.searchable)
+                self._kept = _OpenFile(path, self._origin, self._tokenizer, self.keeps)
         return self._kept
 
     def _start_over(self) -> None:
@@ -230,7 +236,7 @@ class IndexFile:
                 self._close_file()
                 remove_index(self._path)
                 self._retry_at = 0.0
-                self._kept = _OpenFile(self._path, self._origin, self._tokenizer, self.searchable)
+                self._kept = _OpenFile(self._path, self._origin, self._tokenizer, self.keeps)
         except Exception as error:
             self._fail(error)
 
@@ -254,7 +260,7 @@ class IndexFile:
     def _put_in_memory(self, batch: Sequence[IndexedFile]) -> None:
         with self._reading:
             if self._memory is None:
-                self._memory = _tables(":memory:", self._tokenizer, self.searchable)
+                self._memory = _tables(":memory:", self._tokenizer, self.keeps)
             self._memory.put(batch)
 
     def _remove_from_memory(self, paths: Sequence[str]) -> None:
@@ -269,12 +275,12 @@ class _OpenFile:
     The latter is made when it is first needed: most clients ask for no excerpts, and each takes two open files.
     """
 
-    def __init__(self, path: Path, origin: str, tokenizer: Tokenizer, searchable: bool) -> None:
+    def __init__(self, path: Path, origin: str, tokenizer: Tokenizer, keeps: Kept) -> None:
         """Open the file, or create it with mode 0600, which SQLite's side files inherit."""
         self._inode = create_for_owner(path)
         self._where = f"{path.absolute().as_uri()}?mode=rw"
         self._queries: IndexQueries | None = None
-        self.tables = _tables(self._where, tokenizer, searchable)
+        self.tables = _tables(self._where, tokenizer, keeps)
         try:
             self.tables.keep_origin(origin)
         except BaseException:
@@ -318,11 +324,11 @@ def _remove_for_good(tables: IndexTables, paths: Sequence[str]) -> bool:
     return True
 
 
-def _tables(where: str, tokenizer: Tokenizer | None, searchable: bool = False) -> IndexTables:
+def _tables(where: str, tokenizer: Tokenizer | None, keeps: Kept = "ids") -> IndexTables:
     connection = _connect(where)
     try:
         create_tables(connection)
-        return IndexTables(connection, tokenizer, searchable)
+        return IndexTables(connection, tokenizer, keeps)
     except BaseException:
         connection.close()
         raise

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
+from efim_ls.text.outline import Importable
 from efim_ls.workspace.excerpts.workspace_excerpts import ClientExcerpts, RetrievalPlace
+from efim_ls.workspace.imports.importable import ImportingFile
 from efim_ls.workspace.index import Scope
 from efim_ls.workspace.overlay import IndexStatus, Overlay
 from efim_ls.workspace.thread import IndexThread
@@ -91,6 +93,17 @@ class IndexClient:
         """Look up the code most similar to a place, unless a later place comes first, for `excerpts` to return."""
         if self._thread:
             self._thread.retrieve(self._overlay, place)
+
+    def find_imports(
+        self, file: ImportingFile, names: Sequence[str], found: Callable[[list[Importable]], None]
+    ) -> bool:
+        """Find how a file would import names that it lacks, and call `found` on the index's thread.
+
+        Return whether there is an index; what it is asked while it ends is never answered.
+        """
+        if self._thread:
+            self._thread.post(lambda index: index.find_imports(file, names, found))
+        return self._thread is not None
 
     def view(self, family: str, without: Collection[str]) -> CountsView | None:
         """Return the counts of a family of languages, less some files by their real paths; None without any."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from efim_ls.next_edit.next_edits import NextEdits
 from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.text.document import Document
+from efim_ls.text.outline import Importable
 
 RULE = "as last time"
 
@@ -14,7 +16,7 @@ RULE = "as last time"
 class OneRule(NextEdits):
     """Proposes for a document in which a word was replaced what follows, unless it was refused."""
 
-    def propose(self, document: Document, cursor: int) -> ProposedEdit | None:
+    def propose(self, document: Document, cursor: int, importable: Sequence[Importable] = ()) -> ProposedEdit | None:
         if not (edits := self._history.recent(1)) or not (last := edits[0]).removed:
             return None
         if document.uri != last.uri:

@@ -36,7 +36,9 @@ DEFINING = frozenset({
 
 def rename(situation: Situation) -> Sequence[Candidate]:
     """Return where a name stands that the last change replaced by another, the nearest first."""
-    document, cursor, changes = situation
+    document, cursor, changes = situation.document, situation.cursor, situation.changes
+    if not changes:
+        return ()
     last = changes[-1]
     if not _is_rename(last) or not _is_whole(*last.change.pair) or _is_being_typed(last.because[-1], cursor):
         return ()
@@ -90,7 +92,7 @@ def _of_change(last: LineChange, language: str) -> dict[str, float]:
         "case": old[0].isupper() == new[0].isupper(),
         "member": left[0] == ".",
         "called": right[0] == "(",
-        "defined": _defines(left, right),
+        "defined": defines(left, right),
         "imported": any(token in ("import", "from", "use") for token in last.change.left),
         "was in string": in_string(last.change.left),
         "was in comment": in_comment(last.change.left, language),
@@ -104,13 +106,13 @@ def _of_place(place: Occurrence, last: LineChange, language: str) -> dict[str, f
         "distance": log1p(abs(place.line - last.line)),
         "left": min(place.left, MOST_COUNTED),
         "right": min(place.right, MOST_COUNTED),
-        "defines": _defines(left, right),
+        "defines": defines(left, right),
         "in string": in_string(place.around.left),
         "in comment": in_comment(place.around.left, language),
     }
 
 
-def _defines(left: Tokens, right: Tokens) -> bool:
+def defines(left: Tokens, right: Tokens) -> bool:
     """Return whether the tokens around a name, from the nearest outwards, look as if it was defined there."""
     assigned = right[:1] == ("=",) != right[1:2] or right[:2] == (":", "=")
     return left[0] in DEFINING or (assigned and left[0] != ".")

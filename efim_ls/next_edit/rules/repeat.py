@@ -16,7 +16,9 @@ MOST_COUNTED = 6  # equal tokens on one side; more tell nothing
 
 def repeat(situation: Situation) -> Sequence[Candidate]:
     """Return the places where the last change could be made again, if it was made before, the nearest first."""
-    document, cursor, changes = situation
+    document, cursor, changes = situation.document, situation.cursor, situation.changes
+    if not changes:
+        return ()
     examples = [each for each in changes if each.change.pair == changes[-1].change.pair]
     if len(examples) < 2:
         return ()

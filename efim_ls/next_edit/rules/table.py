@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 
 from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.next_edit.rules.confidence import LEVELS, confidence
+from efim_ls.next_edit.rules.imports import imports
 from efim_ls.next_edit.rules.rename import rename
 from efim_ls.next_edit.rules.repeat import repeat
 from efim_ls.next_edit.scope import is_prose
 from efim_ls.next_edit.situation import Candidate, EditRule, Situation
 from efim_ls.next_edit.tokens import difference, tokens
 
-RULES: Mapping[str, EditRule] = {"repeat": repeat, "rename": rename}
+RULES: Mapping[str, EditRule] = {"repeat": repeat, "rename": rename, "import": imports}
 MARGIN = 0.1  # of confidence: candidates that are less sure than the best by this count as sure as it
 MOST_PARSED = 2  # candidates whose surroundings are parsed
 
@@ -30,8 +31,8 @@ def proposals(situation: Situation) -> Iterator[ProposedEdit]:
                 found.append((sure, rule, each))
     best = max((sure for sure, *_ in found), default=0.0)
     found.sort(key=lambda each: (each[0] < best - MARGIN, abs(each[2].place.start - situation.cursor)))
-    document, last = situation.document, situation.changes[-1]
-    prose = is_prose(document, last.start + sum(map(len, last.change.left))) if found else False
+    document, last = situation.document, situation.changes[-1] if situation.changes else None
+    prose = is_prose(document, last.start + sum(map(len, last.change.left))) if found and last else False
     for sure, rule, each in found[:MOST_PARSED]:
         if is_prose(document, each.place.start) == prose:
             yield _proposed(situation, rule, sure, each)

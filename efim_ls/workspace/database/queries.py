@@ -14,6 +14,7 @@ PASSAGE_BITS = 16  # of a passage's row number; the content's stands above them
 MOST_COMPARED = (
     1000  # passages that a look-up ranks; commoner words are left out, since each costs about a microsecond
 )
+MOST_IMPORTING = 200  # files whose imports are read for one name
 # A view of the full-text index, which this connection alone sees.
 WORDS_BY_PLACE = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.words_by_place USING fts5vocab (main, passages, instance)"
 
@@ -33,11 +34,18 @@ class FoundDefinition(NamedTuple):
     definition: Definition
 
 
+class FoundImport(NamedTuple):
+    """An import and the path of the file that it is in."""
+
+    path: str
+    imported: Import
+
+
 class IndexQueries:
     """Queries of outlines and words on one connection; every error of SQLite is the caller's."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        """Take a connection in autocommit mode to a searchable index."""
+        """Take a connection in autocommit mode to an index with outlines."""
         self.connection = connection
 
     def similar(self, words: Sequence[str], most: int) -> list[Passage]:
@@ -103,6 +111,16 @@ class IndexQueries:
         )
         imports = tuple(Import(module, tuple(names)) for module, names in json.loads(row[1]))
         return Outline(tuple(Definition(*each) for each in definitions), imports)
+
+    def importing(self, word: str) -> list[FoundImport]:
+        """Return the imports that have a word in them, sorted by path."""
+        rows = self.connection.execute(
+            "SELECT path, imports FROM outlines JOIN files USING (content) "
+            "WHERE instr(imports, ?) AND NOT gone ORDER BY path LIMIT ?",
+            (json.dumps(word)[1:-1], MOST_IMPORTING),
+        )
+        found = ((path, Import(module, tuple(names))) for path, each in rows for module, names in json.loads(each))
+        return [FoundImport(path, each) for path, each in found if word in each.names or word in each.module]
 
     def _count(self, word: str) -> int:
         """Return how many passages a word stands in, counted no further than matters."""

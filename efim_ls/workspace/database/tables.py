@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import xxhash
 
-from efim_ls.workspace.content import PASSAGE_LINES, Content, IndexedFile, SearchText
+from efim_ls.workspace.content import PASSAGE_LINES, Content, IndexedFile, Kept, SearchText
 from efim_ls.workspace.database.queries import PASSAGE_BITS, IndexQueries
 from efim_ls.workspace.discovery import SourceFile
 from model_runtime.ids import Ids
@@ -52,7 +52,11 @@ CREATE VIRTUAL TABLE passages USING fts5 (words, tokenize = "unicode61 remove_di
 """
 
 
-OUTLINED = "id IN (SELECT content FROM outlines)"
+HELD_WITH: dict[Kept, str] = {
+    "ids": "",
+    "outlines": " AND id IN (SELECT content FROM outlines)",
+    "passages": " AND id IN (SELECT content FROM outlines WHERE lines > 0)",
+}
 CONTENT_WITH_IDS = """SELECT id, length(ids) FROM contents JOIN tokens ON content = id
     WHERE digest = ? AND language = ? AND tokenizer = ?"""
 
@@ -73,10 +77,10 @@ class Entry(NamedTuple):
 class IndexTables(IndexQueries):
     """One connection and the queries that run on it; `put` and `remove` are one transaction each."""
 
-    def __init__(self, connection: sqlite3.Connection, tokenizer: Tokenizer | None, searchable: bool = False) -> None:
+    def __init__(self, connection: sqlite3.Connection, tokenizer: Tokenizer | None, keeps: Kept = "ids") -> None:
         """Take a connection in autocommit mode and the tokenizer whose ids are kept; to remove, none is needed.
 
-        If it shall be `searchable`, content counts as held only with its outline and words.
+        Content counts as held only with all that it `keeps`.
         """
         super().__init__(connection)
         self._width = np.dtype("<u2" if tokenizer and tokenizer.vocab <= 1 << 16 else "<i4")
@@ -84,17 +88,25 @@ class IndexTables(IndexQueries):
         if (version, connection.execute("PRAGMA application_id").fetchone()[0]) != (SCHEMA_VERSION, APPLICATION_ID):
             raise Damage("it is no index of this version")
         self._tokenizer = self._row_of_tokenizer(tokenizer.digest) if tokenizer else 0
-        if searchable:
+        if keeps != "ids":
             with self._transaction():  # another server may create them at the same time
                 if not self.has_search:
                     _run(connection, SEARCH_SCHEMA)
-        self._held = f"{CONTENT_WITH_IDS} AND {OUTLINED}" if searchable else CONTENT_WITH_IDS
+        self._held = CONTENT_WITH_IDS + HELD_WITH[keeps]
 
     @property
     def has_search(self) -> bool:
         """Whether there are tables of outlines and words."""
         found = self.connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'outlines'")
         return found.fetchone() is not None
+
+    @property
+    def kept(self) -> Kept:
+        """What there is of some texts at least."""
+        if not self.has_search:
+            return "ids"
+        found = self.connection.execute("SELECT 1 FROM outlines WHERE lines > 0 LIMIT 1").fetchone()
+        return "passages" if found else "outlines"
 
     def keep_origin(self, origin: str) -> None:
         """Keep what the index says about itself."""
@@ -233,8 +245,10 @@ class IndexTables(IndexQueries):
         return number
 
     def _add_search(self, number: int, search: SearchText) -> None:
-        if self.connection.execute("SELECT 1 FROM outlines WHERE content = ?", (number,)).fetchone():
-            return  # of another tokenizer
+        if before := self.connection.execute("SELECT lines FROM outlines WHERE content = ?", (number,)).fetchone():
+            if before[0] >= search.lines:
+                return  # of another tokenizer
+            self._remove_search(number)
         definitions, imports = search.outline
         row = (number, json.dumps(imports, separators=(",", ":")), search.lines)
         self.connection.execute("INSERT INTO outlines VALUES (?, ?, ?)", row)

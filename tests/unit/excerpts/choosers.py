@@ -26,12 +26,12 @@ def indexed(path: str, text: str) -> IndexedFile:
     """A file of the project as an index takes it."""
     language = LANGUAGES[path.rpartition(".")[2]]
     file = SourceFile(f"{ROOT}/{path}", len(text.encode()), 1, language)
-    return IndexedFile(file, digest_of(text), content_of(text, language, TOKENIZER.encode_file(text), True))
+    return IndexedFile(file, digest_of(text), content_of(text, language, TOKENIZER.encode_file(text), "passages"))
 
 
 def make_chooser(files: Files, budget: ExcerptBudget = ROOMY, hidden: tuple[str, ...] = ()) -> ExcerptChooser:
     """Return a chooser over an index of files, of which those named in `hidden` may not be shown."""
-    index = IndexFile(None, IndexOrigin((ROOT,), DEFAULTS), TOKENIZER, lambda _: None, searchable=True)
+    index = IndexFile(None, IndexOrigin((ROOT,), DEFAULTS), TOKENIZER, lambda _: None, keeps="passages")
     index.put([indexed(path, text) for path, text in files.items()])
     secret = {f"{ROOT}/{path}" for path in hidden}
     return ExcerptChooser(index, [ROOT], TOKENIZER, budget, lambda path: path not in secret)

@@ -1,4 +1,4 @@
-"""Without text of other files in prompts, an index keeps neither outlines nor words, and loses those it had."""
+"""An index keeps outlines only for imports that are offered, and words only for text in prompts; it loses the rest."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def repository() -> Iterator[IndexClient]:
     assert made.close(SOON)
 
 
-def adopt(repository: IndexClient, folder: Path, cache: Path, budget: ExcerptBudget) -> None:
-    settings = Settings(cache_folder=str(cache))
+def adopt(repository: IndexClient, folder: Path, cache: Path, budget: ExcerptBudget, next_edit: bool = False) -> None:
+    settings = Settings(cache_folder=str(cache), next_edit=next_edit)
     repository.adopt(Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], TOKENIZER, budget))
     assert repository.wait(SOON)
 
@@ -75,6 +75,22 @@ def test_what_was_stored_leaves_the_disk_once_it_is_off(repository: IndexClient,
     adopt(repository, folder, cache, OFF)
     assert not SEARCHED & tables(folder, cache) and traces(cache) == {"token ids"}
     assert counted is not None and repository.view("python", ()) == counted
+
+
+def test_next_edits_need_no_words_but_those_that_are_defined(
+    repository: IndexClient, folder: Path, cache: Path
+) -> None:
+    (folder / "b.py").write_text("import a\n\n\ndef plain_name(): inner_name = 1\n")
+    words = ["plain_name", "inner_name"]
+    adopt(repository, folder, cache, ON)
+    assert traces(cache, words) == {*words, "token ids"}
+    adopt(repository, folder, cache, OFF, next_edit=True)
+    assert traces(cache, words) == {"plain_name", "token ids"}
+    adopt(repository, folder, cache, ON, next_edit=True)
+    assert traces(cache, words) == {*words, "token ids"}
+    adopt(repository, folder, cache, OFF, next_edit=True)
+    adopt(repository, folder, cache, OFF)
+    assert not SEARCHED & tables(folder, cache) and traces(cache, words) == {"token ids"}
 
 
 def test_it_is_made_once_it_is_on(repository: IndexClient, folder: Path, cache: Path) -> None:

@@ -45,9 +45,9 @@ def opened(session: Session, uri: str = URI, language: str = "python") -> OpenDo
     return document
 
 
-def make(session: Session, document: OpenDocument) -> str:
+async def make(session: Session, document: OpenDocument) -> str:
     """Take the edit that is offered, as a client does; returns its id."""
-    offer = session.next_edits.offer(document, 0)
+    offer = await session.next_edits.find(document, 0)
     assert offer
     replace(session, document, offer.edit.start, len(offer.edit.removed), offer.edit.added)
     session.next_edits.accept(offer.number)
@@ -61,12 +61,12 @@ def counted(session: Session) -> dict[str, int]:
 
 async def test_the_edit_at_the_next_place_is_offered_under_one_id(session: Session) -> None:
     document = opened(session)
-    offer = session.next_edits.offer(document, 0)
+    offer = await session.next_edits.find(document, 0)
     assert offer and (offer.edit.start, offer.edit.added) == (document.text.index("width"), "depth")
-    again, far = session.next_edits.offer(document, 5), session.next_edits.offer(document, len(TEXT))
+    again, far = await session.next_edits.find(document, 5), await session.next_edits.find(document, len(TEXT))
     assert again is offer
     assert far and far.number != offer.number and far.edit.start == document.text.rindex("width")
-    assert session.next_edits.offer(document, 0) is offer
+    assert await session.next_edits.find(document, 0) is offer
 
 
 @pytest.mark.parametrize(
@@ -81,26 +81,26 @@ async def test_the_edit_at_the_next_place_is_offered_under_one_id(session: Sessi
 async def test_nothing_is_offered_where_it_is_off(session: Session, settings: Settings) -> None:
     document = opened(session)
     session.configure(settings)
-    assert session.next_edits.offer(document, 0) is None
-    assert session.next_edits.explain(document, 0) is None
+    assert await session.next_edits.find(document, 0) is None
+    assert await session.next_edits.explain(document, 0) is None
     session.configure(Settings())
-    assert session.next_edits.offer(document, 0)
+    assert await session.next_edits.find(document, 0)
 
 
 async def test_a_secret_file_and_one_out_of_step_get_no_offer(session: Session) -> None:
     secret = opened(session, "file:///home/me/.env", "properties")
-    assert session.next_edits.offer(secret, 0) is None
+    assert await session.next_edits.find(secret, 0) is None
     document = opened(session)
     session.edit(document, [None])
-    assert session.next_edits.offer(document, 0) is None
+    assert await session.next_edits.find(document, 0) is None
 
 
 async def test_an_edit_of_a_document_that_is_off_or_closed_is_not_offered(session: Session) -> None:
     class Elsewhere(OneRule):
         uri = ""
 
-        def propose(self, document: Any, cursor: int) -> Any:
-            edit = super().propose(document, cursor)
+        def propose(self, document: Any, cursor: int, importable: Any = ()) -> Any:
+            edit = super().propose(document, cursor, importable)
             return edit and edit._replace(uri=self.uri)
 
     session.next_edits.proposals = rule = Elsewhere(session.documents.history)
@@ -108,35 +108,35 @@ async def test_an_edit_of_a_document_that_is_off_or_closed_is_not_offered(sessio
     session.open("file:///home/me/.env", "properties", TEXT)
     session.open("file:///home/me/open.py", "python", TEXT)
     for rule.uri in ("file:///home/me/.env", "file:///home/me/closed.py"):
-        assert session.next_edits.offer(document, 0) is None
+        assert await session.next_edits.find(document, 0) is None
     rule.uri = "file:///home/me/open.py"
-    assert session.next_edits.offer(document, 0)
+    assert await session.next_edits.find(document, 0)
 
 
 async def test_a_refused_edit_is_not_offered_again(session: Session) -> None:
     document = opened(session)
-    offer = session.next_edits.offer(document, 0)
+    offer = await session.next_edits.find(document, 0)
     assert offer
     session.next_edits.refuse(offer.number)
-    another = session.next_edits.offer(document, 0)
+    another = await session.next_edits.find(document, 0)
     assert another and another.edit.start > offer.edit.start
 
 
 async def test_a_rule_that_fails_offers_nothing(session: Session, caplog: pytest.LogCaptureFixture) -> None:
     document = session.open(URI, "python", TEXT)
     replace(session, document, TEXT.index("width"), 5, "crash")
-    assert session.next_edits.offer(document, 0) is None
+    assert await session.next_edits.find(document, 0) is None
     assert "proposing a next edit failed" in caplog.text
 
 
 async def test_shown_and_accepted_count_once(session: Session) -> None:
     document = opened(session)
-    offer = session.next_edits.offer(document, 0)
+    offer = await session.next_edits.find(document, 0)
     assert offer
     for _ in range(2):
         session.next_edits.show(offer.number)
     assert counted(session) == {"shown": 1, "accepted": 0, "kept": 0}
-    number = make(session, document)
+    number = await make(session, document)
     session.next_edits.accept(number)
     session.next_edits.refuse(number)
     assert counted(session) == {"shown": 1, "accepted": 1, "kept": 0}
@@ -167,7 +167,7 @@ async def test_what_is_unknown_is_ignored(session: Session) -> None:
 
 @pytest.mark.parametrize("when", ["closed", "opened again", "left"])
 async def test_kept_is_counted_when_a_document_goes(session: Session, when: str) -> None:
-    make(session, opened(session))
+    await make(session, opened(session))
     match when:
         case "closed":
             session.close_document(URI)
@@ -182,12 +182,12 @@ async def test_the_explanation_names_the_rule_and_where_its_edits_are_now(sessio
     document = opened(session)
     replace(session, document, 0, 0, "# shapes\n")
     replace(session, document, document.text.index("depth"), 5, "deep")
-    explained = session.next_edits.explain(document, 0)
+    explained = await session.next_edits.explain(document, 0)
     assert explained is None, "depth is nowhere else"
     replace(session, document, document.text.index("edge"), 4, "rim")
-    assert session.next_edits.explain(document, 0) is None
+    assert await session.next_edits.explain(document, 0) is None
     document = opened(session, "file:///home/me/other.py")
-    explained = session.next_edits.explain(document, 0)
+    explained = await session.next_edits.explain(document, 0)
     assert explained == {
         "uri": document.uri,
         "line": 2,

@@ -22,7 +22,7 @@ ORIGIN = IndexOrigin(("/project",), DEFAULTS)
 def indexed(path: str, text: str, language: str = "python", *, private: bool = False) -> IndexedFile:
     """A file as a searchable index takes it, whether or not it is on this disk."""
     file = SourceFile(path, len(text.encode()), 1, language)
-    content = content_of(text, language, TOKENIZER.encode_file(text), True)
+    content = content_of(text, language, TOKENIZER.encode_file(text), "passages")
     return IndexedFile(file, digest_of(text), content, private)
 
 
@@ -50,7 +50,7 @@ def open_index(place: Path, reports: list[str]) -> Iterator[Open]:
     opened = list[IndexFile]()
 
     def make() -> IndexFile:
-        opened.append(IndexFile(place, ORIGIN, TOKENIZER, reports.append, searchable=True))
+        opened.append(IndexFile(place, ORIGIN, TOKENIZER, reports.append, keeps="passages"))
         return opened[-1]
 
     yield make

@@ -163,7 +163,7 @@ def test_without_a_path_nothing_is_written(tmp_path: Path, folder: Path, monkeyp
     cache = tmp_path / "cache"
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     (folder / "a.py").write_text(SOURCE)
-    index = IndexFile(None, ORIGIN, TOKENIZER, pytest.fail, searchable=True)
+    index = IndexFile(None, ORIGIN, TOKENIZER, pytest.fail, keeps="passages")
     update(index, folder, Settings())
     assert has_name(index, SECRET) and not cache.exists()
     index.close()

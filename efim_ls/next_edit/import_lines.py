@@ -1,0 +1,153 @@
+"""Import statements at the top of a document, and where another one belongs among them."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect
+from collections.abc import Sequence
+from itertools import pairwise
+from os.path import commonprefix
+from typing import NamedTuple
+
+from efim_ls.languages import family_of
+from efim_ls.text.document import Document, Edit
+from efim_ls.text.lines import enclosing_line, line_end_in, line_start
+from efim_ls.text.outline import Importable
+
+STATEMENTS = {
+    "python": re.compile(
+        r"^(?:from[ \t]+(?P<module>[.\w]+)[ \t]+import[ \t]+(?:\((?P<wrapped>[^()#]*)\)|(?P<names>\w[^\r\n(#;\\]*))"
+        r"|import[ \t]+(?P<plain>[.\w]+).*)",
+        re.MULTILINE,
+    ),
+    "javascript": re.compile(
+        r"^import[ \t]+(?:(?:\w+[ \t]*,[ \t]*)?\{(?P<names>[^{}]*)\}[ \t]*from[ \t]*"
+        r"|[^'\"\n{}]*(?:\{[^{}]*\})?[^'\"\n{}]*)"
+        r"(?P<quote>['\"])(?P<module>[^'\"\n]+)(?P=quote)(?P<stop>;?)",
+        re.MULTILINE,
+    ),
+    "go": re.compile(r'^(?P<indent>[ \t]+|import[ \t]+)(?:[\w.]+[ \t]+)?"(?P<module>[^"\n]+)"', re.MULTILINE),
+    "rust": re.compile(r"^use[ \t]+(?P<module>[\w:]+?)(?:::\{(?P<names>[^{}]*)\}|::(?P<single>\w+));", re.MULTILINE),
+}
+GO_IMPORTS = re.compile(r"^import[ \t]*(?:\([^()]*\)|[^\n(]*$)", re.MULTILINE)
+ITEM = re.compile(r"[^,\s][^,]*?(?=\s*(?:,|\Z))")
+# What stands above the first statement of a file: blank lines, comments, a docstring, a package's name.
+PREAMBLE = re.compile(
+    r"(?:[ \t]*(?:#[^\r\n]*|//[^\r\n]*|/\*(?s:.*?)\*/|\"\"\"(?s:.*?)\"\"\"|package[ \t]+\w+|#!?\[[^\r\n]*\])?[ \t]*"
+    r"(?:\r\n|\n|\r))*"
+)
+
+
+class ImportStatement(NamedTuple):
+    """An import by offsets in a document: the module, and where its list of names begins and ends, if it has one."""
+
+    start: int
+    end: int
+    module: str
+    names: tuple[int, int] | None
+    found: re.Match[str]
+
+
+def import_statements(document: Document) -> list[ImportStatement]:
+    """Return those at the top level, in the order of the text; empty in a language whose imports are not known."""
+    family, text = family_of(document.language), document.text
+    if (statement := STATEMENTS.get(family)) is None:
+        return []
+    blocks = [each.span() for each in GO_IMPORTS.finditer(text)] if family == "go" else [(0, len(text))]
+    return [_statement(each) for start, end in blocks for each in statement.finditer(text, start, end)]
+
+
+def added_import(document: Document, importable: Importable) -> Edit | None:
+    """Return the edit that imports something; None if the document's language has no way that is known here."""
+    family = family_of(document.language)
+    if family not in STATEMENTS:
+        return None
+    statements = import_statements(document)
+    for each in statements:
+        if each.module == importable.module and importable.name:
+            if each.names:
+                return _listed(document.text, each.names, importable.name)
+            if single := each.found.groupdict().get("single"):
+                at = each.found.start("single")
+                return Edit(at, single, f"{{{', '.join(sorted((single, importable.name)))}}}")
+    line = _line(family, statements, importable)
+    if not statements:
+        return _above_all(document.text, line)
+    return _among(document.text, statements, importable.module, line, apart=family == "python")
+
+
+def _statement(found: re.Match[str]) -> ImportStatement:
+    groups = found.groupdict()
+    listed = next((name for name in ("names", "wrapped") if ITEM.search(groups.get(name) or "")), None)
+    names = found.span(listed) if listed else None
+    return ImportStatement(*found.span(), groups["module"] or groups["plain"], names, found)
+
+
+def _listed(text: str, span: tuple[int, int], name: str) -> Edit:
+    """Return the edit that adds a name to a list, in its order if it has one."""
+    items = [each.span() for each in ITEM.finditer(text[: span[1]], span[0])]
+    names = [text[start:end] for start, end in items]
+    order = next((key for key in _ORDERS if names == sorted(names, key=key)), None)
+    before = bisect(names, order(name), key=order) if order else len(names)
+    blanks = text[items[-2][1] + 1 : items[-1][0]] if len(items) > 1 else " "
+    if "\n" in text[span[0] : items[0][0]]:
+        blanks = text[span[0] : items[0][0]]
+    if before < len(names):
+        return Edit(items[before][0], "", f"{name},{blanks}")
+    return Edit(items[-1][1], "", f",{blanks}{name}")
+
+
+def _by_kind(name: str) -> str:
+    """Return where a name stands if constants are before classes, and these before the rest."""
+    return f"{0 if name.isupper() else 1 if name[:1].isupper() else 2}{name}"
+
+
+_ORDERS = (_by_kind, str, str.lower)
+
+
+def _line(family: str, statements: Sequence[ImportStatement], importable: Importable) -> str:
+    """Return an import as a statement of its own, written as the others of the document are."""
+    module, name, _ = importable
+    last = statements[-1].found if statements else None
+    match family:
+        case "python":
+            return f"from {module} import {name}"
+        case "javascript":
+            quote, stop = (last["quote"], last["stop"]) if last else ('"', ";")
+            return f"import {{ {name} }} from {quote}{module}{quote}{stop}"
+        case "go":
+            return f'{last["indent"] if last else "import "}"{module}"'
+        case _:
+            return f"use {module}::{name};"
+
+
+def _among(text: str, statements: Sequence[ImportStatement], module: str, line: str, apart: bool) -> Edit:
+    """Return the edit that adds a line to the statements whose modules are most like its own.
+
+    If none begins alike, it comes last, and `apart` from them.
+    """
+    end = line_end_in(text)
+    alike = [len(commonprefix([_steps(each.module), _steps(module)])) for each in statements]
+    if not max(alike):
+        at = enclosing_line(text, statements[-1].end)[1]
+        return Edit(at, "", f"{end * 2 if apart else end}{line}")
+    group = [each for each, steps in zip(statements, alike, strict=True) if steps]
+    is_sorted = all(one.module <= other.module for one, other in pairwise(group))
+    before = [each for each in group if not is_sorted or each.module <= module]
+    if not before and (start := enclosing_line(text, group[0].start)[0]):
+        return Edit(enclosing_line(text, line_start(text, start - 1))[1], "", f"{end}{line}")
+    return Edit(enclosing_line(text, (before or group[:1])[-1].end)[1], "", f"{end}{line}")
+
+
+def _steps(module: str) -> list[str]:
+    """Return the parts of a module's name; those of relative ones begin alike."""
+    if module.startswith("."):
+        return [".", *filter(None, re.split(r"[./]+", module))]
+    return re.split(r"::|[./]", module)
+
+
+def _above_all(text: str, line: str) -> Edit:
+    end = line_end_in(text)
+    preamble = PREAMBLE.match(text)
+    above = preamble[0].rstrip() if preamble else ""
+    return Edit(len(above), "", f"{end * 2}{line}") if above else Edit(0, "", f"{line}{end * 2}")

@@ -1,0 +1,111 @@
+"""The rule *import*: a name was typed that the file lacks, and that the workspace defines once elsewhere."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Iterator, Sequence
+from math import log1p
+from pathlib import PurePath
+
+from efim_ls.languages import family_of
+from efim_ls.next_edit.import_lines import added_import, import_statements
+from efim_ls.next_edit.pattern import Occurrence, outwards
+from efim_ls.next_edit.rules.rename import KEYWORDS, defines
+from efim_ls.next_edit.scope import is_prose, local_scope
+from efim_ls.next_edit.situation import Candidate, Situation
+from efim_ls.next_edit.tokens import NAME, TokenChange, tokens
+from efim_ls.text.document import Document, Edit, PastEdit
+from efim_ls.text.lines import enclosing_line
+from efim_ls.text.outline import Importable
+
+MOST_NAMES = 8  # of an edit that are looked for
+SHORTEST = 3  # characters of a name
+IMPORTS = re.compile(r"\s*(?:import|from|use|export|package)\b|\t\"")
+IMPORTS_ALL = re.compile(r"^(?:from\b[^\n]*\bimport[ \t]*\*|use\b[^\n]*::\*)", re.MULTILINE)
+NO_USE_BEFORE = re.compile(r"(?:\.|::|->|['\"$#])[ \t]*$")
+NO_USE_BEHIND = {"python": re.compile(r"[ \t]*:?=(?!=)"), "": re.compile(r"[ \t]*(?:=(?![=>])|\??:(?!:))")}
+
+
+def imports(situation: Situation) -> Sequence[Candidate]:
+    """Return the imports of what the last edit names and the document lacks, as far as they can be imported."""
+    document, last = situation.document, situation.edits[-1]
+    known = {each.module for each in import_statements(document)} if situation.importable else set[str]()
+    uses = {document.text[start:end]: (start, end) for start, end in _uses(document, last, situation.cursor)}
+    found = list[Candidate]()
+    for each in situation.importable:
+        name = each.name or PurePath(each.module).name
+        start, end = uses.get(name, (-1, -1))
+        if start < 0 or is_prose(document, start) or local_scope(document, start, {name}):
+            continue
+        if edit := added_import(document, each):
+            features = _features(document, each, name, end) | {"known module": each.module in known}
+            found.append(Candidate(_place(document, edit), features, (last,)))
+    return found
+
+
+def unknown_names(document: Document, edit: PastEdit, cursor: int) -> list[str]:
+    """Return the names that an edit uses, the cursor aside, and that the document has nowhere else."""
+    text = document.text
+    if IMPORTS_ALL.search(text):
+        return []
+    names = list[str]()
+    low, high = _span(text, edit)
+    for start, end in _uses(document, edit, cursor):
+        name = re.compile(rf"(?<!\w){text[start:end]}(?!\w)")
+        if not name.search(text, 0, low) and not name.search(text, high):
+            names.append(text[start:end])
+    return list(dict.fromkeys(names))[:MOST_NAMES]
+
+
+def _uses(document: Document, edit: PastEdit, cursor: int) -> Iterator[tuple[int, int]]:
+    """Yield where an edit uses names that may be another file's."""
+    text, family = document.text, family_of(document.language)
+    low, high = _span(text, edit)
+    behind = NO_USE_BEHIND.get(family, NO_USE_BEHIND[""])
+    for name in NAME.finditer(text, low, high):
+        start, end = name.span()
+        if end == cursor or end - start < SHORTEST or name[0] in KEYWORDS:
+            continue
+        if family == "python" and hasattr(builtins, name[0]):
+            continue
+        line, line_end, _ = enclosing_line(text, start)
+        left, right = text[line:start], text[end:line_end]
+        if IMPORTS.match(left) or NO_USE_BEFORE.search(left) or behind.match(right):
+            continue
+        if right.startswith(".") if family == "go" else not defines(*outwards(tokens(left), tokens(right))):
+            yield start, end
+
+
+def _span(text: str, edit: PastEdit) -> tuple[int, int]:
+    """Return what an edit added, to the borders of words; nothing if the text is another one."""
+    low, high = edit.at, edit.at + len(edit.added)
+    if text[low:high] != edit.added or not edit.added:
+        return 0, 0
+    while low and (text[low - 1].isalnum() or text[low - 1] == "_"):
+        low -= 1
+    while high < len(text) and (text[high].isalnum() or text[high] == "_"):
+        high += 1
+    return low, high
+
+
+def _features(document: Document, importable: Importable, name: str, end: int) -> dict[str, float]:
+    return {
+        "importers": log1p(importable.importers),
+        "by place": not importable.importers,
+        "length": log1p(len(name)),
+        "capital": name[0].isupper(),
+        "called": document.text.startswith("(", end),
+        "member": document.text.startswith((".", "::"), end),
+    }
+
+
+def _place(document: Document, edit: Edit) -> Occurrence:
+    """Return an edit of one line as a place in it."""
+    start, end, _ = enclosing_line(document.text, edit.at)
+    left = tokens(document.text[start : edit.at])
+    right = tokens(document.text[edit.at + len(edit.removed) : end])
+    around = TokenChange(left, tokens(edit.removed), tokens(edit.added), right)
+    return Occurrence(
+        document.line_of(edit.at), edit.at, edit.at + len(edit.removed), outwards(left, right), 0, 0, around
+    )

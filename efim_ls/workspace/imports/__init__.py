@@ -1,0 +1,1 @@
+"""What files import, and how another file would."""

@@ -1,0 +1,115 @@
+"""Modules as one file would write them in an import, from how others write them and from where files are."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from os.path import commonprefix
+from pathlib import PurePath
+
+from efim_ls.text.outline import Import
+from efim_ls.workspace.database.queries import FoundImport
+from efim_ls.workspace.imports.paths import PACKAGE_FILES, read_import, resolved
+
+SCRIPT_ENDINGS = frozenset({".cjs", ".js", ".jsx", ".mjs", ".ts", ".tsx"})  # that some files write behind a module
+
+Parts = tuple[str, ...]
+
+
+def python_module(
+    path: str, imports: Sequence[Import], place: str, written: Sequence[FoundImport], is_public: bool
+) -> str:
+    """Return what a Python file writes for the module of a definition at a place; empty if that is unknown.
+
+    It is the module that most others import it from; without any, the one of its file if that `is_public`.
+    Within one package it is relative if this file's other imports are or, without any, those of most others.
+    """
+    found = Counter(_python_parts(each) for each in written)
+    own, top = _package_parts(path), _package_parts(place)[:1]
+    if found:
+        parts = found.most_common(1)[0][0]
+    elif is_public and (own[:1] == top != () or PurePath(place).parent == PurePath(path).parent):
+        parts = _module_parts(place)
+    else:
+        return ""
+    if not own or parts[:1] != own[:1] or not _is_relative(imports, written, own[0]):
+        return ".".join(parts)
+    shared = len(commonprefix([own, parts]))
+    return "." * (len(own) - shared + 1) + ".".join(parts[shared:])
+
+
+def script_module(path: str, written: Sequence[FoundImport]) -> str:
+    """Return what a file in JavaScript or TypeScript writes for a module, as most others do; empty without any."""
+    found = Counter(_script_target(each) for each in written)
+    if not found:
+        return ""
+    (target, ending), _ = found.most_common(1)[0]
+    if not os.path.isabs(target):
+        return target
+    way = os.path.relpath(target, PurePath(path).parent).replace(os.sep, "/")
+    return (way if way.startswith(".") else f"./{way}") + ending
+
+
+def rust_module(path: str, written: Sequence[FoundImport]) -> str:
+    """Return what a file in Rust writes before a name, as most others of its crate do; empty without any."""
+    found = Counter(
+        module
+        for each in written
+        if (module := _rust_path(each.imported.module)).partition("::")[0] not in ("self", "super")
+        and (not module.startswith("crate") or _crate(each.path) == _crate(path))
+    )
+    return found.most_common(1)[0][0] if found else ""
+
+
+def _python_parts(found: FoundImport) -> Parts:
+    """Return the names of an imported module, from the top package on if it is written as relative."""
+    above, parts, _ = read_import(found.imported, found.path)
+    return parts if above is None else (*_package_parts(os.path.join(above, "__init__.py")), *parts)
+
+
+def _is_relative(imports: Sequence[Import], written: Sequence[FoundImport], top: str) -> bool:
+    """Return whether a file imports from its own package by relative modules."""
+    for modules in ([each.module for each in imports], [each.imported.module for each in written]):
+        relative = sum(each.startswith(".") for each in modules)
+        absolute = sum(each.partition(".")[0] == top for each in modules)
+        if relative or absolute:
+            return relative > absolute
+    return False
+
+
+def _module_parts(path: str) -> Parts:
+    stem = PurePath(path).stem
+    return _package_parts(path) + (() if stem in PACKAGE_FILES else (stem,))
+
+
+def _package_parts(path: str) -> Parts:
+    """Return the names of the packages around a file, the outermost first."""
+    folder, parts = PurePath(path).parent, list[str]()
+    while os.path.exists(folder / "__init__.py"):
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return tuple(parts)
+
+
+def _script_target(found: FoundImport) -> tuple[str, str]:
+    """Return where an import leads, a path if it is relative, and the ending that it writes there."""
+    module = found.imported.module
+    if not module.startswith("."):
+        return module, ""
+    ending = PurePath(module).suffix
+    ending = ending if ending in SCRIPT_ENDINGS else ""
+    place = os.path.join(PurePath(found.path).parent, module.removesuffix(ending))
+    return os.path.join(*resolved(place)), ending
+
+
+def _rust_path(module: str) -> str:
+    """Return the path before the names of a use declaration."""
+    outer, braces, _ = module.partition("{")
+    return outer.removesuffix("::") if braces else outer.rpartition("::")[0]
+
+
+def _crate(path: str) -> str:
+    """Return the folder of the crate that a file belongs to; empty if there is none."""
+    above = (each for each in PurePath(path).parents if os.path.exists(each / "Cargo.toml"))
+    return str(next(above, ""))
