@@ -58,7 +58,8 @@ class IndexFile:
 
         The file keeps the `origin` for `efim-ls index` and `efim-ls cache`.
         """
-        self.generation, self.keeps = 0, keeps
+        self.generation = 0
+        self.keeps: Kept = keeps
         self._path, self._origin, self._tokenizer = path, origin.to_json(), tokenizer
         self._report, self._reported = report, set[str]()
         self._reading = threading.Lock()

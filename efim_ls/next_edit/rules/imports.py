@@ -73,6 +73,8 @@ def _uses(document: Document, edit: PastEdit, cursor: int) -> Iterator[tuple[int
         left, right = text[line:start], text[end:line_end]
         if IMPORTS.match(left) or NO_USE_BEFORE.search(left) or behind.match(right):
             continue
+        if not left.strip() and right.startswith(":"):  # a variable or parameter with its type
+            continue
         if right.startswith(".") if family == "go" else not defines(*outwards(tokens(left), tokens(right))):
             yield start, end
 

@@ -15,6 +15,7 @@ from efim_ls.workspace.imports.paths import ImportedName, is_from, read_import
 
 MEMBERS = frozenset({"method", "field"})  # kinds that no other file imports
 BY_PLACE = frozenset({"class", "function"})  # kinds that can be imported although no other file does
+NEVER_IMPORTED = frozenset({"conftest.py", "setup.py"})
 
 
 class ImportSource(Protocol):
@@ -42,7 +43,8 @@ def find_importable(
 ) -> Importable | None:
     """Return how a file with these imports would import a name; None unless one other file defines it.
 
-    In Go the name is a package's: then all other files must import it from one path.
+    If several do, it is the one that other files import it from. In Go the name is a package's: then all other
+    files must import it from one path.
     """
     family = family_of(file.language)
 
@@ -53,13 +55,20 @@ def find_importable(
     if family == "go":
         return _package(name, written)
     found = [each for each in source.definitions(name) if each.definition.kind not in MEMBERS]
-    places = {each.path for each in found if family_of(language_of(each.path)) == family}
-    if len(places) != 1 or not is_other(place := places.pop()):
+    places = {each.path: list[FoundImport]() for each in found if family_of(language_of(each.path)) == family}
+    if file.path in places:
         return None
-    named = [each for each in written if _takes(each, name, place)]
+    for place, named in places.items():
+        named += (each for each in written if _takes(each, name, place))
+    imported = {place: named for place, named in places.items() if named}
+    if len(chosen := imported if len(places) > 1 else places) != 1:
+        return None
+    ((place, named),) = chosen.items()
+    if not is_other(place) or PurePath(place).name in NEVER_IMPORTED:
+        return None
     module = ""
     if family == "python":
-        is_public = all(each.definition.kind in BY_PLACE for each in found)
+        is_public = all(each.definition.kind in BY_PLACE for each in found if each.path == place)
         module = python_module(file.path, imports, place, named, is_public)
     elif family == "javascript":
         module = script_module(file.path, named)

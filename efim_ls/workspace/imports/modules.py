@@ -14,6 +14,8 @@ from efim_ls.workspace.imports.paths import PACKAGE_FILES, read_import, resolved
 
 SCRIPT_ENDINGS = frozenset({".cjs", ".js", ".jsx", ".mjs", ".ts", ".tsx"})  # that some files write behind a module
 
+DEEPEST = 8  # packages within one another
+
 Parts = tuple[str, ...]
 
 
@@ -22,14 +24,19 @@ def python_module(
 ) -> str:
     """Return what a Python file writes for the module of a definition at a place; empty if that is unknown.
 
-    It is the module that most others import it from; without any, the one of its file if that `is_public`.
-    Within one package it is relative if this file's other imports are or, without any, those of most others.
+    It is the module that most others import it from: from outside of its package those that are outside, too, or a
+    package that takes the name in. Without any, it is the one of its file if that `is_public`. Within one package it
+    is relative if this file's other imports are or, without any, those of most others.
     """
-    found = Counter(_python_parts(each) for each in written)
     own, top = _package_parts(path), _package_parts(place)[:1]
+    outside = own[:1] != top
+    found = Counter(_python_parts(each) for each in written if (_package_parts(each.path)[:1] != top) == outside)
+    packages = [_package_parts(each.path) for each in written if PurePath(each.path).stem == "__init__"]
     if found:
         parts = found.most_common(1)[0][0]
-    elif is_public and (own[:1] == top != () or PurePath(place).parent == PurePath(path).parent):
+    elif outside and packages:
+        parts = min(packages, key=len)
+    elif is_public and ((not outside and top) or PurePath(place).parent == PurePath(path).parent):
         parts = _module_parts(place)
     else:
         return ""
@@ -65,7 +72,7 @@ def rust_module(path: str, written: Sequence[FoundImport]) -> str:
 def _python_parts(found: FoundImport) -> Parts:
     """Return the names of an imported module, from the top package on if it is written as relative."""
     above, parts, _ = read_import(found.imported, found.path)
-    return parts if above is None else (*_package_parts(os.path.join(above, "__init__.py")), *parts)
+    return parts if above is None else (*_package_parts(os.path.normpath(os.path.join(above, "_"))), *parts)
 
 
 def _is_relative(imports: Sequence[Import], written: Sequence[FoundImport], top: str) -> bool:
@@ -84,12 +91,10 @@ def _module_parts(path: str) -> Parts:
 
 
 def _package_parts(path: str) -> Parts:
-    """Return the names of the packages around a file, the outermost first."""
-    folder, parts = PurePath(path).parent, list[str]()
-    while os.path.exists(folder / "__init__.py"):
-        parts.insert(0, folder.name)
-        folder = folder.parent
-    return tuple(parts)
+    """Return the names of the packages around a file, the outermost first; inner ones may have no source."""
+    above = PurePath(path).parents[:DEEPEST]
+    top = next((n for n in range(len(above) - 1, -1, -1) if os.path.exists(above[n] / "__init__.py")), -1)
+    return tuple(folder.name for folder in reversed(above[: top + 1]))
 
 
 def _script_target(found: FoundImport) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""An index keeps outlines only for imports that are offered, and words only for text in prompts; it loses the rest."""
+"""An index keeps outlines only for imports to offer, and words only for text in prompts; it loses the rest."""
 
 from __future__ import annotations
 

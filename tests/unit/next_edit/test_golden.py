@@ -10,6 +10,7 @@ import pytest
 
 from efim_ls.next_edit.next_edits import NextEdits
 from efim_ls.next_edit.rules.table import RULES
+from efim_ls.text.outline import Importable
 from tests.unit.edited import Edited, Marked
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "next_edit"
@@ -23,6 +24,7 @@ class Case:
     expect: str = ""
     order: str = "downwards"
     typed: bool = False
+    importable: tuple[tuple[str, str, int], ...] = ()
 
 
 CASES = {
@@ -38,7 +40,11 @@ def test_what_is_offered_after_edits(rule: str, case: Case) -> None:
     edited = Edited(marked.before, case.language)
     for change in marked.changes if case.order == "downwards" else marked.changes[::-1]:
         edited.replace(change, by_keys=case.typed)
-    offered = NextEdits(edited.history).propose(edited.document, edited.cursor)
+    edits = NextEdits(edited.history)
+    unknown = edits.unknown_names(edited.document, edited.cursor)
+    every = [Importable(*each) for each in case.importable]
+    known = [each for each in every if (each.name or each.module.rpartition("/")[2]) in unknown]
+    offered = edits.propose(edited.document, edited.cursor, known)
     assert (edited.drawn(offered) if offered else "") == case.expect
     if offered:
         assert offered.rule == rule
