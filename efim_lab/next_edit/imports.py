@@ -199,4 +199,12 @@ def _first_use(text: str, name: str, cut: int, statement: ImportStatement) -> in
 
 def _flat(found: Outline) -> Counter[Import]:
     """Return each imported name by itself."""
-    return Counter(Import(each.module, (name,)) for each in found.imports for name in each.names or ("",))
+    flat = Counter[Import]()
+    for module, names in found.imports:
+        outer, braces, inner = module.partition("{")
+        if braces:  # as Rust lists names
+            module, names = outer.removesuffix("::"), tuple(re.findall(r"[\w:]+", inner))
+        elif "::" in module:
+            module, names = module.rpartition("::")[0], (module.rpartition("::")[2],)
+        flat.update(Import(module, (name,)) for name in names or ("",))
+    return flat

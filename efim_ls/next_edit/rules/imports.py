@@ -14,6 +14,7 @@ from efim_ls.next_edit.pattern import Occurrence, outwards
 from efim_ls.next_edit.rules.rename import KEYWORDS, defines
 from efim_ls.next_edit.scope import is_prose, local_scope
 from efim_ls.next_edit.situation import Candidate, Situation
+from efim_ls.next_edit.surroundings import in_comment
 from efim_ls.next_edit.tokens import NAME, TokenChange, tokens
 from efim_ls.text.document import Document, Edit, PastEdit
 from efim_ls.text.lines import enclosing_line
@@ -25,6 +26,8 @@ IMPORTS = re.compile(r"\s*(?:import|from|use|export|package)\b|\t\"")
 IMPORTS_ALL = re.compile(r"^(?:from\b[^\n]*\bimport[ \t]*\*|use\b[^\n]*::\*)", re.MULTILINE)
 NO_USE_BEFORE = re.compile(r"(?:\.|::|->|['\"$#])[ \t]*$")
 NO_USE_BEHIND = {"python": re.compile(r"[ \t]*:?=(?!=)"), "": re.compile(r"[ \t]*(?:=(?![=>])|\??:(?!:))")}
+# Behind a name that begins a line: the type of a variable, an item of a list, the head of a method.
+ALONE = re.compile(r":|,?[ \t]*$|\([^()]*\)[^()]*\{$")
 
 
 def imports(situation: Situation) -> Sequence[Candidate]:
@@ -73,7 +76,7 @@ def _uses(document: Document, edit: PastEdit, cursor: int) -> Iterator[tuple[int
         left, right = text[line:start], text[end:line_end]
         if IMPORTS.match(left) or NO_USE_BEFORE.search(left) or behind.match(right):
             continue
-        if not left.strip() and right.startswith(":"):  # a variable or parameter with its type
+        if in_comment(tokens(left), document.language) or (not left.strip() and ALONE.match(right)):
             continue
         if right.startswith(".") if family == "go" else not defines(*outwards(tokens(left), tokens(right))):
             yield start, end

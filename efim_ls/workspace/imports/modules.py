@@ -24,13 +24,14 @@ def python_module(
 ) -> str:
     """Return what a Python file writes for the module of a definition at a place; empty if that is unknown.
 
-    It is the module that most others import it from: from outside of its package those that are outside, too, or a
+    It is the module that most near it import it from: from outside of its package those that are outside, too, or a
     package that takes the name in. Without any, it is the one of its file if that `is_public`. Within one package it
     is relative if this file's other imports are or, without any, those of most others.
     """
     own, top = _package_parts(path), _package_parts(place)[:1]
     outside = own[:1] != top
-    found = Counter(_python_parts(each) for each in written if (_package_parts(each.path)[:1] != top) == outside)
+    alike = [each for each in written if (_package_parts(each.path)[:1] != top) == outside]
+    found = Counter(_python_parts(each) for each in _nearest(path, alike))
     packages = [_package_parts(each.path) for each in written if PurePath(each.path).stem == "__init__"]
     if found:
         parts = found.most_common(1)[0][0]
@@ -47,8 +48,8 @@ def python_module(
 
 
 def script_module(path: str, written: Sequence[FoundImport]) -> str:
-    """Return what a file in JavaScript or TypeScript writes for a module, as most others do; empty without any."""
-    found = Counter(_script_target(each) for each in written)
+    """Return what a file in JavaScript or TypeScript writes for a module, as most near it do; empty without any."""
+    found = Counter(_script_target(each) for each in _nearest(path, written))
     if not found:
         return ""
     (target, ending), _ = found.most_common(1)[0]
@@ -67,6 +68,12 @@ def rust_module(path: str, written: Sequence[FoundImport]) -> str:
         and (not module.startswith("crate") or _crate(each.path) == _crate(path))
     )
     return found.most_common(1)[0][0] if found else ""
+
+
+def _nearest(path: str, written: Sequence[FoundImport]) -> list[FoundImport]:
+    """Return the imports of those files that are nearest to one, by the folders that they share."""
+    shared = [len(commonprefix([PurePath(each.path).parent.parts, PurePath(path).parent.parts])) for each in written]
+    return [each for each, folders in zip(written, shared, strict=True) if folders == max(shared)]
 
 
 def _python_parts(found: FoundImport) -> Parts:
