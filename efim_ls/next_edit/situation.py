@@ -19,11 +19,15 @@ class Situation(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A place where the tokens `removed` could become `added`, and what its confidence is computed from."""
+    """A place where the tokens `removed` could become `added`, and what its confidence is computed from.
+
+    `pattern` names the change if its tokens differ from place to place.
+    """
 
     place: Occurrence
     features: dict[str, float]
     because: tuple[PastEdit, ...]
+    pattern: tuple[str, ...] = ()
 
 
 EditRule = Callable[[Situation], Sequence[Candidate]]

@@ -1,9 +1,14 @@
-"""Whether tokens stand in a string or a comment, as far as their line tells."""
+"""What the surroundings of a place tell: where it lies, how much it is like others, whether it is in a string."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import log1p
 
+from efim_ls.next_edit.pattern import Occurrence
+from efim_ls.next_edit.tokens import Tokens, common
+
+MOST_COUNTED = 6  # equal tokens on one side; more tell nothing
 QUOTES = "\"'`"
 
 
@@ -17,3 +22,34 @@ def in_comment(left: Sequence[str], language: str) -> bool:
 def in_string(left: Sequence[str]) -> bool:
     """Return whether a quote is open after the tokens before a place."""
     return any(left.count(quote) % 2 for quote in QUOTES)
+
+
+def position(place: Occurrence, found: Sequence[tuple[int, int, int]], before: int, last: int) -> dict[str, float]:
+    """Return where a place lies, seen from the last two examples, and which that fit as well were passed over."""
+    direction = 1 if last >= before else -1
+    alike = [line for line, left, right in found if left >= place.left and right >= place.right]
+    passed = [line for line in alike if (line - last) * direction < 0]
+    skipped = sum((line - before) * direction > 0 for line in passed)
+    return {
+        "ahead": (place.line - last) * direction > 0,
+        "within": (place.line - last) * direction < 0 < (place.line - before) * direction,
+        "skipped": log1p(skipped),
+        "behind": log1p(len(passed) - skipped),
+        "near": min(abs(place.line - last), abs(place.line - before)) <= 2,
+    }
+
+
+def likeness(
+    place: Occurrence, sides: tuple[Tokens, Tokens], around: Sequence[tuple[Tokens, Tokens]], language: str
+) -> dict[str, float]:
+    """Return how much its surroundings are the sides of the pattern, and those of the example that is most like them."""
+    here = place.outwards
+    return {
+        "left fits": place.left == len(sides[0]),
+        "right fits": place.right == len(sides[1]),
+        "little fits": place.left + place.right <= 2,
+        "like left": min(max(common(here[0], left) for left, _ in around), MOST_COUNTED),
+        "like right": min(max(common(here[1], right) for _, right in around), MOST_COUNTED),
+        "in string": in_string(place.around.left),
+        "in comment": in_comment(place.around.left, language),
+    }

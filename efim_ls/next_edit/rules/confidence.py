@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import exp
 
-LEVELS = {"repeat": 0.55, "rename": 0.45}  # below which a rule's candidates are not offered
+LEVELS = {"repeat": 0.55, "rename": 0.45, "transform": 0.5}  # below which a rule's candidates are not offered
 # By rule: what each feature of a candidate adds to the logarithm of its odds.
 WEIGHTS = {
     "repeat": {

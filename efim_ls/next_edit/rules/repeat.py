@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log1p
 
-from efim_ls.next_edit.pattern import Occurrence, Pattern, occurrences, outwards
+from efim_ls.next_edit.pattern import Pattern, occurrences, outwards
 from efim_ls.next_edit.situation import Candidate, Situation
-from efim_ls.next_edit.surroundings import in_comment, in_string
-from efim_ls.next_edit.tokens import Tokens, common, is_name
+from efim_ls.next_edit.surroundings import likeness, position
+from efim_ls.next_edit.tokens import is_name
 
 MOST_COMPARED = 3  # examples, the last ones
-MOST_COUNTED = 6  # equal tokens on one side; more tell nothing
 
 
 def repeat(situation: Situation) -> Sequence[Candidate]:
@@ -31,8 +30,8 @@ def repeat(situation: Situation) -> Sequence[Candidate]:
         Candidate(
             each,
             features
-            | _of_line(each, lines, examples[-2].line, examples[-1].line)
-            | _of_place(each, pattern, around, document.language),
+            | position(each, lines, examples[-2].line, examples[-1].line)
+            | likeness(each, (pattern.left, pattern.right), around, document.language),
             because,
         )
         for each in found
@@ -46,35 +45,4 @@ def _of_change(pattern: Pattern) -> dict[str, float]:
         "insertion": not removed.strip(),
         "deletion": not added.strip(),
         "length": log1p(len(removed)),
-    }
-
-
-def _of_line(place: Occurrence, found: Sequence[tuple[int, int, int]], before: int, last: int) -> dict[str, float]:
-    """Return where a place lies, seen from the last two examples, and which that fit as well were passed over."""
-    direction = 1 if last >= before else -1
-    alike = [line for line, left, right in found if left >= place.left and right >= place.right]
-    passed = [line for line in alike if (line - last) * direction < 0]
-    skipped = sum((line - before) * direction > 0 for line in passed)
-    return {
-        "ahead": (place.line - last) * direction > 0,
-        "within": (place.line - last) * direction < 0 < (place.line - before) * direction,
-        "skipped": log1p(skipped),
-        "behind": log1p(len(passed) - skipped),
-        "near": min(abs(place.line - last), abs(place.line - before)) <= 2,
-    }
-
-
-def _of_place(
-    place: Occurrence, pattern: Pattern, around: Sequence[tuple[Tokens, Tokens]], language: str
-) -> dict[str, float]:
-    """Return how much its surroundings are those of the pattern, and of the example that is most like them."""
-    here = place.outwards
-    return {
-        "left fits": place.left == len(pattern.left),
-        "right fits": place.right == len(pattern.right),
-        "little fits": place.left + place.right <= 2,
-        "like left": min(max(common(here[0], left) for left, _ in around), MOST_COUNTED),
-        "like right": min(max(common(here[1], right) for _, right in around), MOST_COUNTED),
-        "in string": in_string(place.around.left),
-        "in comment": in_comment(place.around.left, language),
     }

@@ -8,11 +8,12 @@ from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.next_edit.rules.confidence import LEVELS, confidence
 from efim_ls.next_edit.rules.rename import rename
 from efim_ls.next_edit.rules.repeat import repeat
+from efim_ls.next_edit.rules.transform import transform
 from efim_ls.next_edit.scope import is_prose
 from efim_ls.next_edit.situation import Candidate, EditRule, Situation
 from efim_ls.next_edit.tokens import difference, tokens
 
-RULES: Mapping[str, EditRule] = {"repeat": repeat, "rename": rename}
+RULES: Mapping[str, EditRule] = {"repeat": repeat, "rename": rename, "transform": transform}
 MARGIN = 0.1  # of confidence: candidates that are less sure than the best by this count as sure as it
 MOST_PARSED = 2  # candidates whose surroundings are parsed
 
@@ -45,4 +46,5 @@ def _proposed(situation: Situation, rule: str, sure: float, candidate: Candidate
     change = difference(tokens(document.text[start:end]), tokens(place.rewritten))
     removed, added = "".join(change.removed), "".join(change.added)
     at = start + sum(map(len, change.left))
-    return ProposedEdit(document.uri, at, at + len(removed), removed, added, rule, sure, candidate.because)
+    edit = ProposedEdit(document.uri, at, at + len(removed), removed, added, rule, sure, candidate.because)
+    return edit._replace(pattern=candidate.pattern)

@@ -1,0 +1,211 @@
+"""A change of tokens that was made twice, and not the same twice: literal tokens, and holes for what differed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from efim_ls.next_edit.pattern import LINE_END, Occurrence, covering, fitting, nearest, outwards, whole_words
+from efim_ls.next_edit.templates.expressions import end_of_operand, ends_of_expression, start_of_operand
+from efim_ls.next_edit.templates.generalize import Contents, Hole, Part, filled, generalized, rebuilt
+from efim_ls.next_edit.tokens import BRACKETS, TokenChange, Tokens, balance, difference, tokens
+from efim_ls.text.document import Document
+
+MOST_TOKENS = 200  # of a line that is an example
+# How many steps what was changed is extended to the left and to the right, until examples make a template.
+EXTENSIONS = ((0, 0), (1, 0), (0, 1), (1, 1))
+
+
+class Rewritten(NamedTuple):
+    """A line before and after a change, without the end of the line."""
+
+    before: Tokens
+    after: Tokens
+
+
+class Template(NamedTuple):
+    """What is removed and added, with holes in it, and the tokens around it that examples share, outwards.
+
+    LINE_END stands for where a line begins and ends. A hole holds an expression, one at an end of `removed` an operand.
+    """
+
+    removed: tuple[Part, ...]
+    added: tuple[Part, ...]
+    left: Tokens
+    right: Tokens
+
+    @property
+    def literals(self) -> Tokens:
+        """The tokens, without blanks, that every place has."""
+        return tuple(part for part in self.removed if isinstance(part, str) and not part.isspace())
+
+    @property
+    def holes(self) -> int:
+        """How many differ."""
+        return len({part for part in self.removed if isinstance(part, Hole)})
+
+    @property
+    def dropped(self) -> int:
+        """How many holes hold what is not added again."""
+        kept = {part.number for part in self.added if isinstance(part, Hole)}
+        return self.holes - len(kept)
+
+    @property
+    def drawn(self) -> tuple[str, str]:
+        """What is removed and what is added as texts, in which holes are numbers in angle brackets."""
+        removed, added = (
+            "".join(part if isinstance(part, str) else f"<{part.number}>" for part in side)
+            for side in (self.removed, self.added)
+        )
+        return removed, added
+
+    def changes(self, line: Tokens) -> Iterator[TokenChange]:
+        """Yield how it would change a line, for each place of it from left to right."""
+        whole, at = _whole(line), 0
+        while at < len(whole):
+            match = next(self._matches(whole, at), None)
+            if match:
+                end, held = match
+                around = whole[:at], whole[at:end], filled(self.added, held), whole[end:]
+                yield TokenChange(*(tuple(token for token in side if token != LINE_END) for side in around))
+                at = end
+            else:
+                at += 1
+
+    def explaining(self, example: Rewritten) -> TokenChange | None:
+        """Return the change that makes a line what it became, if there is one."""
+        changes = self.changes(example.before)
+        return next((each for each in changes if (*each.left, *each.added, *each.right) == example.after), None)
+
+    def _matches(self, line: Tokens, at: int) -> Iterator[tuple[int, Contents]]:
+        """Yield where it may end and what its holes hold if it begins at a token, the shortest holes first."""
+        first = self.removed[0]
+        if first == line[at] or (isinstance(first, Hole) and start_of_operand(line, at) == at):
+            yield from self._following(line, at, 0, {})
+
+    def _following(self, line: Tokens, at: int, number: int, held: Contents) -> Iterator[tuple[int, Contents]]:
+        if number == len(self.removed):
+            yield at, held
+            return
+        part = self.removed[number]
+        if isinstance(part, str) or part.number in held:
+            known = filled((part,), held)
+            if line[at : at + len(known)] == known:
+                yield from self._following(line, at + len(known), number + 1, held)
+            return
+        for end in self._ends(line, at, number, part):
+            yield from self._following(line, end, number + 1, {**held, part.number: line[at:end]})
+
+    def _ends(self, line: Tokens, at: int, number: int, hole: Hole) -> Iterator[int]:
+        """Yield where a hole may end that begins at a token."""
+        operand = end_of_operand(line, at)
+        if number == len(self.removed) - 1:
+            yield from (operand,) if operand > at else ()
+            return
+        for end in ends_of_expression(line, at, hole.lists):
+            if number > 0 or end <= operand:
+                yield end
+
+
+@lru_cache(maxsize=256)
+def template_of(one: Rewritten, other: Rewritten) -> Template | None:
+    """Return the narrowest template that makes of two lines what they became.
+
+    None if the added tokens differ in something else than the removed ones, or if nothing differs.
+    """
+    if max(map(len, (*one, *other))) > MOST_TOKENS:
+        return None
+    changed = [_balanced(difference(_whole(each.before), _whole(each.after))) for each in (one, other)]
+    found = list[Template]()
+    for steps in EXTENSIONS:
+        template = _covering(*(_extended(each, *steps) for each in changed))
+        if template and template.explaining(one) and template.explaining(other):
+            found.append(template)
+            if not template.dropped:
+                break
+    return min(found, key=lambda each: each.dropped, default=None)
+
+
+def occurrences(template: Template, document: Document, cursor: int) -> Iterator[Occurrence]:
+    """Yield where a template matches, by line, the nearest one to the cursor first."""
+    text, seen = document.text, set[int]()
+    found = [each.start() for each in re.finditer(whole_words(_sought(template)), text)]
+    for _, start, line in nearest(text, found, cursor):
+        if start in seen:
+            continue
+        seen.add(start)
+        for each in template.changes(tokens(line)):
+            at = start + sum(map(len, each.left))
+            around = outwards(each.left, each.right)
+            fits = fitting(around[0], template.left), fitting(around[1], template.right)
+            end = at + sum(map(len, each.removed))
+            yield Occurrence(document.line_of(at), at, end, around, *fits, each)
+
+
+def _sought(template: Template) -> str:
+    """Return the longest text that every place has."""
+    runs = [""]
+    for part in template.removed:
+        if isinstance(part, Hole) or part == LINE_END:
+            runs.append("")
+        else:
+            runs[-1] += part
+    return max(runs, key=lambda run: len(run.strip()))
+
+
+def _covering(one: TokenChange, other: TokenChange) -> Template | None:
+    """Return what two changes have in common; None if it has no literal token or no hole, or ends within an operand."""
+    removed = generalized(one.removed, other.removed)
+    if removed is None or not removed.held[0]:
+        return None
+    added = rebuilt(one.added, other.added, removed.held)
+    if added is None or not all(_holds_operands(each, removed.parts) for each in (one, other)):
+        return None
+    (left, right), (lefts, rights) = outwards(other.left, other.right), outwards(one.left, one.right)
+    template = Template(removed.parts, added, covering(left, lefts), covering(right, rights))
+    return template if template.literals else None
+
+
+def _holds_operands(change: TokenChange, parts: Sequence[Part]) -> bool:
+    """Return whether holes at the ends of the removed tokens begin and end where operands do."""
+    line, end = (*change.left, *change.removed, *change.right), len(change.left) + len(change.removed)
+    begins = isinstance(parts[0], str) or start_of_operand(line, len(change.left)) == len(change.left)
+    return begins and (isinstance(parts[-1], str) or end_of_operand(line, end) == end)
+
+
+def _whole(line: Tokens) -> Tokens:
+    return (LINE_END, *line, LINE_END)
+
+
+def _balanced(change: TokenChange) -> TokenChange:
+    """Extend what was changed until no bracket in it has its partner outside."""
+    while True:
+        open_ = {token for side in change.pair for token in balance(side)}
+        if change.right and not open_.isdisjoint(BRACKETS.values()):
+            change = _extended_by(change, 0, 1)
+        elif change.left and not open_.isdisjoint(BRACKETS):
+            change = _extended_by(change, 1, 0)
+        else:
+            return change
+
+
+def _extended(change: TokenChange, left: int, right: int) -> TokenChange:
+    """Extend what was changed by operands, or other tokens, to both sides."""
+    for _ in range(left):
+        blanks = next((i for i, each in enumerate(reversed(change.left)) if each == LINE_END or not each.isspace()), 0)
+        at = len(change.left) - blanks
+        change = _extended_by(change, len(change.left) - min(start_of_operand(change.left, at), max(at - 1, 0)), 0)
+    for _ in range(right):
+        at = next((i for i, each in enumerate(change.right) if each == LINE_END or not each.isspace()), 0)
+        change = _extended_by(change, 0, min(max(end_of_operand(change.right, at), at + 1), len(change.right)))
+    return change
+
+
+def _extended_by(change: TokenChange, left: int, right: int) -> TokenChange:
+    """Extend what was changed by so many tokens to both sides."""
+    at = len(change.left) - left
+    before, after = change.left[at:], change.right[:right]
+    removed, added = ((*before, *side, *after) for side in change.pair)
+    return TokenChange(change.left[:at], removed, added, change.right[right:])
