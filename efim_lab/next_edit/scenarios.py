@@ -48,7 +48,9 @@ def scenarios(repository: Repository, most_commits: int) -> Iterator[EditScenari
             continue
         if changed.commit != commit:
             commit, counts = changed.commit, {}
-        found = [_scenario(kind, changed, text, *group) for group in groups for kind in kinds(group[0], len(group[1]))]
+        found = [
+            _scenario(kind, changed, text, *group) for group in groups for kind in kinds(group[0], len(group[1]))
+        ]
         found += [_of_template(changed, text, *each) for each in templates]
         for scenario in filter(None, found):
             counts[scenario.kind] = counts.get(scenario.kind, 0) + 1
@@ -92,7 +94,7 @@ def _scenario(
 
 def _templates(rewrites: Sequence[LineRewrite]) -> Iterator[tuple[Template, list[LineRewrite]]]:
     """Yield templates of two lines each, with all lines that are what they make of them, these first."""
-    left = [each for each in rewrites if each.before.split() != each.after.split()]
+    left = [each for each in rewrites if not token_change(*_tokens(each)).only_blanks and each.after.strip()]
     while left:
         first, *left = left
         for second in left[:MOST_TRIED]:

@@ -1,4 +1,4 @@
-"""What the surroundings of a place tell: where it lies, how much it is like others, whether it is in a string."""
+"""Where a place lies, and whether it is in a string or a comment, as far as its line tells."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from math import log1p
 
 from efim_ls.next_edit.pattern import Occurrence
-from efim_ls.next_edit.tokens import Tokens, common
 
-MOST_COUNTED = 6  # equal tokens on one side; more tell nothing
 QUOTES = "\"'`"
 
 
@@ -36,20 +34,4 @@ def position(place: Occurrence, found: Sequence[tuple[int, int, int]], before: i
         "skipped": log1p(skipped),
         "behind": log1p(len(passed) - skipped),
         "near": min(abs(place.line - last), abs(place.line - before)) <= 2,
-    }
-
-
-def likeness(
-    place: Occurrence, sides: tuple[Tokens, Tokens], around: Sequence[tuple[Tokens, Tokens]], language: str
-) -> dict[str, float]:
-    """Return how much its surroundings are the sides of the pattern, and those of the example that is most like them."""
-    here = place.outwards
-    return {
-        "left fits": place.left == len(sides[0]),
-        "right fits": place.right == len(sides[1]),
-        "little fits": place.left + place.right <= 2,
-        "like left": min(max(common(here[0], left) for left, _ in around), MOST_COUNTED),
-        "like right": min(max(common(here[1], right) for _, right in around), MOST_COUNTED),
-        "in string": in_string(place.around.left),
-        "in comment": in_comment(place.around.left, language),
     }

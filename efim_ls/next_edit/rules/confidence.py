@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import exp
 
-LEVELS = {"repeat": 0.55, "rename": 0.45, "transform": 0.5}  # below which a rule's candidates are not offered
+LEVELS = {"repeat": 0.55, "rename": 0.45, "transform": 0.65}  # below which a rule's candidates are not offered
 # By rule: what each feature of a candidate adds to the logarithm of its odds.
 WEIGHTS = {
     "repeat": {
@@ -22,6 +22,11 @@ WEIGHTS = {
         "member": -0.67, "called": -0.17, "defined": -0.20, "imported": -1.24, "was in string": -0.33,
         "was in comment": -0.88, "local": 0.43, "elsewhere": -2.17, "places": 0.56, "above": -1.11, "below": 2.08,
         "distance": -0.20, "left": 0.36, "right": 0.34, "defines": -0.99, "in string": -1.22, "in comment": -1.10,
+    },
+    "transform": {
+        "bias": -3.73, "words": 0.31, "dropped": -0.74, "ahead": 2.16, "within": 1.41, "skipped": -0.50,
+        "behind": -0.35, "near": 0.71, "left fits": 0.65, "right fits": 1.07, "like left": 0.31, "as long": 0.55,
+        "in string": -0.73, "in comment": -0.73,
     },
 }  # fmt: skip
 

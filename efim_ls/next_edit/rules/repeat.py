@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log1p
 
-from efim_ls.next_edit.pattern import Pattern, occurrences, outwards
+from efim_ls.next_edit.pattern import Occurrence, Pattern, occurrences, outwards
 from efim_ls.next_edit.situation import Candidate, Situation
-from efim_ls.next_edit.surroundings import likeness, position
-from efim_ls.next_edit.tokens import is_name
+from efim_ls.next_edit.surroundings import in_comment, in_string, position
+from efim_ls.next_edit.tokens import Tokens, common, is_name
 
 MOST_COMPARED = 3  # examples, the last ones
+MOST_COUNTED = 6  # equal tokens on one side; more tell nothing
 
 
 def repeat(situation: Situation) -> Sequence[Candidate]:
@@ -31,7 +32,7 @@ def repeat(situation: Situation) -> Sequence[Candidate]:
             each,
             features
             | position(each, lines, examples[-2].line, examples[-1].line)
-            | likeness(each, (pattern.left, pattern.right), around, document.language),
+            | _of_place(each, pattern, around, document.language),
             because,
         )
         for each in found
@@ -45,4 +46,20 @@ def _of_change(pattern: Pattern) -> dict[str, float]:
         "insertion": not removed.strip(),
         "deletion": not added.strip(),
         "length": log1p(len(removed)),
+    }
+
+
+def _of_place(
+    place: Occurrence, pattern: Pattern, around: Sequence[tuple[Tokens, Tokens]], language: str
+) -> dict[str, float]:
+    """Return how much its surroundings are those of the pattern, and of the example that is most like them."""
+    here = place.outwards
+    return {
+        "left fits": place.left == len(pattern.left),
+        "right fits": place.right == len(pattern.right),
+        "little fits": place.left + place.right <= 2,
+        "like left": min(max(common(here[0], left) for left, _ in around), MOST_COUNTED),
+        "like right": min(max(common(here[1], right) for _, right in around), MOST_COUNTED),
+        "in string": in_string(place.around.left),
+        "in comment": in_comment(place.around.left, language),
     }

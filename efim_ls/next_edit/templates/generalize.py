@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import product
 from typing import NamedTuple
 
 from efim_ls.next_edit.templates.expressions import SEPARATORS, unit_end
@@ -124,25 +125,20 @@ def _aligned_piece(one: Sequence[Tokens], other: Sequence[Tokens]) -> _Aligned |
     """Align two sequences of units so that as many tokens as can be are equal, and no gap is empty on one side."""
     if len(one) * len(other) > MOST_COMPARED:
         return None
+    best: dict[tuple[int, int], _Aligned] = {(len(one), len(other)): (0, ())}  # from where units are alike to the end
 
-    @cache
-    def equal(i: int, j: int) -> _Aligned | None:
-        """Align what follows two units that are literal or hold the same brackets, these included."""
-        if i == len(one) and j == len(other):
-            return 0, ()
-        unit = _aligned_unit(one[i], other[j]) if i < len(one) and j < len(other) else None
-        return _joined(unit, following(i + 1, j + 1)) if unit else None
-
-    @cache
     def following(i: int, j: int) -> _Aligned | None:
-        found = [equal(i, j)]
-        found += [
-            _joined((HOLES, (_Gap(_flat(one[i:p]), _flat(other[j:q])),)), equal(p, q))
-            for p in _ends(one, i)
-            for q in _ends(other, j)
-        ]
-        return max((each for each in found if each), key=lambda each: each[0], default=None)
+        found = [best[i, j]] if (i, j) in best else []
+        for (p, q), rest in best.items():
+            if p > i and q > j and _can_be_held(one[i:p]) and _can_be_held(other[j:q]) and not _goes_on(rest[1]):
+                found.append((rest[0] + HOLES, (_Gap(_flat(one[i:p]), _flat(other[j:q])), *rest[1])))
+        return max(found, key=lambda each: each[0], default=None)
 
+    for i, j in sorted(product(range(len(one)), range(len(other))), reverse=True):
+        alike = _aligned_unit(one[i], other[j])
+        rest = following(i + 1, j + 1) if alike else None
+        if alike and rest:
+            best[i, j] = alike[0] + rest[0], alike[1] + rest[1]
     return following(0, 0)
 
 
@@ -151,17 +147,18 @@ def _aligned_unit(one: Tokens, other: Tokens) -> _Aligned | None:
         return BLANKS if one[0].isspace() else LITERAL * len(one), one
     if min(len(one), len(other)) < 2 or one[0] != other[0]:
         return None
-    return _joined((2 * LITERAL, one[:1]), _joined(_aligned(one[1:-1], other[1:-1]), (0, one[-1:])))
+    inside = _aligned(one[1:-1], other[1:-1])
+    return (2 * LITERAL + inside[0], (one[0], *inside[1], one[-1])) if inside else None
 
 
-def _joined(one: _Aligned | None, other: _Aligned | None) -> _Aligned | None:
-    return (one[0] + other[0], one[1] + other[1]) if one and other else None
+def _can_be_held(units: Sequence[Tokens]) -> bool:
+    """Return whether a hole may hold units: neither the first nor the last is blank."""
+    return not units[0][0].isspace() and not units[-1][0].isspace()
 
 
-def _ends(units: Sequence[Tokens], start: int) -> Iterator[int]:
-    """Yield where a gap may end, which begins and ends with no blank."""
-    if start < len(units) and not units[start][0].isspace():
-        yield from (end for end in range(start + 1, len(units) + 1) if not units[end - 1][0].isspace())
+def _goes_on(parts: Sequence[str | _Gap]) -> bool:
+    """Return whether parts begin with the dot before a member that differs: its operand is one gap."""
+    return len(parts) > 1 and parts[0] == "." and isinstance(parts[1], _Gap)
 
 
 def _flat(units: Sequence[Tokens]) -> Tokens:

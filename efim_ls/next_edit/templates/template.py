@@ -42,15 +42,12 @@ class Template(NamedTuple):
         return tuple(part for part in self.removed if isinstance(part, str) and not part.isspace())
 
     @property
-    def holes(self) -> int:
-        """How many differ."""
-        return len({part for part in self.removed if isinstance(part, Hole)})
-
-    @property
     def dropped(self) -> int:
         """How many holes hold what is not added again."""
-        kept = {part.number for part in self.added if isinstance(part, Hole)}
-        return self.holes - len(kept)
+        removed, added = (
+            {part.number for part in side if isinstance(part, Hole)} for side in (self.removed, self.added)
+        )
+        return len(removed - added)
 
     @property
     def drawn(self) -> tuple[str, str]:
@@ -194,7 +191,9 @@ def _balanced(change: TokenChange) -> TokenChange:
 def _extended(change: TokenChange, left: int, right: int) -> TokenChange:
     """Extend what was changed by operands, or other tokens, to both sides."""
     for _ in range(left):
-        blanks = next((i for i, each in enumerate(reversed(change.left)) if each == LINE_END or not each.isspace()), 0)
+        blanks = next(
+            (i for i, each in enumerate(reversed(change.left)) if each == LINE_END or not each.isspace()), 0
+        )
         at = len(change.left) - blanks
         change = _extended_by(change, len(change.left) - min(start_of_operand(change.left, at), max(at - 1, 0)), 0)
     for _ in range(right):
