@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import log1p
 
 from efim_ls.next_edit.changes import LineChange
 from efim_ls.next_edit.pattern import Occurrence, outwards

@@ -11,6 +11,7 @@ from efim_ls.next_edit.tokens import BRACKETS, Tokens, is_word
 SEPARATORS = (",", ";")
 _OPENERS = {opener: closer for closer, opener in BRACKETS.items()}
 _MIRRORED = BRACKETS | _OPENERS
+_ENDS = frozenset((*BRACKETS, *QUOTES, ".", ":"))  # beside words, of what an operand may go on behind
 
 
 def unit_end(line: Tokens, at: int) -> int | None:
@@ -38,7 +39,7 @@ def unit_end(line: Tokens, at: int) -> int | None:
 
 
 def ends_of_expression(line: Tokens, at: int, lists: bool) -> Iterator[int]:
-    """Yield where an expression may end that begins at a token, the nearest first; with `lists` it may hold commas."""
+    """Yield where an expression may end that begins at a token, the nearest first; `lists`: also behind commas."""
     if at < len(line) and line[at].isspace():
         return
     while at < len(line) and line[at] != LINE_END and (lists or line[at] not in SEPARATORS):
@@ -65,5 +66,8 @@ def end_of_operand(line: Tokens, at: int) -> int:
 
 def start_of_operand(line: Tokens, at: int) -> int:
     """Return where the operand begins that goes on at a token; the token itself if none does."""
+    before = line[at - 1] if at else LINE_END
+    if not is_word(before) and before not in _ENDS:
+        return at
     mirrored = tuple(_MIRRORED.get(token, token) for token in reversed(line[:at]))
     return at - end_of_operand(mirrored, 0)

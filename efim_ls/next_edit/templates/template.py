@@ -28,7 +28,8 @@ class Rewritten(NamedTuple):
 class Template(NamedTuple):
     """What is removed and added, with holes in it, and the tokens around it that examples share, outwards.
 
-    LINE_END stands for where a line begins and ends. A hole holds an expression, one at an end of `removed` an operand.
+    LINE_END stands for where a line begins and ends. A hole holds an expression; one at an end of `removed`,
+    an operand.
     """
 
     removed: tuple[Part, ...]
@@ -60,40 +61,39 @@ class Template(NamedTuple):
 
     def changes(self, line: Tokens) -> Iterator[TokenChange]:
         """Yield how it would change a line, for each place of it from left to right."""
-        whole, at = _whole(line), 0
-        while at < len(whole):
-            match = next(self._matches(whole, at), None)
-            if match:
-                end, held = match
-                around = whole[:at], whole[at:end], filled(self.added, held), whole[end:]
-                yield TokenChange(*(tuple(token for token in side if token != LINE_END) for side in around))
-                at = end
-            else:
-                at += 1
+        whole, end = _whole(line), 0
+        if not set(whole).issuperset(self.literals):
+            return
+        for at, token in enumerate(whole):
+            if at >= end and self._may_begin(whole, at, token):
+                match = next(self._following(whole, at, 0, {}), None)
+                if match:
+                    end, held = match
+                    around = whole[:at], whole[at:end], filled(self.added, held), whole[end:]
+                    yield TokenChange(*(tuple(each for each in side if each != LINE_END) for side in around))
 
     def explaining(self, example: Rewritten) -> TokenChange | None:
         """Return the change that makes a line what it became, if there is one."""
         changes = self.changes(example.before)
         return next((each for each in changes if (*each.left, *each.added, *each.right) == example.after), None)
 
-    def _matches(self, line: Tokens, at: int) -> Iterator[tuple[int, Contents]]:
-        """Yield where it may end and what its holes hold if it begins at a token, the shortest holes first."""
+    def _may_begin(self, line: Tokens, at: int, token: str) -> bool:
         first = self.removed[0]
-        if first == line[at] or (isinstance(first, Hole) and start_of_operand(line, at) == at):
-            yield from self._following(line, at, 0, {})
+        return token == first if isinstance(first, str) else start_of_operand(line, at) == at
 
     def _following(self, line: Tokens, at: int, number: int, held: Contents) -> Iterator[tuple[int, Contents]]:
-        if number == len(self.removed):
-            yield at, held
-            return
-        part = self.removed[number]
-        if isinstance(part, str) or part.number in held:
-            known = filled((part,), held)
-            if line[at : at + len(known)] == known:
-                yield from self._following(line, at + len(known), number + 1, held)
-            return
-        for end in self._ends(line, at, number, part):
-            yield from self._following(line, end, number + 1, {**held, part.number: line[at:end]})
+        """Yield where the parts from one on may end, and what the holes hold then, the shortest contents first."""
+        while number < len(self.removed):
+            part = self.removed[number]
+            if isinstance(part, Hole) and part.number not in held:
+                for end in self._ends(line, at, number, part):
+                    yield from self._following(line, end, number + 1, {**held, part.number: line[at:end]})
+                return
+            known = (part,) if isinstance(part, str) else held[part.number]
+            if line[at : at + len(known)] != known:
+                return
+            at, number = at + len(known), number + 1
+        yield at, held
 
     def _ends(self, line: Tokens, at: int, number: int, hole: Hole) -> Iterator[int]:
         """Yield where a hole may end that begins at a token."""
@@ -153,7 +153,7 @@ def _sought(template: Template) -> str:
 
 
 def _covering(one: TokenChange, other: TokenChange) -> Template | None:
-    """Return what two changes have in common; None if it has no literal token or no hole, or ends within an operand."""
+    """Return what two changes have in common; None if it is without literal token or hole, or ends in an operand."""
     removed = generalized(one.removed, other.removed)
     if removed is None or not removed.held[0]:
         return None
