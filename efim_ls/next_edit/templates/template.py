@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import takewhile
 from typing import NamedTuple
 
 from efim_ls.next_edit.pattern import LINE_END, Occurrence, covering, fitting, nearest, outwards, whole_words
@@ -97,13 +98,14 @@ class Template(NamedTuple):
 
     def _ends(self, line: Tokens, at: int, number: int, hole: Hole) -> Iterator[int]:
         """Yield where a hole may end that begins at a token."""
-        operand = end_of_operand(line, at)
-        if number == len(self.removed) - 1:
-            yield from (operand,) if operand > at else ()
+        if 0 < number < len(self.removed) - 1:
+            yield from ends_of_expression(line, at, hole.lists)
             return
-        for end in ends_of_expression(line, at, hole.lists):
-            if number > 0 or end <= operand:
-                yield end
+        operand = end_of_operand(line, at)
+        if number == 0:
+            yield from takewhile(lambda end: end <= operand, ends_of_expression(line, at, hole.lists))
+        elif operand > at:
+            yield operand
 
 
 @lru_cache(maxsize=256)
@@ -153,23 +155,16 @@ def _sought(template: Template) -> str:
 
 
 def _covering(one: TokenChange, other: TokenChange) -> Template | None:
-    """Return what two changes have in common; None if it is without literal token or hole, or ends in an operand."""
+    """Return what two changes have in common; None if it has no literal token, or no hole, or cannot be rebuilt."""
     removed = generalized(one.removed, other.removed)
     if removed is None or not removed.held[0]:
         return None
     added = rebuilt(one.added, other.added, removed.held)
-    if added is None or not all(_holds_operands(each, removed.parts) for each in (one, other)):
+    if added is None:
         return None
     (left, right), (lefts, rights) = outwards(other.left, other.right), outwards(one.left, one.right)
     template = Template(removed.parts, added, covering(left, lefts), covering(right, rights))
     return template if template.literals else None
-
-
-def _holds_operands(change: TokenChange, parts: Sequence[Part]) -> bool:
-    """Return whether holes at the ends of the removed tokens begin and end where operands do."""
-    line, end = (*change.left, *change.removed, *change.right), len(change.left) + len(change.removed)
-    begins = isinstance(parts[0], str) or start_of_operand(line, len(change.left)) == len(change.left)
-    return begins and (isinstance(parts[-1], str) or end_of_operand(line, end) == end)
 
 
 def _whole(line: Tokens) -> Tokens:

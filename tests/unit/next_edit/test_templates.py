@@ -90,6 +90,7 @@ def test_what_holes_hold_has_its_brackets_closed(shape: tuple[str, str], held: l
         ((("f(1, 2)", "[1, 2]"), ("f(3, 4, 5)", "[3, 4, 5]")), ("f(<0>)", "[<0>]")),
         ((("a = 0.1", "a = n(0.1)"), ("a = 2.5", "a = n(2.5)")), ("= <0>", "= n(<0>)")),
         ((("return a + b", "return n(a + b)"), ("return c", "return n(c)")), ("return <0>\n", "return n(<0>)\n")),
+        ((("is_true(a)", "assert a"), ("is_true(f(b))", "assert f(b)")), ("is_true(<0>)", "assert <0>")),
         ((("old(a)", "new(a, 1)"), ("old(b)", "new(b, 2)")), None),
         ((("a", "b"), ("c", "b")), None),
     ],
@@ -139,6 +140,7 @@ def test_a_change_that_was_refused_twice_is_not_offered_anywhere(case: tuple[Edi
         edits.refuse(offered)
         refused.append(offered)
     assert len(refused) == min(left, 2)
+    assert edits.propose(edited.document, len(edited.document.text)) is None
 
 
 @given(transformed())
