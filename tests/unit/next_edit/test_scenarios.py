@@ -48,7 +48,7 @@ def test_a_commit_tells_what_should_be_offered_and_where_nothing(tmp_path: Path)
 def test_changes_that_differ_are_told_by_their_template(tmp_path: Path) -> None:
     after = re.sub(r"get\((\w+)\).value", r"await get(\1)", CARRIED)
     after += re.sub(r"show\((\w+), old\)", r"view(new, \1)", CALLED, count=2)
-    after += "seek(all, 7)\nseek(all, 8)\n"
+    after += "seek(7, all)\nseek(8, all)\n"
     cases = cases_of(tmp_path, f"{CARRIED}{CALLED}find(7)\nfind(8)\n", after)
     assert [(case.kind, [each.line for each in case.first], dict(case.then)) for case in cases] == [
         ("transform", [0, 1], {2: "three = await get(three)"}),
