@@ -15,8 +15,8 @@ from efim_ls.next_edit.tokens import BRACKETS, TokenChange, Tokens, balance, dif
 from efim_ls.text.document import Document
 
 MOST_TOKENS = 200  # of a line that is an example
-# How many steps what was changed is extended to the left and to the right, until examples make a template.
-EXTENSIONS = ((0, 0), (1, 0), (0, 1), (1, 1))
+# Whether what was changed is extended to the left and to the right, one after the other until a template is found.
+EXTENSIONS = ((False, False), (True, False), (False, True), (True, True))
 
 
 class Rewritten(NamedTuple):
@@ -118,8 +118,8 @@ def template_of(one: Rewritten, other: Rewritten) -> Template | None:
         return None
     changed = [_balanced(difference(_whole(each.before), _whole(each.after))) for each in (one, other)]
     found = list[Template]()
-    for steps in EXTENSIONS:
-        template = _covering(*(_extended(each, *steps) for each in changed))
+    for sides in EXTENSIONS:
+        template = _covering(*(_extended(each, *sides) for each in changed))
         if template and template.explaining(one) and template.explaining(other):
             found.append(template)
             if not template.dropped:
@@ -183,18 +183,20 @@ def _balanced(change: TokenChange) -> TokenChange:
             return change
 
 
-def _extended(change: TokenChange, left: int, right: int) -> TokenChange:
-    """Extend what was changed by operands, or other tokens, to both sides."""
-    for _ in range(left):
-        blanks = next(
-            (i for i, each in enumerate(reversed(change.left)) if each == LINE_END or not each.isspace()), 0
-        )
-        at = len(change.left) - blanks
+def _extended(change: TokenChange, left: bool, right: bool) -> TokenChange:
+    """Extend what was changed by an operand, or another token, to the left and to the right."""
+    if left:
+        at = len(change.left) - _blanks(change.left[::-1])
         change = _extended_by(change, len(change.left) - min(start_of_operand(change.left, at), max(at - 1, 0)), 0)
-    for _ in range(right):
-        at = next((i for i, each in enumerate(change.right) if each == LINE_END or not each.isspace()), 0)
+    if right:
+        at = _blanks(change.right)
         change = _extended_by(change, 0, min(max(end_of_operand(change.right, at), at + 1), len(change.right)))
     return change
+
+
+def _blanks(line: Tokens) -> int:
+    """Return how many blanks tokens begin with; the end of a line is none."""
+    return next((i for i, each in enumerate(line) if each == LINE_END or not each.isspace()), 0)
 
 
 def _extended_by(change: TokenChange, left: int, right: int) -> TokenChange:
