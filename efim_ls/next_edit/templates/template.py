@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from efim_ls.next_edit.pattern import LINE_END, Occurrence, covering, fitting, nearest, outwards, whole_words
@@ -14,6 +14,7 @@ from efim_ls.next_edit.templates.generalize import Contents, Hole, Part, filled,
 from efim_ls.next_edit.tokens import BRACKETS, TokenChange, Tokens, balance, difference, tokens
 from efim_ls.text.document import Document
 
+MOST_PLACES = 20  # the nearest ones whose lines are compared, since a template takes longer than a pattern
 MOST_TOKENS = 200  # of a line that is an example
 # Whether what was changed is extended to the left and to the right, one after the other until a template is found.
 EXTENSIONS = ((False, False), (True, False), (False, True), (True, True))
@@ -131,7 +132,7 @@ def occurrences(template: Template, document: Document, cursor: int) -> Iterator
     """Yield where a template matches, by line, the nearest one to the cursor first."""
     text, seen = document.text, set[int]()
     found = [each.start() for each in re.finditer(whole_words(_sought(template)), text)]
-    for _, start, line in nearest(text, found, cursor):
+    for _, start, line in islice(nearest(text, found, cursor), MOST_PLACES):
         if start in seen:
             continue
         seen.add(start)
