@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -10,10 +11,11 @@ from numpy.typing import NDArray
 
 from efim_lab.next_edit.histories import LineRewrite
 from efim_lab.next_edit.played import play
-from efim_lab.next_edit.scenarios import EditScenario
+from efim_lab.next_edit.scenarios import EditScenario, Kind
 from efim_ls.next_edit.changes import line_changes
 from efim_ls.next_edit.rules.rename import rename
 from efim_ls.next_edit.rules.repeat import repeat
+from efim_ls.next_edit.rules.transform import transform
 from efim_ls.next_edit.situation import EditRule, Situation
 
 RIDGE, STEPS = 2.0, 30
@@ -49,7 +51,7 @@ def examples(rule: str, case: EditScenario) -> Iterator[Example]:
     for way in begun(case):
         document, history, cursor = play(case.language, case.text, way.first)
         changes = line_changes(document, history.recent())
-        found = propose(Situation(document, cursor, history.recent(), changes)) if changes else ()
+        found = propose(Situation(document, cursor, changes, history.recent())) if changes else ()
         found = [each for each in found if not each.place.around.unbalances]
         if found:
             right = [way.then.get(each.place.line) == each.place.rewritten for each in found]
@@ -74,11 +76,11 @@ def weights(found: Sequence[Example]) -> dict[str, float]:
     return {"bias": float(fitted[-1] - plain @ mean)} | dict(zip(names, map(float, plain), strict=True))
 
 
-def _repeated(case: EditScenario) -> Iterator[_Begun]:
-    if case.kind not in ("three", "two"):
+def _begun_twice(positive: Kind, negative: Kind, case: EditScenario) -> Iterator[_Begun]:
+    if case.kind not in (positive, negative):
         return
     yield _Begun(case.first, case.then, 1.0)
-    if case.kind == "two":
+    if case.kind == negative:
         return
     before = dict(enumerate(case.text.split("\n")))
     rest = [LineRewrite(line, before[line], after) for line, after in sorted(case.then.items())]
@@ -99,6 +101,7 @@ def _renamed(case: EditScenario) -> Iterator[_Begun]:
 
 
 _RULES: dict[str, tuple[EditRule, Callable[[EditScenario], Iterator[_Begun]]]] = {
-    "repeat": (repeat, _repeated),
+    "repeat": (repeat, partial(_begun_twice, "three", "two")),
     "rename": (rename, _renamed),
+    "transform": (transform, partial(_begun_twice, "transform", "pair")),
 }

@@ -142,7 +142,7 @@ def import_figures(verdicts: Sequence[tuple[TypedLine, Verdict]]) -> ImportFigur
 def _example(
     typed: TypedLine, document: Document, history: EditHistory, cursor: int, known: Sequence[Importable]
 ) -> Example | None:
-    candidates = imports(Situation(document, cursor, history.recent(), (), known))
+    candidates = imports(Situation(document, cursor, (), history.recent(), known))
     if not candidates:
         return None
     right = list[bool]()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from efim_ls.next_edit.changes import by_several_cursors, line_changes
 from efim_ls.next_edit.proposal import ProposedEdit
@@ -31,14 +30,6 @@ class _Offered:
     made: bool = False
 
 
-class _Change(NamedTuple):
-    """What a rule would replace by what."""
-
-    rule: str
-    removed: str
-    added: str
-
-
 class NextEdits:
     """Offers the next edit of one client's documents. Used on the event loop only, and fast enough for it."""
 
@@ -47,7 +38,7 @@ class NextEdits:
         self._history = history
         self._offered = deque[_Offered](maxlen=MOST_OFFERED)
         self._accepted: _Offered | None = None
-        self._refused = dict[_Change, set[str]]()  # with the lines at which it was refused
+        self._refused = dict[tuple[str, ...], set[str]]()  # changes, with the lines at which each was refused
 
     def propose(self, document: Document, cursor: int, importable: Sequence[Importable] = ()) -> ProposedEdit | None:
         """Return the edit to offer now, the nearest of the surest ones; None if there is nothing sure enough.
@@ -64,7 +55,7 @@ class NextEdits:
         if by_several_cursors(changes):
             return None
         undone = {("".join(each.change.added), "".join(each.change.removed)) for each in changes}
-        for edit in proposals(Situation(document, cursor, edits, changes, importable)):
+        for edit in proposals(Situation(document, cursor, changes, edits, importable)):
             offered = _offer(document, edit)
             if not self._is_refused(offered) and (edit.removed, edit.added) not in undone:
                 self._offered.append(offered)
@@ -113,5 +104,6 @@ def _offer(document: Document, edit: ProposedEdit) -> _Offered:
     return _Offered(edit, start, before, after)
 
 
-def _change(edit: ProposedEdit) -> _Change:
-    return _Change(edit.rule, edit.removed, edit.added)
+def _change(edit: ProposedEdit) -> tuple[str, ...]:
+    """Return what names a rule's change at all places."""
+    return (edit.rule, *(edit.pattern or (edit.removed, edit.added)))

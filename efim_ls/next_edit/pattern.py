@@ -39,7 +39,7 @@ class Pattern(NamedTuple):
         left, right = outwards(last.left, last.right)
         for each in examples[:-1]:
             lefts, rights = outwards(each.left, each.right)
-            left, right = _covering(left, lefts), _covering(right, rights)
+            left, right = covering(left, lefts), covering(right, rights)
         gap = last.left[-1] if last.left and last.left[-1].isspace() else ""
         return cls(last.removed, last.added, left, right, gap)
 
@@ -47,7 +47,7 @@ class Pattern(NamedTuple):
         """Return where a change may be: at the removed tokens or, for an insertion, between its neighbours."""
         removed = "".join(self.removed)
         if removed.strip():
-            return [each.start() for each in re.finditer(_words(removed), text)]
+            return [each.start() for each in re.finditer(whole_words(removed), text)]
         if {HOLE, LINE_END}.issuperset((*self.left[:NEIGHBOURS], *self.right[:NEIGHBOURS])):
             return []
         known = next((i for i, each in enumerate(self.left) if each in (HOLE, LINE_END)), len(self.left))
@@ -83,14 +83,8 @@ class Occurrence(NamedTuple):
 
 def occurrences(pattern: Pattern, document: Document, cursor: int) -> Iterator[Occurrence]:
     """Yield where the tokens of a pattern stand, the nearest to the cursor first."""
-    text, found = document.text, pattern.found_in(document.text)
-    middle = bisect(found, cursor)
-    near = found[max(0, middle - MOST_PLACES) : middle + MOST_PLACES]
-    for at in sorted(near, key=lambda at: abs(at - cursor))[:MOST_PLACES]:
-        start, end, _ = enclosing_line(text, at)
-        if end - start > LONGEST_LINE:
-            continue
-        line = tokens(text[start:end])
+    for at, start, text in nearest(document.text, pattern.found_in(document.text), cursor):
+        line = tokens(text)
         starts = list(accumulate(map(len, line), initial=start))
         first = bisect_left(starts, at)
         after = first + len(pattern.removed)
@@ -100,6 +94,16 @@ def occurrences(pattern: Pattern, document: Document, cursor: int) -> Iterator[O
         left, right = outwards(around.left, around.right)
         fits = fitting(left, pattern.left), fitting(right, pattern.right)
         yield Occurrence(document.line_of(at), at, starts[after], (left, right), *fits, around)
+
+
+def nearest(text: str, found: Sequence[int], cursor: int) -> Iterator[tuple[int, int, str]]:
+    """Yield the offsets that are nearest to the cursor, the nearest first, where their lines start, and these."""
+    middle = bisect(found, cursor)
+    near = found[max(0, middle - MOST_PLACES) : middle + MOST_PLACES]
+    for at in sorted(near, key=lambda at: abs(at - cursor))[:MOST_PLACES]:
+        start, end, _ = enclosing_line(text, at)
+        if end - start <= LONGEST_LINE:
+            yield at, start, text[start:end]
 
 
 def outwards(left: Sequence[str], right: Sequence[str]) -> tuple[Tokens, Tokens]:
@@ -114,7 +118,7 @@ def fitting(around: Sequence[str], pattern: Sequence[str]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1] or (pair[1] == HOLE and is_word(pair[0])), pairs))
 
 
-def _covering(one: Tokens, other: Tokens) -> Tokens:
+def covering(one: Tokens, other: Tokens) -> Tokens:
     """Return the tokens that two sides have in common, with holes where words differ."""
     found = list[str]()
     for a, b in zip(one, other, strict=False):
@@ -127,10 +131,10 @@ def _covering(one: Tokens, other: Tokens) -> Tokens:
 def _expression(token: str) -> str:
     if token == LINE_END:
         return r"(?:^|$|(?=\r))"
-    return r"\w+" if token == HOLE else _words(token)
+    return r"\w+" if token == HOLE else whole_words(token)
 
 
-def _words(text: str) -> str:
+def whole_words(text: str) -> str:
     """Return an expression for a text that begins and ends no word in its midst.
 
     The text comes first in it, since what begins with a literal is searched for several times faster.

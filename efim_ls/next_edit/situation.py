@@ -20,17 +20,21 @@ class Situation(NamedTuple):
 
     document: Document
     cursor: int
-    edits: Sequence[PastEdit]
     changes: Sequence[LineChange]
+    edits: Sequence[PastEdit] = ()
     importable: Sequence[Importable] = ()
 
 
 class Candidate(NamedTuple):
-    """A place where the tokens `removed` could become `added`, and what its confidence is computed from."""
+    """A place where the tokens `removed` could become `added`, and what its confidence is computed from.
+
+    `pattern` names the change if its tokens differ from place to place.
+    """
 
     place: Occurrence
     features: dict[str, float]
     because: tuple[PastEdit, ...]
+    pattern: tuple[str, ...] = ()
 
 
 EditRule = Callable[[Situation], Sequence[Candidate]]

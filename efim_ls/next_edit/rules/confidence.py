@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import exp
 
-LEVELS = {"repeat": 0.55, "rename": 0.45, "import": 0.5}  # below which a rule's candidates are not offered
+LEVELS = {"repeat": 0.55, "rename": 0.45, "transform": 0.65, "import": 0.5}  # below which nothing is offered
 # By rule: what each feature of a candidate adds to the logarithm of its odds.
 WEIGHTS = {
     "repeat": {
@@ -26,6 +26,11 @@ WEIGHTS = {
     "import": {
         "bias": 0, "importers": 1, "by place": 0, "length": 0, "capital": 0, "called": 0, "member": 0,
         "known module": 0,
+    },
+    "transform": {
+        "bias": -3.73, "words": 0.31, "dropped": -0.74, "ahead": 2.16, "within": 1.41, "skipped": -0.50,
+        "behind": -0.35, "near": 0.71, "left fits": 0.65, "right fits": 1.07, "like left": 0.31, "as long": 0.55,
+        "in string": -0.73, "in comment": -0.73,
     },
 }  # fmt: skip
 

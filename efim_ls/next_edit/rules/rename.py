@@ -36,9 +36,7 @@ DEFINING = frozenset({
 
 def rename(situation: Situation) -> Sequence[Candidate]:
     """Return where a name stands that the last change replaced by another, the nearest first."""
-    document, cursor, changes = situation.document, situation.cursor, situation.changes
-    if not changes:
-        return ()
+    document, cursor, changes, *_ = situation
     last = changes[-1]
     if not _is_rename(last) or not _is_whole(*last.change.pair) or _is_being_typed(last.because[-1], cursor):
         return ()

@@ -7,7 +7,7 @@ from math import log1p
 
 from efim_ls.next_edit.pattern import Occurrence, Pattern, occurrences, outwards
 from efim_ls.next_edit.situation import Candidate, Situation
-from efim_ls.next_edit.surroundings import in_comment, in_string
+from efim_ls.next_edit.surroundings import in_comment, in_string, position
 from efim_ls.next_edit.tokens import Tokens, common, is_name
 
 MOST_COMPARED = 3  # examples, the last ones
@@ -16,9 +16,7 @@ MOST_COUNTED = 6  # equal tokens on one side; more tell nothing
 
 def repeat(situation: Situation) -> Sequence[Candidate]:
     """Return the places where the last change could be made again, if it was made before, the nearest first."""
-    document, cursor, changes = situation.document, situation.cursor, situation.changes
-    if not changes:
-        return ()
+    document, cursor, changes, *_ = situation
     examples = [each for each in changes if each.change.pair == changes[-1].change.pair]
     if len(examples) < 2:
         return ()
@@ -33,7 +31,7 @@ def repeat(situation: Situation) -> Sequence[Candidate]:
         Candidate(
             each,
             features
-            | _of_line(each, lines, examples[-2].line, examples[-1].line)
+            | position(each, lines, examples[-2].line, examples[-1].line)
             | _of_place(each, pattern, around, document.language),
             because,
         )
@@ -48,21 +46,6 @@ def _of_change(pattern: Pattern) -> dict[str, float]:
         "insertion": not removed.strip(),
         "deletion": not added.strip(),
         "length": log1p(len(removed)),
-    }
-
-
-def _of_line(place: Occurrence, found: Sequence[tuple[int, int, int]], before: int, last: int) -> dict[str, float]:
-    """Return where a place lies, seen from the last two examples, and which that fit as well were passed over."""
-    direction = 1 if last >= before else -1
-    alike = [line for line, left, right in found if left >= place.left and right >= place.right]
-    passed = [line for line in alike if (line - last) * direction < 0]
-    skipped = sum((line - before) * direction > 0 for line in passed)
-    return {
-        "ahead": (place.line - last) * direction > 0,
-        "within": (place.line - last) * direction < 0 < (place.line - before) * direction,
-        "skipped": log1p(skipped),
-        "behind": log1p(len(passed) - skipped),
-        "near": min(abs(place.line - last), abs(place.line - before)) <= 2,
     }
 
 

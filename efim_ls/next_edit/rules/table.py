@@ -9,11 +9,12 @@ from efim_ls.next_edit.rules.confidence import LEVELS, confidence
 from efim_ls.next_edit.rules.imports import imports
 from efim_ls.next_edit.rules.rename import rename
 from efim_ls.next_edit.rules.repeat import repeat
+from efim_ls.next_edit.rules.transform import transform
 from efim_ls.next_edit.scope import is_prose
 from efim_ls.next_edit.situation import Candidate, EditRule, Situation
 from efim_ls.next_edit.tokens import difference, tokens
 
-RULES: Mapping[str, EditRule] = {"repeat": repeat, "rename": rename, "import": imports}
+RULES: Mapping[str, EditRule] = {"repeat": repeat, "rename": rename, "transform": transform, "import": imports}
 MARGIN = 0.1  # of confidence: candidates that are less sure than the best by this count as sure as it
 MOST_PARSED = 2  # candidates whose surroundings are parsed
 
@@ -25,7 +26,7 @@ def proposals(situation: Situation) -> Iterator[ProposedEdit]:
     """
     found = list[tuple[float, str, Candidate]]()
     for rule, propose in RULES.items():
-        for each in propose(situation):
+        for each in propose(situation) if situation.changes or propose is imports else ():
             sure = confidence(rule, each.features)
             if sure >= LEVELS[rule] and not each.place.around.unbalances:
                 found.append((sure, rule, each))
@@ -46,4 +47,5 @@ def _proposed(situation: Situation, rule: str, sure: float, candidate: Candidate
     change = difference(tokens(document.text[start:end]), tokens(place.rewritten))
     removed, added = "".join(change.removed), "".join(change.added)
     at = start + sum(map(len, change.left))
-    return ProposedEdit(document.uri, at, at + len(removed), removed, added, rule, sure, candidate.because)
+    edit = ProposedEdit(document.uri, at, at + len(removed), removed, added, rule, sure, candidate.because)
+    return edit._replace(pattern=candidate.pattern)

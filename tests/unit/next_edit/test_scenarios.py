@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
+from efim_lab.next_edit.fit import examples
 from efim_lab.next_edit.histories import Repository
 from efim_lab.next_edit.measure import figures, measure
-from efim_lab.next_edit.scenarios import scenarios
+from efim_lab.next_edit.scenarios import EditScenario, scenarios
 
 BEFORE = "a = load(1)\nb = load(2)\nc = load(3)\nd = open(n)\ne = open(n)\nf = open(n)\n"
 AFTER = BEFORE.replace("load", "read").replace("open(n)", "open(n, x)", 2)
 
 
-def test_a_commit_tells_what_should_be_offered_and_where_nothing(tmp_path: Path) -> None:
+CARRIED = "".join(f"{name} = get({name}).value\n" for name in ("one", "two", "three"))
+CALLED = "".join(f"show({name}, old)\n" for name in ("four", "five", "six"))
+
+
+def cases_of(folder: Path, before: str, after: str) -> list[EditScenario]:
+    """The scenarios of a commit that rewrites a file."""
+
     def git(*arguments: str) -> None:
         who = ("-c", "user.name=test", "-c", "user.email=test@localhost")
-        subprocess.run(["git", *who, "-C", str(tmp_path), *arguments], check=True, capture_output=True)
+        subprocess.run(["git", *who, "-C", str(folder), *arguments], check=True, capture_output=True)
 
     git("init")
-    for text in (BEFORE, AFTER):
-        (tmp_path / "a.py").write_text(text, "utf-8")
+    for text in (before, after):
+        (folder / "a.py").write_text(text, "utf-8")
         git("add", "a.py")
         git("commit", "-m", "a")
-    cases = list(scenarios(Repository(tmp_path), 10))
+    return list(scenarios(Repository(folder), 10))
+
+
+def test_a_commit_tells_what_should_be_offered_and_where_nothing(tmp_path: Path) -> None:
+    cases = cases_of(tmp_path, BEFORE, AFTER)
     assert [(case.kind, len(case.first), dict(case.then)) for case in cases] == [
         ("three", 2, {2: "c = read(3)"}),
         ("rename", 1, {1: "b = read(2)", 2: "c = read(3)"}),
@@ -31,3 +43,23 @@ def test_a_commit_tells_what_should_be_offered_and_where_nothing(tmp_path: Path)
     ]
     after_two = figures(measure(cases), "three", "two")
     assert (after_two.found, after_two.wrong, after_two.loud, after_two.precision) == (1.0, 0.0, 1.0, 0.5)
+
+
+def test_changes_that_differ_are_told_by_their_template(tmp_path: Path) -> None:
+    after = re.sub(r"get\((\w+)\).value", r"await get(\1)", CARRIED)
+    after += re.sub(r"show\((\w+), old\)", r"view(new, \1)", CALLED, count=2)
+    after += "seek(7, all)\nseek(8, all)\n"
+    cases = cases_of(tmp_path, f"{CARRIED}{CALLED}find(7)\nfind(8)\n", after)
+    assert [(case.kind, [each.line for each in case.first], dict(case.then)) for case in cases] == [
+        ("transform", [0, 1], {2: "three = await get(three)"}),
+        ("pair", [3, 4], {}),
+    ]
+    found = figures(measure(cases), "transform", "pair")
+    assert (found.found, found.wrong, found.loud, found.precision) == (1.0, 0.0, 1.0, 0.5)
+
+
+def test_a_rule_is_fitted_to_the_scenarios_of_its_kinds(tmp_path: Path) -> None:
+    after = re.sub(r"get\((\w+)\).value", r"await get(\1)", CARRIED)
+    cases = cases_of(tmp_path, CARRIED, after)
+    right = [[any(each.right) for each in examples(rule, cases[0])] for rule in ("transform", "repeat")]
+    assert right == [[True, True], []]

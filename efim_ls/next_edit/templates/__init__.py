@@ -1,0 +1,1 @@
+"""What two changes have in common whose tokens differ: a template with holes."""
