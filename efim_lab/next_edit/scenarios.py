@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from efim_lab.next_edit.histories import ChangedFile, LineRewrite, Repository
+from efim_lab.next_edit.signatures import changed_signatures
 from efim_ls.languages import language_of
 from efim_ls.next_edit.tokens import TokenChange, is_name, token_change, tokens
 
-Kind = Literal["three", "two", "rename", "one"]
+Kind = Literal["three", "two", "rename", "one", "signature", "definition"]
 ENDINGS = (".py", ".ts", ".tsx", ".go", ".rs")
 MOST_OF_A_COMMIT = 10  # scenarios of one kind, so that no commit decides alone
 
@@ -20,7 +21,8 @@ class EditScenario(NamedTuple):
 
     `three`: the commit made a change of tokens on three lines or more, and two were edited. `two`: on exactly two,
     and the old tokens stay elsewhere; nothing should be offered. `rename`: it replaced one name by another on three
-    lines or more, and one was edited. `one`: on exactly one line, and the old name stays elsewhere.
+    lines or more, and one was edited. `one`: on exactly one line, and the old name stays elsewhere. `signature`: it changed a definition's
+    parameters, which was edited, and arguments of its calls. `definition`: it left all of its calls as they are.
     """
 
     kind: Kind
@@ -34,20 +36,33 @@ class EditScenario(NamedTuple):
 
 def scenarios(repository: Repository, most_commits: int) -> Iterator[EditScenario]:
     """Yield those of a repository's last commits."""
-    commit, counts = "", dict[Kind, int]()
-    for changed in repository.changed_files(ENDINGS, most_commits):
-        groups = [(change, alike) for change, alike in _groups(changed) if kinds(change, len(alike))]
-        text = repository.text(changed.blob) if groups else None
-        if text is None:
-            continue
-        if changed.commit != commit:
-            commit, counts = changed.commit, {}
-        for change, alike in groups:
-            for kind in kinds(change, len(alike)):
-                scenario = _scenario(kind, changed, text, change, alike)
-                if scenario is not None and counts.get(kind, 0) < MOST_OF_A_COMMIT:
-                    counts[kind] = counts.get(kind, 0) + 1
+    commit, counts = "", Counter[Kind]()
+    with repository.texts() as text_of:
+        for changed in repository.changed_files(ENDINGS, most_commits):
+            if changed.commit != commit:
+                commit, counts = changed.commit, Counter()
+            text = text_of(changed.blob)
+            for scenario in _of_file(changed, text) if text is not None else ():
+                if counts[scenario.kind] < MOST_OF_A_COMMIT:
+                    counts[scenario.kind] += 1
                     yield scenario
+
+
+def _of_file(changed: ChangedFile, text: str) -> Iterator[EditScenario]:
+    lines = text.split("\n")
+    if any(each.line >= len(lines) or lines[each.line] != each.before for each in changed.rewrites):
+        return
+    language = language_of(changed.path)
+    for change, alike in _groups(changed):
+        for kind in kinds(change, len(alike)):
+            edited = 2 if kind in ("three", "two") else 1
+            rest = {each.line: each.after for each in alike[edited:]}
+            if kind in ("two", "one") and not _stays_elsewhere(lines, change, {each.line for each in alike}):
+                continue
+            yield EditScenario(kind, language, changed.path, changed.commit, text, tuple(alike[:edited]), rest)
+    for definition, calls in changed_signatures(changed, text):
+        kind = "signature" if calls else "definition"
+        yield EditScenario(kind, language, changed.path, changed.commit, text, (definition,), calls)
 
 
 def _groups(changed: ChangedFile) -> Sequence[tuple[TokenChange, list[LineRewrite]]]:
@@ -68,20 +83,6 @@ def kinds(change: TokenChange, lines: int) -> tuple[Kind, ...]:
     if lines == 2:
         return ("two",)
     return ("one",) if renames else ()
-
-
-def _scenario(
-    kind: Kind, changed: ChangedFile, text: str, change: TokenChange, alike: Sequence[LineRewrite]
-) -> EditScenario | None:
-    lines = text.split("\n")
-    if any(each.line >= len(lines) or lines[each.line] != each.before for each in alike):
-        return None
-    edited = 2 if kind in ("three", "two") else 1
-    rest = {each.line: each.after for each in alike[edited:]}
-    if kind in ("two", "one") and not _stays_elsewhere(lines, change, {each.line for each in alike}):
-        return None
-    language = language_of(changed.path)
-    return EditScenario(kind, language, changed.path, changed.commit, text, tuple(alike[:edited]), rest)
 
 
 def _stays_elsewhere(lines: Sequence[str], change: TokenChange, edited: set[int]) -> bool:
