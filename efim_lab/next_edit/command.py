@@ -19,7 +19,11 @@ from efim_ls.languages import name_of
 from efim_ls.next_edit.rules.table import RULES
 
 WIDTH = 110  # of tables
-GROUPS: tuple[tuple[str, Kind, Kind], ...] = (("two edits", "three", "two"), ("one edit", "rename", "one"))
+GROUPS: tuple[tuple[str, Kind, Kind], ...] = (
+    ("two edits", "three", "two"),
+    ("one edit", "rename", "one"),
+    ("a definition", "signature", "definition"),
+)
 
 
 def run_fit(folders: Sequence[Path], commits: int) -> None:

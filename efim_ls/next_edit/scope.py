@@ -7,14 +7,9 @@ from collections.abc import Collection
 
 from tree_sitter import Node
 
-from efim_ls.next_edit.syntax.pieces import piece_at
+from efim_ls.next_edit.syntax.pieces import FUNCTIONS, piece_at
 from efim_ls.text.document import Document
 
-FUNCTIONS = frozenset({
-    "arrow_function", "closure_expression", "func_literal", "function_declaration", "function_definition",
-    "function_expression", "function_item", "generator_function_declaration", "lambda", "method_declaration",
-    "method_definition",
-})  # fmt: skip
 # Where names are bound: fields of nodes, in all of the grammars.
 _BINDING = frozenset({
     ("assignment", "left"), ("as_pattern", "alias"), ("catch_clause", "parameter"), ("const_spec", "name"),

@@ -8,11 +8,12 @@ from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.next_edit.rules.confidence import LEVELS, confidence
 from efim_ls.next_edit.rules.rename import rename
 from efim_ls.next_edit.rules.repeat import repeat
+from efim_ls.next_edit.rules.signature import signature
 from efim_ls.next_edit.scope import is_prose
 from efim_ls.next_edit.situation import Candidate, EditRule, Situation
 from efim_ls.next_edit.tokens import difference, tokens
 
-RULES: Mapping[str, EditRule] = {"repeat": repeat, "rename": rename}
+RULES: Mapping[str, EditRule] = {"repeat": repeat, "rename": rename, "signature": signature}
 MARGIN = 0.1  # of confidence: candidates that are less sure than the best by this count as sure as it
 MOST_PARSED = 2  # candidates whose surroundings are parsed
 

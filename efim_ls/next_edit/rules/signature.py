@@ -1,0 +1,128 @@
+"""The rule *signature*: calls are offered to follow a definition whose parameters were changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from math import log1p
+from typing import NamedTuple
+
+from efim_ls.next_edit.changes import LineChange, is_being_typed
+from efim_ls.next_edit.pattern import Occurrence, outwards
+from efim_ls.next_edit.scope import is_bound, is_prose
+from efim_ls.next_edit.situation import Candidate, Situation
+from efim_ls.next_edit.surroundings import in_comment, in_string
+from efim_ls.next_edit.syntax.calls import Call, ParameterChange, Step, argument, calls, changed_parameter, followed
+from efim_ls.next_edit.syntax.definitions import Definition, changed_definition
+from efim_ls.next_edit.tokens import TokenChange, difference, tokens
+from efim_ls.text.document import Document
+from efim_ls.text.lines import enclosing_line
+
+MOST_CHANGES = 3  # the last ones, which may be of definitions
+MOST_PARSED, MOST_OFFERED = 6, 4  # calls whose surroundings are parsed; that are offered
+LITERAL = re.compile(r"-?\d[\w.]*|\"[^\"]*\"|'[^']*'|None|True|False|nil|null|undefined|true|false")
+OWN = re.compile(r"\b(?:self|this|Self)(?:\.|::)\w+\W*\($")
+CHAINED = re.compile(r"(?:[)\]]|\.\w+)\.\w+\W*\($")
+
+
+class _Changed(NamedTuple):
+    """A definition, with the change of its line and that of its parameters."""
+
+    change: LineChange
+    definition: Definition
+    what: ParameterChange
+
+
+def signature(situation: Situation) -> Sequence[Candidate]:
+    """Return the calls that should follow a definition which was changed, the nearest first.
+
+    The last change is the definition's, one of its calls', or that of another definition whose callers pass on the
+    same new parameter.
+    """
+    document, cursor, changes = situation
+    if is_being_typed(changes[-1].because[-1], cursor):
+        return ()
+    found = [each for change in changes[: -MOST_CHANGES - 1 : -1] if (each := _changed(document, change))]
+    return [candidate for each in found for candidate in islice(_candidates(situation, each, found[0]), MOST_OFFERED)]
+
+
+def _changed(document: Document, change: LineChange) -> _Changed | None:
+    definition = changed_definition(document, change)
+    what = changed_parameter(definition) if definition else None
+    return _Changed(change, definition, what) if definition and what else None
+
+
+def _candidates(situation: Situation, changed: _Changed, newest: _Changed) -> Iterator[Candidate]:
+    document, _, changes = situation
+    change, definition, what = changed
+    last, passed = changes[-1], what.new.name if what.new else ""
+    all_calls = list(calls(document, situation.cursor, definition))
+    example = ""
+    if change is not last:
+        edited = [each for each in all_calls if each.line == last.line]
+        passes_on = newest.change is last and what.old is None and what.new == newest.what.new
+        if not edited and not passes_on:
+            return
+        if edited and what.new and what.old is None:
+            example = argument(edited[0], what.number, what.new.name, document.language)
+            passed = example if example.isidentifier() or LITERAL.fullmatch(example) else passed
+    if what.new and what.new.optional and not what.old and not example:
+        return
+    done = {each.line for each in changes[changes.index(change) :]}
+    waiting = [each for each in all_calls if each.line not in done]
+    steps = [
+        (each, step)
+        for each in waiting
+        if (step := followed(each, definition.before, what, passed, document.language))
+    ]
+    features = _of_change(changed, document.text) | {
+        "calls": log1p(len(waiting)),
+        "unfitting": log1p(len(waiting) - len(steps)),
+        "followed": change is not last,
+        "example": passed == example,
+    }
+    because = change.because if change is last else (*change.because, *last.because)
+    for call, step in steps[:MOST_PARSED]:
+        if is_prose(document, call.start) or (step.variable and not is_bound(document, call.start, step.variable)):
+            continue
+        yield Candidate(_place(document, step), features | _of_call(call, change, document), because)
+
+
+def _place(document: Document, step: Step) -> Occurrence:
+    """Return a step as a change of the tokens of its line."""
+    start, end, _ = enclosing_line(document.text, step.start)
+    line = document.text[start:end]
+    change = difference(tokens(line), tokens(line[: step.start - start] + step.added + line[step.end - start :]))
+    if len(change.removed) == len(change.added) == 1:  # elsewhere in the line the name stays
+        behind = change.right[:1]
+        change = TokenChange(change.left, change.removed + behind, change.added + behind, change.right[1:])
+    at = start + sum(map(len, change.left))
+    around = outwards(change.left, change.right)
+    return Occurrence(document.line_of(at), at, at + sum(map(len, change.removed)), around, 0, 0, change)
+
+
+def _of_change(changed: _Changed, text: str) -> dict[str, float]:
+    definition, what = changed.definition, changed.what
+    again = re.findall(rf"\b(?:def|fn|func|function)\s+(?:\([^()\n]*\)\s*)?{definition.name}\b", text)
+    return {
+        "removed": what.new is None,
+        "replaced": what.old is not None and what.new is not None,
+        "first": what.number == 0,
+        "member": definition.called == "as member",
+        "defined again": log1p(max(0, len(again) - 1)),
+    }
+
+
+def _of_call(call: Call, change: LineChange, document: Document) -> dict[str, float]:
+    start, _, _ = enclosing_line(document.text, call.start)
+    before = document.text[start : call.start]
+    left = tokens(before)
+    return {
+        "below": call.line > change.line,
+        "distance": log1p(abs(call.line - change.line)),
+        "own": OWN.search(before) is not None,
+        "chained": CHAINED.search(before) is not None,
+        "in string": in_string(left),
+        "in comment": in_comment(left, document.language),
+    }
