@@ -21,8 +21,9 @@ class EditScenario(NamedTuple):
 
     `three`: the commit made a change of tokens on three lines or more, and two were edited. `two`: on exactly two,
     and the old tokens stay elsewhere; nothing should be offered. `rename`: it replaced one name by another on three
-    lines or more, and one was edited. `one`: on exactly one line, and the old name stays elsewhere. `signature`: it changed a definition's
-    parameters, which was edited, and arguments of its calls. `definition`: it left all of its calls as they are.
+    lines or more, and one was edited. `one`: on exactly one line, and the old name stays elsewhere. `signature`: it
+    changed parameters of a definition, which was edited, and arguments of its calls. `definition`: it left all of
+    its calls as they are; nothing should be offered.
     """
 
     kind: Kind

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import exp
 
-LEVELS = {"repeat": 0.55, "rename": 0.45}  # below which a rule's candidates are not offered
+LEVELS = {"repeat": 0.55, "rename": 0.45, "signature": 0.5}  # below which a rule's candidates are not offered
 # By rule: what each feature of a candidate adds to the logarithm of its odds.
 WEIGHTS = {
     "repeat": {
@@ -22,6 +22,10 @@ WEIGHTS = {
         "member": -0.67, "called": -0.17, "defined": -0.20, "imported": -1.24, "was in string": -0.33,
         "was in comment": -0.88, "local": 0.43, "elsewhere": -2.17, "places": 0.56, "above": -1.11, "below": 2.08,
         "distance": -0.20, "left": 0.36, "right": 0.34, "defines": -0.99, "in string": -1.22, "in comment": -1.10,
+    },
+    "signature": {
+        "bias": 2.86, "removed": -0.61, "replaced": -0.17, "member": -0.62, "calls": -1.40, "followed": -0.48,
+        "example": -0.50, "below": 0.33, "distance": 0.30, "own": 0.55, "chained": -1.62,
     },
 }  # fmt: skip
 

@@ -12,14 +12,16 @@ from efim_ls.next_edit.changes import LineChange, is_being_typed
 from efim_ls.next_edit.pattern import Occurrence, outwards
 from efim_ls.next_edit.scope import is_bound, is_prose
 from efim_ls.next_edit.situation import Candidate, Situation
-from efim_ls.next_edit.surroundings import in_comment, in_string
 from efim_ls.next_edit.syntax.calls import Call, ParameterChange, Step, argument, calls, changed_parameter, followed
 from efim_ls.next_edit.syntax.definitions import Definition, changed_definition
 from efim_ls.next_edit.tokens import TokenChange, difference, tokens
 from efim_ls.text.document import Document
-from efim_ls.text.lines import enclosing_line
+from efim_ls.text.lines import enclosing_line, line_start
 
-MOST_CHANGES = 3  # the last ones, which may be of definitions
+MOST_ALIKE, MOST_KINDS = (
+    2,
+    3,
+)  # changes of the same tokens, the last ones and the first; of which tokens, the last ones
 MOST_PARSED, MOST_OFFERED = 6, 4  # calls whose surroundings are parsed; that are offered
 LITERAL = re.compile(r"-?\d[\w.]*|\"[^\"]*\"|'[^']*'|None|True|False|nil|null|undefined|true|false")
 OWN = re.compile(r"\b(?:self|this|Self)(?:\.|::)\w+\W*\($")
@@ -37,14 +39,23 @@ class _Changed(NamedTuple):
 def signature(situation: Situation) -> Sequence[Candidate]:
     """Return the calls that should follow a definition which was changed, the nearest first.
 
-    The last change is the definition's, one of its calls', or that of another definition whose callers pass on the
-    same new parameter.
+    The last change is the definition's, one of its calls', that of a name which it replaced, or that of another
+    definition whose new parameter is passed on.
     """
     document, cursor, changes = situation
     if is_being_typed(changes[-1].because[-1], cursor):
         return ()
-    found = [each for change in changes[: -MOST_CHANGES - 1 : -1] if (each := _changed(document, change))]
+    found = [each for change in _recent(changes) if (each := _changed(document, change))]
     return [candidate for each in found for candidate in islice(_candidates(situation, each, found[0]), MOST_OFFERED)]
+
+
+def _recent(changes: Sequence[LineChange]) -> Sequence[LineChange]:
+    """Return the last changes, of which some may be definitions, the very last one first."""
+    alike = dict[object, list[LineChange]]()
+    for each in reversed(changes):
+        alike.setdefault(each.change.pair, []).append(each)
+    groups = list(alike.values())[:MOST_KINDS]
+    return [each for group in groups for each in (*group[:MOST_ALIKE], *group[MOST_ALIKE:][-1:])]
 
 
 def _changed(document: Document, change: LineChange) -> _Changed | None:
@@ -62,7 +73,8 @@ def _candidates(situation: Situation, changed: _Changed, newest: _Changed) -> It
     if change is not last:
         edited = [each for each in all_calls if each.line == last.line]
         passes_on = newest.change is last and what.old is None and what.new == newest.what.new
-        if not edited and not passes_on:
+        renamed = what.old is not None and last.change.pair == ((what.old.name,), (passed,))
+        if not (edited or passes_on or renamed):
             return
         if edited and what.new and what.old is None:
             example = argument(edited[0], what.number, what.new.name, document.language)
@@ -76,11 +88,13 @@ def _candidates(situation: Situation, changed: _Changed, newest: _Changed) -> It
         for each in waiting
         if (step := followed(each, definition.before, what, passed, document.language))
     ]
-    features = _of_change(changed, document.text) | {
+    features = {
+        "removed": what.new is None,
+        "replaced": what.old is not None and what.new is not None,
+        "member": definition.called == "as member",
         "calls": log1p(len(waiting)),
-        "unfitting": log1p(len(waiting) - len(steps)),
         "followed": change is not last,
-        "example": passed == example,
+        "example": bool(example) and passed == example,
     }
     because = change.because if change is last else (*change.because, *last.because)
     for call, step in steps[:MOST_PARSED]:
@@ -102,27 +116,11 @@ def _place(document: Document, step: Step) -> Occurrence:
     return Occurrence(document.line_of(at), at, at + sum(map(len, change.removed)), around, 0, 0, change)
 
 
-def _of_change(changed: _Changed, text: str) -> dict[str, float]:
-    definition, what = changed.definition, changed.what
-    again = re.findall(rf"\b(?:def|fn|func|function)\s+(?:\([^()\n]*\)\s*)?{definition.name}\b", text)
-    return {
-        "removed": what.new is None,
-        "replaced": what.old is not None and what.new is not None,
-        "first": what.number == 0,
-        "member": definition.called == "as member",
-        "defined again": log1p(max(0, len(again) - 1)),
-    }
-
-
 def _of_call(call: Call, change: LineChange, document: Document) -> dict[str, float]:
-    start, _, _ = enclosing_line(document.text, call.start)
-    before = document.text[start : call.start]
-    left = tokens(before)
+    before = document.text[line_start(document.text, call.start) : call.start]
     return {
         "below": call.line > change.line,
         "distance": log1p(abs(call.line - change.line)),
         "own": OWN.search(before) is not None,
         "chained": CHAINED.search(before) is not None,
-        "in string": in_string(left),
-        "in comment": in_comment(left, document.language),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.next_edit.rules.confidence import LEVELS, confidence
@@ -14,8 +14,12 @@ from efim_ls.next_edit.situation import Candidate, EditRule, Situation
 from efim_ls.next_edit.tokens import difference, tokens
 
 RULES: Mapping[str, EditRule] = {"repeat": repeat, "rename": rename, "signature": signature}
+LAST = "signature"  # calls follow once what was changed is changed nowhere else
 MARGIN = 0.1  # of confidence: candidates that are less sure than the best by this count as sure as it
 MOST_PARSED = 2  # candidates whose surroundings are parsed
+
+
+_Sure = tuple[float, str, Candidate]
 
 
 def proposals(situation: Situation) -> Iterator[ProposedEdit]:
@@ -23,19 +27,24 @@ def proposals(situation: Situation) -> Iterator[ProposedEdit]:
 
     What was changed in code is not offered in a string or a comment, nor the other way round.
     """
-    found = list[tuple[float, str, Candidate]]()
+    found = list[_Sure]()
     for rule, propose in RULES.items():
         for each in propose(situation):
             sure = confidence(rule, each.features)
             if sure >= LEVELS[rule] and not each.place.around.unbalances:
                 found.append((sure, rule, each))
-    best = max((sure for sure, *_ in found), default=0.0)
-    found.sort(key=lambda each: (each[0] < best - MARGIN, abs(each[2].place.start - situation.cursor)))
+    first, then = ([each for each in found if (each[1] == LAST) == last] for last in (False, True))
+    found = [*_ranked(first, situation.cursor), *_ranked(then, situation.cursor)]
     document, last = situation.document, situation.changes[-1]
     prose = is_prose(document, last.start + sum(map(len, last.change.left))) if found else False
     for sure, rule, each in found[:MOST_PARSED]:
         if is_prose(document, each.place.start) == prose:
             yield _proposed(situation, rule, sure, each)
+
+
+def _ranked(found: Sequence[_Sure], cursor: int) -> Sequence[_Sure]:
+    best = max((sure for sure, *_ in found), default=0.0)
+    return sorted(found, key=lambda each: (each[0] < best - MARGIN, abs(each[2].place.start - cursor)))
 
 
 def _proposed(situation: Situation, rule: str, sure: float, candidate: Candidate) -> ProposedEdit:

@@ -17,6 +17,7 @@ from efim_ls.text.lines import enclosing_line, line_start
 
 Called = Literal["plainly", "as member", "by path", "as class", "with new"]
 
+HEAD = re.compile(r"\b(?:def|fn|func|function|constructor)\b|=>|\)[^()]*\{\s*$")
 CLASS = re.compile(r"([^\S\r\n]*)(?:(?:export|default|abstract) +)*class +(\w+)")
 _CLASSES = frozenset({"class_definition", "impl_item", "trait_item"})
 _MEMBERS = ("pair", "public_field_definition")
@@ -57,6 +58,8 @@ def changed_definition(document: Document, change: LineChange) -> Definition | N
     start, end, _ = enclosing_line(document.text, change.start)
     before = "".join((*change.change.left, *change.change.removed, *change.change.right))
     at = narrowed(start, before, document.text[start:end]).at
+    if not _may_hold_parameters(document.text, start, at, end):
+        return None
     piece = piece_at(document, at)
     node = piece.node(at) if piece else None
     while node is not None and (node.parent is None or not _holds_parameters(node)):
@@ -74,6 +77,13 @@ def changed_definition(document: Document, change: LineChange) -> Definition | N
     around = _ancestor(node.parent, FUNCTIONS)
     visible = (piece.offset(around.start_byte), piece.offset(around.end_byte)) if around else (0, len(document.text))
     return Definition(*called, opened, closed, visible, lists[0], lists[1])
+
+
+def _may_hold_parameters(text: str, start: int, at: int, end: int) -> bool:
+    """Return whether a line may be a definition's, or that of one of its parameters, before anything is parsed."""
+    if "(" in text[start:at]:
+        return HEAD.search(text, start, end) is not None
+    return text[start:end].rstrip().endswith(",") or text[end : end + LONGEST].lstrip().startswith(")")
 
 
 def _holds_parameters(node: Node) -> bool:
