@@ -66,7 +66,7 @@ class Repository:
                 if hunks:
                     name = path.decode("utf-8", "replace")
                     yield ChangedFile(commit.decode(), name, blob.decode(), tuple(hunks), frozenset(others))
-                hunks, others = [], set()
+                hunks, others = [], set[int]()
                 commit = row[7:] if row.startswith(b"commit ") else commit
             elif named := HEAD.match(row):
                 blob = named[1]

@@ -41,7 +41,7 @@ def scenarios(repository: Repository, most_commits: int) -> Iterator[EditScenari
     with repository.texts() as text_of:
         for changed in repository.changed_files(ENDINGS, most_commits):
             if changed.commit != commit:
-                commit, counts = changed.commit, Counter()
+                commit, counts = changed.commit, Counter[Kind]()
             text = text_of(changed.blob)
             for scenario in _of_file(changed, text) if text is not None else ():
                 if counts[scenario.kind] < MOST_OF_A_COMMIT:

@@ -14,7 +14,7 @@ from efim_ls.next_edit.scope import is_bound, is_prose
 from efim_ls.next_edit.situation import Candidate, Situation
 from efim_ls.next_edit.syntax.calls import Call, ParameterChange, Step, argument, calls, changed_parameter, followed
 from efim_ls.next_edit.syntax.definitions import Definition, changed_definition
-from efim_ls.next_edit.tokens import TokenChange, difference, tokens
+from efim_ls.next_edit.tokens import TokenChange, tokens
 from efim_ls.text.document import Document
 from efim_ls.text.lines import enclosing_line, line_start
 
@@ -98,22 +98,19 @@ def _candidates(situation: Situation, changed: _Changed, newest: _Changed) -> It
     }
     because = change.because if change is last else (*change.because, *last.because)
     for call, step in steps[:MOST_PARSED]:
-        if is_prose(document, call.start) or (step.variable and not is_bound(document, call.start, step.variable)):
-            continue
-        yield Candidate(_place(document, step), features | _of_call(call, change, document), because)
+        known = not step.variable or LITERAL.fullmatch(step.variable) or is_bound(document, call.start, step.variable)
+        if known and not is_prose(document, call.start - 1):
+            yield Candidate(_place(document, call, step), features | _of_call(call, change, document), because)
 
 
-def _place(document: Document, step: Step) -> Occurrence:
-    """Return a step as a change of the tokens of its line."""
-    start, end, _ = enclosing_line(document.text, step.start)
-    line = document.text[start:end]
-    change = difference(tokens(line), tokens(line[: step.start - start] + step.added + line[step.end - start :]))
-    if len(change.removed) == len(change.added) == 1:  # elsewhere in the line the name stays
-        behind = change.right[:1]
-        change = TokenChange(change.left, change.removed + behind, change.added + behind, change.right[1:])
-    at = start + sum(map(len, change.left))
-    around = outwards(change.left, change.right)
-    return Occurrence(document.line_of(at), at, at + sum(map(len, change.removed)), around, 0, 0, change)
+def _place(document: Document, call: Call, step: Step) -> Occurrence:
+    """Return a step as a change of tokens that begins at the parenthesis, or at the line if that is above it."""
+    text = document.text
+    start, end, _ = enclosing_line(text, step.start)
+    at = max(call.start - 1, start)
+    left, right = tokens(text[start:at]), tokens(text[step.end : end])
+    change = TokenChange(left, tokens(text[at : step.end]), tokens(text[at : step.start] + step.added), right)
+    return Occurrence(document.line_of(at), at, step.end, outwards(left, right), 0, 0, change)
 
 
 def _of_call(call: Call, change: LineChange, document: Document) -> dict[str, float]:

@@ -14,7 +14,7 @@ from efim_ls.next_edit.situation import Candidate, EditRule, Situation
 from efim_ls.next_edit.tokens import difference, tokens
 
 RULES: Mapping[str, EditRule] = {"repeat": repeat, "rename": rename, "signature": signature}
-LAST = "signature"  # calls follow once what was changed is changed nowhere else
+LAST = "signature"  # its calls follow once what was changed is changed nowhere else
 MARGIN = 0.1  # of confidence: candidates that are less sure than the best by this count as sure as it
 MOST_PARSED = 2  # candidates whose surroundings are parsed
 
@@ -25,7 +25,7 @@ _Sure = tuple[float, str, Candidate]
 def proposals(situation: Situation) -> Iterator[ProposedEdit]:
     """Yield the edits that rules are sure enough of: of those that are about as sure as the best the nearest first.
 
-    What was changed in code is not offered in a string or a comment, nor the other way round.
+    Calls come last, but nothing else is repeated there. What was changed in code is not offered in a string or a comment, nor the other way round.
     """
     found = list[_Sure]()
     for rule, propose in RULES.items():
@@ -33,6 +33,8 @@ def proposals(situation: Situation) -> Iterator[ProposedEdit]:
             sure = confidence(rule, each.features)
             if sure >= LEVELS[rule] and not each.place.around.unbalances:
                 found.append((sure, rule, each))
+    calls = {each.place.line for _, rule, each in found if rule == LAST}
+    found = [each for each in found if each[1] != "repeat" or each[2].place.line not in calls]
     first, then = ([each for each in found if (each[1] == LAST) == last] for last in (False, True))
     found = [*_ranked(first, situation.cursor), *_ranked(then, situation.cursor)]
     document, last = situation.document, situation.changes[-1]

@@ -126,17 +126,16 @@ def _added(call: Call, names: Sequence[str], number: int, new: Parameter, passed
     arguments, text = call.arguments.items, passed
     if new.name in names or any(each.text == passed for each in arguments):
         return None
-    variable = passed if passed.isidentifier() else ""
     if new.by_keyword or number > names.count(""):
         if language != "python":
             return None
         text, number = f"{new.name}={passed}", len(arguments)
     if not arguments:
-        return Step(call.start, call.start, text, variable)
+        return Step(call.start, call.start, text, passed)
     if number == len(arguments):
-        return Step(arguments[-1].end, arguments[-1].end, f", {text}", variable)
+        return Step(arguments[-1].end, arguments[-1].end, f", {text}", passed)
     start = arguments[number].start
-    return Step(start, start, f"{text}, ", variable)
+    return Step(start, start, f"{text}, ", passed)
 
 
 def _removed(arguments: Sequence[Item], number: int) -> Step:
