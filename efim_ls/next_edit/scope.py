@@ -9,6 +9,7 @@ from tree_sitter import Node
 
 from efim_ls.next_edit.syntax.pieces import FUNCTIONS, piece_at
 from efim_ls.text.document import Document
+from efim_ls.text.lines import line_start
 
 # Where names are bound: fields of nodes, in all of the grammars.
 _BINDING = frozenset({
@@ -24,8 +25,7 @@ _USING = frozenset({
     "argument", "arguments", "attribute", "field", "function", "index", "key", "object", "operand", "property",
     "right", "subscript", "type", "value",
 })  # fmt: skip
-# A variable of the whole file, if its name is filled in.
-TOP_LEVEL = r"^(?:(?:export |pub )?(?:const|let|var|static) (?:mut )?)?{}(?: *:[^=\n]+)? *:?=(?!=)"
+TOP_LEVEL = re.compile(r"(?:(?:export |pub )?(?:const|let|var|static) (?:mut )?)?")  # before a variable of a file
 _NAMES = frozenset({"identifier", "shorthand_property_identifier_pattern"})
 _PROSE = ("comment", "string", "char_literal", "template", "interpreted", "raw_")
 
@@ -51,19 +51,21 @@ def local_scope(document: Document, at: int, names: Collection[str]) -> tuple[in
 
 
 def is_bound(document: Document, at: int, name: str) -> bool:
-    """Return whether a variable of this name is bound above an offset: by a function around it, or by the file."""
-    if re.search(TOP_LEVEL.format(re.escape(name)), document.text, re.MULTILINE):
-        return True
+    """Return whether a variable of this name is bound above an offset in a function around it, or by the file."""
     piece = piece_at(document, at)
-    function = piece.node(at) if piece else None
-    if piece is None or function is None:
+    node = piece.node(at) if piece else None
+    if piece is None or node is None:
         return False
     around = set[int]()
-    while (function := function.parent) is not None:
-        around.add(function.id)
-    above = re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", piece.text[: at - piece.start])
+    while (node := node.parent) is not None:
+        around.add(node.id)
+    above = re.finditer(rf"{re.escape(name)}(?<!\w{re.escape(name)})(?!\w)", piece.text[: at - piece.start])
     nodes = (piece.node(piece.start + each.start()) for each in above)
-    return any(node and (binder := _binder(node)) and binder.id in around for node in nodes)
+    if any(each and (binder := _binder(each)) and binder.id in around for each in nodes):
+        return True
+    text = document.text
+    assigned = re.finditer(rf"{re.escape(name)}(?: *:[^=\n]+)? *:?=(?!=)", text)
+    return any(TOP_LEVEL.fullmatch(text, line_start(text, each.start()), each.start()) for each in assigned)
 
 
 def is_prose(document: Document, at: int) -> bool:

@@ -24,8 +24,8 @@ WEIGHTS = {
         "distance": -0.20, "left": 0.36, "right": 0.34, "defines": -0.99, "in string": -1.22, "in comment": -1.10,
     },
     "signature": {
-        "bias": 2.86, "removed": -0.61, "replaced": -0.17, "member": -0.62, "calls": -1.40, "followed": -0.48,
-        "example": -0.50, "below": 0.33, "distance": 0.30, "own": 0.55, "chained": -1.62,
+        "bias": 2.93, "removed": -0.67, "replaced": 0.19, "member": -0.44, "calls": -1.45, "followed": -0.23,
+        "example": -0.78, "below": 0.24, "distance": 0.29, "own": 0.43, "chained": -0.89,
     },
 }  # fmt: skip
 

@@ -22,7 +22,7 @@ MOST_ALIKE, MOST_KINDS = (
     2,
     3,
 )  # changes of the same tokens, the last ones and the first; of which tokens, the last ones
-MOST_PARSED, MOST_OFFERED = 6, 4  # calls whose surroundings are parsed; that are offered
+MOST_PARSED, MOST_OFFERED = 3, 2  # calls whose surroundings are parsed; that are offered
 LITERAL = re.compile(r"-?\d[\w.]*|\"[^\"]*\"|'[^']*'|None|True|False|nil|null|undefined|true|false")
 OWN = re.compile(r"\b(?:self|this|Self)(?:\.|::)\w+\W*\($")
 CHAINED = re.compile(r"(?:[)\]]|\.\w+)\.\w+\W*\($")
@@ -55,7 +55,7 @@ def _recent(changes: Sequence[LineChange]) -> Sequence[LineChange]:
     for each in reversed(changes):
         alike.setdefault(each.change.pair, []).append(each)
     groups = list(alike.values())[:MOST_KINDS]
-    return [each for group in groups for each in (*group[:MOST_ALIKE], *group[MOST_ALIKE:][-1:])]
+    return [each for group in groups for each in (group[0], *group[1:][-1:])]
 
 
 def _changed(document: Document, change: LineChange) -> _Changed | None:
@@ -69,7 +69,7 @@ def _candidates(situation: Situation, changed: _Changed, newest: _Changed) -> It
     change, definition, what = changed
     last, passed = changes[-1], what.new.name if what.new else ""
     all_calls = list(calls(document, situation.cursor, definition))
-    example = ""
+    example, edited = "", list[Call]()
     if change is not last:
         edited = [each for each in all_calls if each.line == last.line]
         passes_on = newest.change is last and what.old is None and what.new == newest.what.new
@@ -93,13 +93,14 @@ def _candidates(situation: Situation, changed: _Changed, newest: _Changed) -> It
         "replaced": what.old is not None and what.new is not None,
         "member": definition.called == "as member",
         "calls": log1p(len(waiting)),
-        "followed": change is not last,
+        "followed": bool(edited),
         "example": bool(example) and passed == example,
     }
     because = change.because if change is last else (*change.because, *last.because)
     for call, step in steps[:MOST_PARSED]:
-        known = not step.variable or LITERAL.fullmatch(step.variable) or is_bound(document, call.start, step.variable)
-        if known and not is_prose(document, call.start - 1):
+        at, variable = call.start - 1, step.variable
+        bound = not variable or LITERAL.fullmatch(variable) is not None or is_bound(document, at, variable)
+        if bound and not is_prose(document, at):
             yield Candidate(_place(document, call, step), features | _of_call(call, change, document), because)
 
 

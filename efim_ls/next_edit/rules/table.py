@@ -25,7 +25,8 @@ _Sure = tuple[float, str, Candidate]
 def proposals(situation: Situation) -> Iterator[ProposedEdit]:
     """Yield the edits that rules are sure enough of: of those that are about as sure as the best the nearest first.
 
-    Calls come last, but nothing else is repeated there. What was changed in code is not offered in a string or a comment, nor the other way round.
+    Calls come last, but nothing is repeated there, nor elsewhere once one of them has followed. What was changed in
+    code is not offered in a string or a comment, nor the other way round.
     """
     found = list[_Sure]()
     for rule, propose in RULES.items():
@@ -33,8 +34,9 @@ def proposals(situation: Situation) -> Iterator[ProposedEdit]:
             sure = confidence(rule, each.features)
             if sure >= LEVELS[rule] and not each.place.around.unbalances:
                 found.append((sure, rule, each))
-    calls = {each.place.line for _, rule, each in found if rule == LAST}
-    found = [each for each in found if each[1] != "repeat" or each[2].place.line not in calls]
+    calls = [each for _, rule, each in found if rule == LAST]
+    going_on, lines = any(each.features["followed"] for each in calls), {each.place.line for each in calls}
+    found = [each for each in found if each[1] != "repeat" or not (going_on or each[2].place.line in lines)]
     first, then = ([each for each in found if (each[1] == LAST) == last] for last in (False, True))
     found = [*_ranked(first, situation.cursor), *_ranked(then, situation.cursor)]
     document, last = situation.document, situation.changes[-1]

@@ -42,7 +42,21 @@ class Piece(NamedTuple):
 
 def piece_at(document: Document, at: int) -> Piece | None:
     """Parse the largest block around an offset that is not too long, if there is one."""
-    text, indent, starts = document.text, sys.maxsize, list[int]()
+    parsed = _parsed(document.language, document.text)
+    piece = next((each for each in parsed if each.start <= at < each.start + len(each.text)), None)
+    if piece is None and (piece := _largest(document.language, document.text, at)):
+        parsed.append(piece)
+    return piece
+
+
+@lru_cache(maxsize=2)
+def _parsed(language: str, text: str) -> list[Piece]:
+    """Return the blocks of a text that were parsed, to which others are added."""
+    return []
+
+
+def _largest(language: str, text: str, at: int) -> Piece | None:
+    indent, starts = sys.maxsize, list[int]()
     for start in lines_upwards(text, at):
         here = _indent(text, start)
         if here < indent and not text.startswith(CLOSERS, start + here):
@@ -53,7 +67,7 @@ def piece_at(document: Document, at: int) -> Piece | None:
     for start in reversed(starts):
         end = _block_end(text, start, _indent(text, start))
         if at < end <= start + MOST_PARSED:
-            root = _root(document.language, text[start:end])
+            root = _root(language, text[start:end])
             return Piece(start, text[start:end], root) if root else None
     return None
 
