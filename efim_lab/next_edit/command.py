@@ -19,10 +19,10 @@ from efim_ls.languages import name_of
 from efim_ls.next_edit.rules.table import RULES
 
 WIDTH = 110  # of tables
-# After what, the kinds of scenarios, and whose offers count: after a definition calls are not all that may follow.
+# After what, the kinds of scenarios, and whose offers count: what should follow is known for one way to go on alone.
 GROUPS: tuple[tuple[str, Kind, Kind, Collection[str]], ...] = (
-    ("two edits", "three", "two", RULES),
-    ("one edit", "rename", "one", RULES),
+    ("two edits", "three", "two", ("repeat", "rename")),
+    ("one edit", "rename", "one", ("repeat", "rename")),
     ("a definition", "signature", "definition", ("signature",)),
 )
 

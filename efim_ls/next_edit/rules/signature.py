@@ -13,7 +13,7 @@ from efim_ls.next_edit.pattern import Occurrence, outwards
 from efim_ls.next_edit.scope import is_bound, is_prose
 from efim_ls.next_edit.situation import Candidate, Situation
 from efim_ls.next_edit.syntax.calls import Call, ParameterChange, Step, argument, calls, changed_parameter, followed
-from efim_ls.next_edit.syntax.definitions import Definition, changed_definition
+from efim_ls.next_edit.syntax.definitions import ChangedDefinition, changed_definition
 from efim_ls.next_edit.tokens import TokenChange, tokens
 from efim_ls.text.document import Document
 from efim_ls.text.lines import enclosing_line, line_start
@@ -32,7 +32,7 @@ class _Changed(NamedTuple):
     """A definition, with the change of its line and that of its parameters."""
 
     change: LineChange
-    definition: Definition
+    definition: ChangedDefinition
     what: ParameterChange
 
 

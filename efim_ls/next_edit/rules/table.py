@@ -42,7 +42,7 @@ def proposals(situation: Situation) -> Iterator[ProposedEdit]:
     document, last = situation.document, situation.changes[-1]
     prose = is_prose(document, last.start + sum(map(len, last.change.left))) if found else False
     for sure, rule, each in found[:MOST_PARSED]:
-        if is_prose(document, each.place.start) == prose:
+        if rule == LAST or is_prose(document, each.place.start) == prose:
             yield _proposed(situation, rule, sure, each)
 
 

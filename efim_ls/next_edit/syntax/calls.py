@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from efim_ls.next_edit.changes import LONGEST_LINE
-from efim_ls.next_edit.syntax.definitions import Definition
+from efim_ls.next_edit.syntax.definitions import ChangedDefinition
 from efim_ls.next_edit.syntax.parameters import Item, Items, Parameter, items, keyword
 from efim_ls.text.document import Document
 from efim_ls.text.lines import enclosing_line
@@ -44,7 +44,7 @@ class Step(NamedTuple):
     variable: str = ""
 
 
-def changed_parameter(definition: Definition) -> ParameterChange | None:
+def changed_parameter(definition: ChangedDefinition) -> ParameterChange | None:
     """Return the one parameter that was added, removed or replaced; None if it is none, or more than one."""
     before, after = definition.before, definition.after
     old, new = ([each.name for each in side] for side in (before, after))
@@ -58,7 +58,7 @@ def changed_parameter(definition: Definition) -> ParameterChange | None:
     return ParameterChange(number, removed, added)
 
 
-def calls(document: Document, cursor: int, definition: Definition) -> Iterator[Call]:
+def calls(document: Document, cursor: int, definition: ChangedDefinition) -> Iterator[Call]:
     """Yield the calls of a definition, the nearest to the cursor first."""
     text = document.text
     found = [each.end() for each in definition.calls.finditer(text, *definition.visible)]

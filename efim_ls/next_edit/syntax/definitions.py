@@ -24,7 +24,7 @@ _MEMBERS = ("pair", "public_field_definition")
 _CONSTRUCTORS = ("__init__", "constructor")
 
 
-class Definition(NamedTuple):
+class ChangedDefinition(NamedTuple):
     """A function whose parameters, between two offsets, were changed, and how it is called, and where.
 
     `owner` is the type whose function it is, if its calls name that.
@@ -53,7 +53,7 @@ class Definition(NamedTuple):
         return re.compile(rf"{name}{behind[self.called]}(?:(?:::)?<[^<>()\n]*>)?\(")
 
 
-def changed_definition(document: Document, change: LineChange) -> Definition | None:
+def changed_definition(document: Document, change: LineChange) -> ChangedDefinition | None:
     """Return the definition whose parameters a line's change begins in, None if there is none."""
     start, end, _ = enclosing_line(document.text, change.start)
     before = "".join((*change.change.left, *change.change.removed, *change.change.right))
@@ -76,7 +76,7 @@ def changed_definition(document: Document, change: LineChange) -> Definition | N
         return None
     around = _ancestor(node.parent, FUNCTIONS)
     visible = (piece.offset(around.start_byte), piece.offset(around.end_byte)) if around else (0, len(document.text))
-    return Definition(*called, opened, closed, visible, lists[0], lists[1])
+    return ChangedDefinition(*called, opened, closed, visible, lists[0], lists[1])
 
 
 def _may_hold_parameters(text: str, start: int, at: int, end: int) -> bool:
