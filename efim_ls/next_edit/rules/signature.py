@@ -18,10 +18,7 @@ from efim_ls.next_edit.tokens import TokenChange, tokens
 from efim_ls.text.document import Document
 from efim_ls.text.lines import enclosing_line, line_start
 
-MOST_ALIKE, MOST_KINDS = (
-    2,
-    3,
-)  # changes of the same tokens, the last ones and the first; of which tokens, the last ones
+MOST_KINDS = 8  # of changed tokens, the last ones, whose last and first changes may be of definitions
 MOST_PARSED, MOST_OFFERED = 3, 2  # calls whose surroundings are parsed; that are offered
 LITERAL = re.compile(r"-?\d[\w.]*|\"[^\"]*\"|'[^']*'|None|True|False|nil|null|undefined|true|false")
 OWN = re.compile(r"\b(?:self|this|Self)(?:\.|::)\w+\W*\($")
