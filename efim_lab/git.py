@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from efim_lab.errors import WorkError
 
@@ -20,3 +23,24 @@ def run_git(repository: Path, *arguments: str) -> bytes:
             f"{repository} has no history ({reason[0] if reason else 'git failed'}): name a git repository"
         )
     return done.stdout
+
+
+@contextmanager
+def blobs(repository: Path) -> Generator[Callable[[str], bytes]]:
+    """Give a function that returns a blob's bytes by its name."""
+    command = ["git", "-C", str(repository), "cat-file", "--batch"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        asked, told = process.stdin, process.stdout
+        assert asked is not None and told is not None
+        yield lambda name: _blob(name, asked, told)
+
+
+def _blob(name: str, asked: IO[bytes], told: IO[bytes]) -> bytes:
+    asked.write(f"{name}\n".encode())
+    asked.flush()
+    header = told.readline().split()
+    if len(header) != 3:
+        raise WorkError(f"a blob of the history is missing ({name}): name a clone that is not partial")
+    data = told.read(int(header[2]))
+    told.read(1)
+    return data

@@ -22,8 +22,9 @@ def add_next_edit(commands: Subparsers) -> None:
     summary = "measure the next edits that rules offer, on histories of git repositories"
     details = (
         "A commit that changes tokens alike on three lines of a file tells what should be offered after two of them, "
-        "and one that does on exactly two, when nothing should; so do changes that differ, by their template. "
-        "The last line is one JSON object."
+        "and one that does on exactly two, when nothing should; so do changes that differ, by their template, and "
+        "one of a definition's parameters with its calls, or without. A file that lacks one of its imports tells "
+        "which line needs it. The last line is one JSON object."
     )
     lines = ("python -m efim_lab next-edit flask click", "python -m efim_lab next-edit --fit flask")
     command = add_command(commands, "next-edit", summary, *lines, details=details)

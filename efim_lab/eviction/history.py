@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from efim_lab.errors import WorkError
-from efim_lab.git import run_git
+from efim_lab.git import blobs, run_git
 from efim_ls.languages import language_of
 from kv_store.block import Name, chain, root
 
@@ -43,7 +41,7 @@ def read_history(repository: Path) -> list[Touch]:
     Raises WorkError if it cannot be read.
     """
     changes = list(_changes(repository))
-    with _blobs(repository) as blob:
+    with blobs(repository) as blob:
 
         @cache
         def names(of: str) -> Sequence[Name]:
@@ -74,24 +72,3 @@ def _changes(repository: Path) -> Iterator[_Change]:
             _, mode, before, after, _ = fields.split(" ")
             if mode.startswith(FILE) and language_of(path):
                 yield _Change(time, before, after)
-
-
-@contextmanager
-def _blobs(repository: Path) -> Generator[Callable[[str], bytes]]:
-    """Give a function that returns a blob's bytes by its name."""
-    command = ["git", "-C", str(repository), "cat-file", "--batch"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        asked, told = process.stdin, process.stdout
-        assert asked is not None and told is not None
-        yield lambda name: _blob(name, asked, told)
-
-
-def _blob(name: str, asked: IO[bytes], told: IO[bytes]) -> bytes:
-    asked.write(f"{name}\n".encode())
-    asked.flush()
-    header = told.readline().split()
-    if len(header) != 3:
-        raise WorkError(f"a blob of the history is missing ({name}): name a clone that is not partial")
-    data = told.read(int(header[2]))
-    told.read(1)
-    return data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,16 +13,18 @@ from rich.table import Table
 from efim_lab.errors import WorkError
 from efim_lab.next_edit.fit import fit
 from efim_lab.next_edit.histories import Repository
-from efim_lab.next_edit.measure import Figures, OfferRow, figures, measure
+from efim_lab.next_edit.measure import Figures, OfferRow, by_rules, figures, measure
 from efim_lab.next_edit.scenarios import EditScenario, Kind, scenarios
 from efim_ls.languages import name_of
 from efim_ls.next_edit.rules.table import RULES
 
 WIDTH = 110  # of tables
-GROUPS: tuple[tuple[str, Kind, Kind], ...] = (
-    ("two edits", "three", "two"),
-    ("one edit", "rename", "one"),
-    ("two edits that differ", "transform", "pair"),
+# After what, the kinds of scenarios, and whose offers count: after a definition, names are replaced in its body, too.
+GROUPS: tuple[tuple[str, Kind, Kind, Collection[str]], ...] = (
+    ("two edits", "three", "two", RULES),
+    ("one edit", "rename", "one", RULES),
+    ("two edits that differ", "transform", "pair", RULES),
+    ("a definition", "signature", "definition", ("signature",)),
 )
 
 
@@ -38,8 +40,11 @@ def run_measure(folders: Sequence[Path], commits: int) -> None:
     languages = sorted({row.language for row in rows})
     by_language = {name_of(each): [row for row in rows if row.language == each] for each in languages}
     found = {
-        after: {name: figures(part, *kinds) for name, part in (*by_language.items(), ("all", rows))}
-        for after, *kinds in GROUPS
+        after: {
+            name: figures(by_rules(part, rules), positive, negative)
+            for name, part in (*by_language.items(), ("all", rows))
+        }
+        for after, positive, negative, rules in GROUPS
     }
     for after, lines in found.items():
         Console(width=WIDTH).print(_table(after, lines))

@@ -15,6 +15,7 @@ from efim_lab.next_edit.scenarios import EditScenario, Kind
 from efim_ls.next_edit.changes import line_changes
 from efim_ls.next_edit.rules.rename import rename
 from efim_ls.next_edit.rules.repeat import repeat
+from efim_ls.next_edit.rules.signature import signature
 from efim_ls.next_edit.rules.transform import transform
 from efim_ls.next_edit.situation import EditRule, Situation
 
@@ -100,8 +101,20 @@ def _renamed(case: EditScenario) -> Iterator[_Begun]:
         yield _Begun((LineRewrite(line, before[line], case.then[line]),), other, ELSEWHERE)
 
 
+def _signed(case: EditScenario) -> Iterator[_Begun]:
+    if case.kind not in ("signature", "definition"):
+        return
+    yield _Begun(case.first, case.then, 1.0)
+    before = case.text.split("\n")
+    for line in case.then if len(case.then) > 1 else ():
+        done = LineRewrite(line, before[line], case.then[line])
+        yield _Begun((*case.first, done), {k: v for k, v in case.then.items() if k != line}, ELSEWHERE)
+        break
+
+
 _RULES: dict[str, tuple[EditRule, Callable[[EditScenario], Iterator[_Begun]]]] = {
     "repeat": (repeat, partial(_begun_twice, "three", "two")),
     "rename": (rename, _renamed),
     "transform": (transform, partial(_begun_twice, "transform", "pair")),
+    "signature": (signature, _signed),
 }

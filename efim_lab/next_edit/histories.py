@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from efim_lab.git import run_git
+from efim_lab.git import blobs, run_git
 
 LARGEST = 400_000  # bytes of a file that is read
 HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
@@ -23,12 +24,13 @@ class LineRewrite(NamedTuple):
 
 
 class ChangedFile(NamedTuple):
-    """A file's text before a commit, and the lines that it rewrote one by one."""
+    """A file's text before a commit, the lines that it rewrote one by one, and those that it changed otherwise."""
 
     commit: str
     path: str
     blob: str
     rewrites: tuple[LineRewrite, ...]
+    others: frozenset[int]
 
 
 class Repository:
@@ -46,13 +48,15 @@ class Repository:
         paths = ["--", *(f"*{ending}" for ending in endings)]
         log = run_git(self._folder, "log", *options, *paths)
         commit = path = blob = b""
-        hunks = list[LineRewrite]()
+        hunks, others = list[LineRewrite](), set[int]()
         old, new, line = list[bytes](), list[bytes](), 0
 
         def close_hunk() -> None:
             if len(old) == len(new):
                 pairs = zip(old, new, strict=True)
                 hunks.extend(LineRewrite(line + i, _text(a), _text(b)) for i, (a, b) in enumerate(pairs))
+            else:
+                others.update(range(line, line + len(old)))
             old.clear()
             new.clear()
 
@@ -60,8 +64,9 @@ class Repository:
             if row.startswith((b"commit ", b"diff --git ")):
                 close_hunk()
                 if hunks:
-                    yield ChangedFile(commit.decode(), path.decode("utf-8", "replace"), blob.decode(), tuple(hunks))
-                hunks = []
+                    name = path.decode("utf-8", "replace")
+                    yield ChangedFile(commit.decode(), name, blob.decode(), tuple(hunks), frozenset(others))
+                hunks, others = [], set[int]()
                 commit = row[7:] if row.startswith(b"commit ") else commit
             elif named := HEAD.match(row):
                 blob = named[1]
@@ -75,14 +80,18 @@ class Repository:
             elif row.startswith(b"+") and not row.startswith(b"+++ b/"):
                 new.append(row[1:])
 
-    def text(self, blob: str) -> str | None:
-        """Return a file's text by its id; None if it is too large, or not UTF-8."""
-        if int(run_git(self._folder, "cat-file", "-s", blob)) > LARGEST:
-            return None
-        try:
-            return run_git(self._folder, "cat-file", "blob", blob).decode("utf-8")
-        except UnicodeDecodeError:
-            return None
+    @contextmanager
+    def texts(self) -> Generator[Callable[[str], str | None]]:
+        """Give a function that returns a file's text by its id; None if it is too large, or not UTF-8."""
+        with blobs(self._folder) as read:
+            yield lambda blob: _whole(read(blob))
+
+
+def _whole(data: bytes) -> str | None:
+    try:
+        return data.decode("utf-8") if len(data) <= LARGEST else None
+    except UnicodeDecodeError:
+        return None
 
 
 def _text(line: bytes) -> str:

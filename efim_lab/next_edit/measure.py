@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from time import thread_time
 from typing import Literal, NamedTuple
 
@@ -60,6 +60,11 @@ def is_right(document: Document, edit: ProposedEdit, case: EditScenario) -> bool
     start, end, _ = enclosing_line(document.text, edit.start)
     line = document.text[start : edit.start] + edit.added + document.text[edit.end : max(end, edit.end)]
     return case.then.get(document.line_of(edit.start)) == line
+
+
+def by_rules(rows: Iterable[OfferRow], rules: Collection[str]) -> list[OfferRow]:
+    """Return rows as if other rules had offered nothing."""
+    return [row if row.rule in rules else row._replace(verdict="silent") for row in rows]
 
 
 def figures(rows: Sequence[OfferRow], positive: Kind, negative: Kind) -> Figures:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from efim_lab.next_edit.histories import ChangedFile, LineRewrite, Repository
+from efim_lab.next_edit.signatures import changed_signatures
 from efim_ls.languages import language_of
 from efim_ls.next_edit.templates.template import Rewritten, Template, occurrences, template_of
 from efim_ls.next_edit.tokens import TokenChange, is_name, token_change, tokens
 from efim_ls.text.document import Document
 
-Kind = Literal["three", "two", "rename", "one", "transform", "pair"]
+Kind = Literal["three", "two", "rename", "one", "transform", "pair", "signature", "definition"]
 ENDINGS = (".py", ".ts", ".tsx", ".go", ".rs")
 MOST_TRIED = 5  # lines below one of which a template is learned with it
 MOST_OF_A_COMMIT = 10  # scenarios of one kind, so that no commit decides alone
@@ -25,7 +26,9 @@ class EditScenario(NamedTuple):
     and the old tokens stay elsewhere; nothing should be offered. `rename`: it replaced one name by another on three
     lines or more, and one was edited. `one`: on exactly one line, and the old name stays elsewhere. `transform`: one
     template, learned from two changes of tokens that differ, makes a third line, too, what the commit made of it, and
-    these two were edited. `pair`: it makes none, and matches a line that the commit left as it was.
+    these two were edited. `pair`: it makes none, and matches a line that the commit left as it was. `signature`: it
+    changed parameters of a definition, which was edited, and arguments of its calls. `definition`: it left all of
+    its calls as they are; nothing should be offered.
     """
 
     kind: Kind
@@ -39,23 +42,36 @@ class EditScenario(NamedTuple):
 
 def scenarios(repository: Repository, most_commits: int) -> Iterator[EditScenario]:
     """Yield those of a repository's last commits."""
-    commit, counts = "", dict[Kind, int]()
-    for changed in repository.changed_files(ENDINGS, most_commits):
-        groups = [(change, alike) for change, alike in _groups(changed) if kinds(change, len(alike))]
-        templates = list(_templates(changed.rewrites))
-        text = repository.text(changed.blob) if groups or templates else None
-        if text is None:
-            continue
-        if changed.commit != commit:
-            commit, counts = changed.commit, {}
-        found = [
-            _scenario(kind, changed, text, *group) for group in groups for kind in kinds(group[0], len(group[1]))
-        ]
-        found += [_of_template(changed, text, *each) for each in templates]
-        for scenario in filter(None, found):
-            counts[scenario.kind] = counts.get(scenario.kind, 0) + 1
-            if counts[scenario.kind] <= MOST_OF_A_COMMIT:
-                yield scenario
+    commit, counts = "", Counter[Kind]()
+    with repository.texts() as text_of:
+        for changed in repository.changed_files(ENDINGS, most_commits):
+            if changed.commit != commit:
+                commit, counts = changed.commit, Counter[Kind]()
+            text = text_of(changed.blob)
+            for scenario in _of_file(changed, text) if text is not None else ():
+                if counts[scenario.kind] < MOST_OF_A_COMMIT:
+                    counts[scenario.kind] += 1
+                    yield scenario
+
+
+def _of_file(changed: ChangedFile, text: str) -> Iterator[EditScenario]:
+    lines = text.split("\n")
+    if any(each.line >= len(lines) or lines[each.line] != each.before for each in changed.rewrites):
+        return
+    language = language_of(changed.path)
+    for change, alike in _groups(changed):
+        for kind in kinds(change, len(alike)):
+            edited = 2 if kind in ("three", "two") else 1
+            rest = {each.line: each.after for each in alike[edited:]}
+            if kind in ("two", "one") and not _stays_elsewhere(lines, change, {each.line for each in alike}):
+                continue
+            yield EditScenario(kind, language, changed.path, changed.commit, text, tuple(alike[:edited]), rest)
+    for template, alike in _templates(changed.rewrites):
+        if each := _of_template(changed, text, template, alike):
+            yield each
+    for definition, calls in changed_signatures(changed, text):
+        kind = "signature" if calls else "definition"
+        yield EditScenario(kind, language, changed.path, changed.commit, text, (definition,), calls)
 
 
 def _groups(changed: ChangedFile) -> Sequence[tuple[TokenChange, list[LineRewrite]]]:
@@ -76,20 +92,6 @@ def kinds(change: TokenChange, lines: int) -> tuple[Kind, ...]:
     if lines == 2:
         return ("two",)
     return ("one",) if renames else ()
-
-
-def _scenario(
-    kind: Kind, changed: ChangedFile, text: str, change: TokenChange, alike: Sequence[LineRewrite]
-) -> EditScenario | None:
-    lines = text.split("\n")
-    if any(each.line >= len(lines) or lines[each.line] != each.before for each in alike):
-        return None
-    edited = 2 if kind in ("three", "two") else 1
-    rest = {each.line: each.after for each in alike[edited:]}
-    if kind in ("two", "one") and not _stays_elsewhere(lines, change, {each.line for each in alike}):
-        return None
-    language = language_of(changed.path)
-    return EditScenario(kind, language, changed.path, changed.commit, text, tuple(alike[:edited]), rest)
 
 
 def _templates(rewrites: Sequence[LineRewrite]) -> Iterator[tuple[Template, list[LineRewrite]]]:
@@ -119,9 +121,6 @@ def _tokens(rewrite: LineRewrite) -> Rewritten:
 def _of_template(
     changed: ChangedFile, text: str, template: Template, alike: Sequence[LineRewrite]
 ) -> EditScenario | None:
-    lines = text.split("\n")
-    if any(each.line >= len(lines) or lines[each.line] != each.before for each in alike):
-        return None
     language, edited = language_of(changed.path), {each.line for each in alike}
     matched = {each.line for each in occurrences(template, Document("", language, text), 0)}
     if len(alike) == 2 and matched <= edited:

@@ -33,6 +33,12 @@ def by_several_cursors(changes: Sequence[LineChange]) -> bool:
     return key and one.added == other.added and other.when - one.when < AT_ONCE
 
 
+def is_being_typed(edit: PastEdit, cursor: int) -> bool:
+    """Return whether the cursor is where keys left it: a name that was replaced in one step is whole."""
+    one_key = len(edit.added) + len(edit.removed) == 1 or (len(edit.added) == 1 < len(edit.removed))
+    return (edit.keys > 1 or one_key) and edit.at <= cursor <= edit.at + len(edit.added)
+
+
 class _Rewrite(NamedTuple):
     """What a line was before edits, what it was after them, and where it began then."""
 

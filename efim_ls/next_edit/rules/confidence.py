@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import exp
 
-LEVELS = {"repeat": 0.55, "rename": 0.45, "transform": 0.65, "import": 0.5}  # below which nothing is offered
+LEVELS = {  # below which nothing is offered
+    "repeat": 0.55, "rename": 0.45, "transform": 0.65, "signature": 0.5, "import": 0.5,
+}  # fmt: skip
 # By rule: what each feature of a candidate adds to the logarithm of its odds.
 WEIGHTS = {
     "repeat": {
@@ -31,6 +33,10 @@ WEIGHTS = {
         "bias": -3.73, "words": 0.31, "dropped": -0.74, "ahead": 2.16, "within": 1.41, "skipped": -0.50,
         "behind": -0.35, "near": 0.71, "left fits": 0.65, "right fits": 1.07, "like left": 0.31, "as long": 0.55,
         "in string": -0.73, "in comment": -0.73,
+    },
+    "signature": {
+        "bias": 2.93, "removed": -0.67, "replaced": 0.19, "member": -0.44, "calls": -1.45, "followed": -0.23,
+        "example": -0.78, "below": 0.24, "distance": 0.29, "own": 0.43, "chained": -0.89,
     },
 }  # fmt: skip
 

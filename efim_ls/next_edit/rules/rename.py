@@ -8,13 +8,13 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from math import log1p
 
-from efim_ls.next_edit.changes import LineChange
+from efim_ls.next_edit.changes import LineChange, is_being_typed
 from efim_ls.next_edit.pattern import Occurrence, Pattern, occurrences, outwards
 from efim_ls.next_edit.scope import local_scope
 from efim_ls.next_edit.situation import Candidate, Situation
 from efim_ls.next_edit.surroundings import in_comment, in_string
 from efim_ls.next_edit.tokens import Tokens, is_name
-from efim_ls.text.document import PastEdit, narrowed
+from efim_ls.text.document import narrowed
 
 WORD_BORDER = re.compile(r"_|[a-z0-9][A-Z]|[A-Z][a-z]|\d")  # between two characters of a name
 MOST_COUNTED = 4  # equal tokens on one side; more tell nothing
@@ -38,7 +38,7 @@ def rename(situation: Situation) -> Sequence[Candidate]:
     """Return where a name stands that the last change replaced by another, the nearest first."""
     document, cursor, changes, *_ = situation
     last = changes[-1]
-    if not _is_rename(last) or not _is_whole(*last.change.pair) or _is_being_typed(last.because[-1], cursor):
+    if not _is_rename(last) or not _is_whole(*last.change.pair) or is_being_typed(last.because[-1], cursor):
         return ()
     pattern = Pattern.of([last.change])
     done = {each.line for each in changes if each.change.pair == last.change.pair}
@@ -71,12 +71,6 @@ def _is_whole(removed: Tokens, added: Tokens) -> bool:
         return True
     ends = (long[: more.at], more.added, long[more.end :])
     return all(not one or not other or WORD_BORDER.search(one[-1] + other[0]) for one, other in pairwise(ends))
-
-
-def _is_being_typed(edit: PastEdit, cursor: int) -> bool:
-    """Return whether the cursor is where keys left it: a name that was replaced in one step is whole."""
-    one_key = len(edit.added) + len(edit.removed) == 1 or (len(edit.added) == 1 < len(edit.removed))
-    return (edit.keys > 1 or one_key) and edit.at <= cursor <= edit.at + len(edit.added)
 
 
 def _of_change(last: LineChange, language: str) -> dict[str, float]:

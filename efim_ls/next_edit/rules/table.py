@@ -2,41 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.next_edit.rules.confidence import LEVELS, confidence
 from efim_ls.next_edit.rules.imports import imports
 from efim_ls.next_edit.rules.rename import rename
 from efim_ls.next_edit.rules.repeat import repeat
+from efim_ls.next_edit.rules.signature import signature
 from efim_ls.next_edit.rules.transform import transform
 from efim_ls.next_edit.scope import is_prose
 from efim_ls.next_edit.situation import Candidate, EditRule, Situation
 from efim_ls.next_edit.tokens import difference, tokens
 
-RULES: Mapping[str, EditRule] = {"repeat": repeat, "rename": rename, "transform": transform, "import": imports}
+RULES: Mapping[str, EditRule] = {
+    "repeat": repeat,
+    "rename": rename,
+    "transform": transform,
+    "signature": signature,
+    "import": imports,
+}
+AGAIN = ("repeat", "transform")
+LAST = "signature"  # its calls follow once what was changed is changed nowhere else
 MARGIN = 0.1  # of confidence: candidates that are less sure than the best by this count as sure as it
 MOST_PARSED = 2  # candidates whose surroundings are parsed
+
+
+_Sure = tuple[float, str, Candidate]
 
 
 def proposals(situation: Situation) -> Iterator[ProposedEdit]:
     """Yield the edits that rules are sure enough of: of those that are about as sure as the best the nearest first.
 
-    What was changed in code is not offered in a string or a comment, nor the other way round.
+    Calls come last, but nothing is repeated there, nor elsewhere once one of them has followed. What was changed in
+    code is not offered in a string or a comment, nor the other way round.
     """
-    found = list[tuple[float, str, Candidate]]()
+    found = list[_Sure]()
     for rule, propose in RULES.items():
         for each in propose(situation) if situation.changes or propose is imports else ():
             sure = confidence(rule, each.features)
             if sure >= LEVELS[rule] and not each.place.around.unbalances:
                 found.append((sure, rule, each))
-    best = max((sure for sure, *_ in found), default=0.0)
-    found.sort(key=lambda each: (each[0] < best - MARGIN, abs(each[2].place.start - situation.cursor)))
+    calls = [each for _, rule, each in found if rule == LAST]
+    going_on, lines = any(each.features["followed"] for each in calls), {each.place.line for each in calls}
+    found = [each for each in found if each[1] not in AGAIN or not (going_on or each[2].place.line in lines)]
+    first, then = ([each for each in found if (each[1] == LAST) == last] for last in (False, True))
+    found = [*_ranked(first, situation.cursor), *_ranked(then, situation.cursor)]
     document, last = situation.document, situation.changes[-1] if situation.changes else None
     prose = is_prose(document, last.start + sum(map(len, last.change.left))) if found and last else False
     for sure, rule, each in found[:MOST_PARSED]:
-        if is_prose(document, each.place.start) == prose:
+        if rule == LAST or is_prose(document, each.place.start) == prose:
             yield _proposed(situation, rule, sure, each)
+
+
+def _ranked(found: Sequence[_Sure], cursor: int) -> Sequence[_Sure]:
+    best = max((sure for sure, *_ in found), default=0.0)
+    return sorted(found, key=lambda each: (each[0] < best - MARGIN, abs(each[2].place.start - cursor)))
 
 
 def _proposed(situation: Situation, rule: str, sure: float, candidate: Candidate) -> ProposedEdit:

@@ -8,15 +8,25 @@ from pathlib import Path
 
 from efim_lab.next_edit.fit import examples
 from efim_lab.next_edit.histories import Repository
-from efim_lab.next_edit.measure import figures, measure
+from efim_lab.next_edit.measure import by_rules, figures, measure
 from efim_lab.next_edit.scenarios import EditScenario, scenarios
 
 BEFORE = "a = load(1)\nb = load(2)\nc = load(3)\nd = open(n)\ne = open(n)\nf = open(n)\n"
 AFTER = BEFORE.replace("load", "read").replace("open(n)", "open(n, x)", 2)
-
-
 CARRIED = "".join(f"{name} = get({name}).value\n" for name in ("one", "two", "three"))
 CALLED = "".join(f"show({name}, old)\n" for name in ("four", "five", "six"))
+SIGNATURE = """class Shelf:
+    def load(self, path{0}):
+        return path
+
+    def save(self, path{0}):
+        return path
+
+
+def main(shelf, cache):
+    shelf.load("a"{1})
+    shelf.save("a")
+"""
 
 
 def cases_of(folder: Path, before: str, after: str) -> list[EditScenario]:
@@ -63,3 +73,22 @@ def test_a_rule_is_fitted_to_the_scenarios_of_its_kinds(tmp_path: Path) -> None:
     cases = cases_of(tmp_path, CARRIED, after)
     right = [[any(each.right) for each in examples(rule, cases[0])] for rule in ("transform", "repeat")]
     assert right == [[True, True], []]
+
+
+def test_a_changed_definition_is_told_with_what_its_calls_became(tmp_path: Path) -> None:
+    every = cases_of(tmp_path, SIGNATURE.format("", ""), SIGNATURE.format(", cache", ", cache"))
+    cases = [case for case in every if case.kind in ("signature", "definition")]
+    assert [(case.kind, case.first[0].line, dict(case.then)) for case in cases] == [
+        ("signature", 1, {9: '    shelf.load("a", cache)'}),
+        ("definition", 4, {}),
+    ]
+    rows = measure(cases)
+    assert [(row.rule, row.verdict) for row in rows] == [("signature", "found"), ("signature", "wrong")]
+    assert figures(by_rules(rows, ("signature",)), "signature", "definition").precision == 0.5
+    assert figures(by_rules(rows, ("repeat",)), "signature", "definition").precision == 0.0
+
+
+def test_a_call_that_was_changed_otherwise_tells_nothing(tmp_path: Path) -> None:
+    before = "def load(path):\n    return path\n\n\na = load(1)\n"
+    after = "def load(path, mode):\n    return path\n\n\na = [\n    load(1)\n]\n"
+    assert [case.kind for case in cases_of(tmp_path, before, after)] == []

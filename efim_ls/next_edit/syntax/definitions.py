@@ -1,0 +1,163 @@
+"""Definitions whose parameters were changed, read off the syntax tree around a change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from tree_sitter import Node
+
+from efim_ls.languages import family_of
+from efim_ls.next_edit.changes import LineChange
+from efim_ls.next_edit.syntax.parameters import LONGEST, Parameter, parameters
+from efim_ls.next_edit.syntax.pieces import FUNCTIONS, Piece, piece_at
+from efim_ls.text.document import Document, narrowed
+from efim_ls.text.lines import enclosing_line, line_start
+
+Called = Literal["plainly", "as member", "by path", "as class", "with new"]
+
+HEAD = re.compile(r"\b(?:def|fn|func|function|constructor)\b|=>|\)[^()]*\{\s*$")
+CLASS = re.compile(r"([^\S\r\n]*)(?:(?:export|default|abstract) +)*class +(\w+)")
+_CLASSES = frozenset({"class_definition", "impl_item", "trait_item"})
+_MEMBERS = ("pair", "public_field_definition")
+_CONSTRUCTORS = ("__init__", "constructor")
+
+
+class ChangedDefinition(NamedTuple):
+    """A function whose parameters, between two offsets, were changed, and how it is called, and where.
+
+    `owner` is the type whose function it is, if its calls name that.
+    """
+
+    name: str
+    called: Called
+    owner: str
+    start: int
+    end: int
+    visible: tuple[int, int]
+    before: Sequence[Parameter]
+    after: Sequence[Parameter]
+
+    @property
+    def calls(self) -> re.Pattern[str]:
+        """An expression for what comes before the arguments of its calls."""
+        name = re.escape(self.name)
+        behind = {
+            "plainly": rf"(?<![\w.$]{name})",
+            "as member": rf"(?<=\.{name})",
+            "by path": rf"(?:(?<=Self::{name})|(?<={self.owner}::{name}))",
+            "as class": rf"(?<!\w{name})",
+            "with new": rf"(?<=new {name})",
+        }
+        return re.compile(rf"{name}{behind[self.called]}(?:(?:::)?<[^<>()\n]*>)?\(")
+
+
+def changed_definition(document: Document, change: LineChange) -> ChangedDefinition | None:
+    """Return the definition whose parameters a line's change begins in, None if there is none."""
+    start, end, _ = enclosing_line(document.text, change.start)
+    before = "".join((*change.change.left, *change.change.removed, *change.change.right))
+    at = narrowed(start, before, document.text[start:end]).at
+    if not _may_hold_parameters(document.text, start, at, end):
+        return None
+    piece = piece_at(document, at)
+    node = piece.node(at) if piece else None
+    while node is not None and (node.parent is None or not _holds_parameters(node)):
+        node = node.parent
+    if piece is None or node is None or node.parent is None:
+        return None
+    opened, closed = piece.offset(node.start_byte), piece.offset(node.end_byte)
+    if not opened < at < closed or document.text[opened] != "(":
+        return None
+    old = _line_before(document.text, opened + 1, (start, end), before)
+    lists = parameters(old, 0, document.language), parameters(document.text, opened + 1, document.language)
+    called = _called(document, piece, node.parent)
+    if called is None or lists[0] is None or lists[1] is None:
+        return None
+    around = _ancestor(node.parent, FUNCTIONS)
+    visible = (piece.offset(around.start_byte), piece.offset(around.end_byte)) if around else (0, len(document.text))
+    return ChangedDefinition(*called, opened, closed, visible, lists[0], lists[1])
+
+
+def _may_hold_parameters(text: str, start: int, at: int, end: int) -> bool:
+    """Return whether a line may be a definition's, or that of one of its parameters, before anything is parsed."""
+    if "(" in text[start:at]:
+        return HEAD.search(text, start, end) is not None
+    return text[start:end].rstrip().endswith(",") or text[end : end + LONGEST].lstrip().startswith(")")
+
+
+def _holds_parameters(node: Node) -> bool:
+    parent = node.parent
+    return parent is not None and parent.type in FUNCTIONS and parent.child_by_field_name("parameters") == node
+
+
+def _line_before(text: str, opened: int, line: tuple[int, int], before: str) -> str:
+    """Return what stood behind an opening parenthesis when a line of the text was still what it was before."""
+    start, end = line
+    head = text[opened:start] + before if opened < start else before[opened - start :]
+    return head + text[end : end + LONGEST]
+
+
+def _called(document: Document, piece: Piece, function: Node) -> tuple[str, Called, str] | None:
+    """Return the name by which a function is called, what comes before it, and the type whose it is."""
+    named = function.child_by_field_name("name") or _declared(function)
+    if named is None:
+        return None
+    name = document.text[piece.offset(named.start_byte) : piece.offset(named.end_byte)]
+    if name in _CONSTRUCTORS:
+        around = _class_around(document.text, piece.offset(function.start_byte))
+        return (around, "as class" if name == "__init__" else "with new", around) if around else None
+    if document.language != "rust":
+        return name, "as member" if _is_method(function, family_of(document.language)) else "plainly", ""
+    if _has_self(function):
+        return name, "as member", ""
+    block = _ancestor(function, _CLASSES)
+    owner = block.child_by_field_name("type") or block.child_by_field_name("name") if block else None
+    found = re.match(r"\w+", owner.text.decode("utf-8", "replace")) if owner and owner.text else None
+    return (name, "by path", found[0]) if found else (name, "plainly", "")
+
+
+def _declared(function: Node) -> Node | None:
+    """Return the name that a function without one is given."""
+    parent = function.parent
+    if parent is None or parent.type not in ("variable_declarator", *_MEMBERS):
+        return None
+    return parent.child_by_field_name("key" if parent.type == "pair" else "name")
+
+
+def _is_method(function: Node, family: str) -> bool:
+    if function.type in ("method_declaration", "method_definition") or _has_self(function):
+        return True
+    if function.parent is not None and function.parent.type in _MEMBERS:
+        return True
+    around = _ancestor(function, _CLASSES | FUNCTIONS) if family == "python" else None
+    return around is not None and around.type in _CLASSES
+
+
+def _ancestor(node: Node, types: frozenset[str]) -> Node | None:
+    """Return the innermost node around another that is of one of these types."""
+    around = node.parent
+    while around is not None and around.type not in types:
+        around = around.parent
+    return around
+
+
+def _has_self(function: Node) -> bool:
+    listed = function.child_by_field_name("parameters")
+    first = listed.named_children[0] if listed and listed.named_children else None
+    return first is not None and (first.type == "self_parameter" or first.text in (b"self", b"cls"))
+
+
+def _class_around(text: str, at: int) -> str:
+    """Return the name of the class that is the nearest above an offset and indented less; empty if there is none."""
+    indent = _indent(text, at)
+    while (at := text.rfind("class ", 0, at)) >= 0:
+        found = CLASS.match(text, line_start(text, at))
+        if found and len(found[1]) < indent:
+            return found[2]
+    return ""
+
+
+def _indent(text: str, at: int) -> int:
+    line = text[line_start(text, at) : at + 1]
+    return len(line) - len(line.lstrip())
