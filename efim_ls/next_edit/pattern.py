@@ -50,12 +50,30 @@ class Pattern(NamedTuple):
             return [each.start() for each in re.finditer(whole_words(removed), text)]
         if {HOLE, LINE_END}.issuperset((*self.left[:NEIGHBOURS], *self.right[:NEIGHBOURS])):
             return []
+        # A search is fast if it begins with a literal: what is open beyond the known tokens is looked at afterwards.
         known = next((i for i, each in enumerate(self.left) if each in (HOLE, LINE_END)), len(self.left))
-        before = [_expression(each) for each in reversed(self.left[: min(known + 1, NEIGHBOURS)])]
-        gap = BLANKS + ("+" if self.gap else "*?")
-        after = "".join(f"{BLANKS}*{_expression(each)}" for each in self.right[:NEIGHBOURS])
-        sought = f"{f'{BLANKS}*'.join(before)}{gap if before else ''}(?={re.escape(removed)}{after})"
-        return [each.end() for each in re.finditer(sought, text, re.MULTILINE)]
+        beyond = self.left[known] if known < min(len(self.left), NEIGHBOURS) else None
+        before = [_expression(each) for each in reversed(self.left[: min(known, NEIGHBOURS)])]
+        after = f"{BLANKS}*".join(_expression(each) for each in self.right[:NEIGHBOURS])
+        if not before and after and self.right[0] != HOLE:
+            return list(self._found_before(text, f"{re.escape(removed)}{after}", beyond))
+        if not before and beyond is not None:
+            before, beyond = [_expression(beyond)], None
+        gap = BLANKS + ("+" if self.gap else "*?") if before else ""
+        sought = f"{f'{BLANKS}*'.join(before)}{gap}(?={re.escape(removed)}{BLANKS}*{after})"
+        found = re.finditer(sought, text, re.MULTILINE)
+        return [each.end() for each in found if _is_behind(text, each.start(), beyond)]
+
+    def _found_before(self, text: str, sought: str, beyond: str | None) -> Iterator[int]:
+        """Yield where a change may be before what is sought, if all that is known on its left is what is `beyond`."""
+        for each in re.finditer(sought, text, re.MULTILINE):
+            at = end = each.start()
+            while end and text[end - 1].isspace() and text[end - 1] not in "\r\n":
+                end -= 1
+            if beyond is None:
+                yield from range(end, at + 1)
+            elif _is_behind(text, end, beyond) and (at > end or not self.gap):
+                yield at if self.gap else end
 
 
 class Occurrence(NamedTuple):
@@ -126,6 +144,15 @@ def covering(one: Tokens, other: Tokens) -> Tokens:
             break
         found.append(a if a == b else HOLE)
     return tuple(found)
+
+
+def _is_behind(text: str, at: int, token: str | None) -> bool:
+    """Return whether an offset is behind a word or where a line begins, blanks aside; None stands for anything."""
+    while token is not None and at and text[at - 1].isspace() and text[at - 1] not in "\r\n":
+        at -= 1
+    if token == HOLE:
+        return at > 0 and is_word(text[at - 1])
+    return token is None or at == 0 or text[at - 1] in "\r\n"
 
 
 def _expression(token: str) -> str:
