@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from efim_lab.errors import WorkError
-from efim_lab.next_edit.fit import fit
+from efim_lab.next_edit.fit import FITTED, fit, weights
 from efim_lab.next_edit.histories import Repository
+from efim_lab.next_edit.imports import ImportFigures, ImportRow, import_figures, typed
 from efim_lab.next_edit.measure import Figures, OfferRow, by_rules, figures, measure
 from efim_lab.next_edit.scenarios import EditScenario, Kind, scenarios
 from efim_ls.languages import name_of
@@ -27,31 +29,42 @@ GROUPS: tuple[tuple[str, Kind, Kind, Collection[str]], ...] = (
     ("a definition", "signature", "definition", ("signature",)),
 )
 
+Row = TypeVar("Row", OfferRow, ImportRow)
+
 
 def run_fit(folders: Sequence[Path], commits: int) -> None:
     """Print the weights of each rule's features as JSON; WorkError if a folder holds no repository."""
     cases = _cases(folders, commits)
-    print(json.dumps({rule: {k: round(v, 2) for k, v in fit(rule, cases).items()} for rule in RULES}, indent=4))
+    found = {rule: fit(rule, cases) for rule in FITTED}
+    found["import"] = weights([row.example for row in _typed(folders) if row.example])
+    print(json.dumps({rule: {k: round(v, 2) for k, v in each.items()} for rule, each in found.items()}, indent=4))
 
 
 def run_measure(folders: Sequence[Path], commits: int) -> None:
     """Print figures by language, and JSON as the last line; WorkError if a folder holds no repository."""
-    rows = measure(_cases(folders, commits))
-    languages = sorted({row.language for row in rows})
-    by_language = {name_of(each): [row for row in rows if row.language == each] for each in languages}
-    found = {
-        after: {
-            name: figures(by_rules(part, rules), positive, negative)
-            for name, part in (*by_language.items(), ("all", rows))
-        }
-        for after, positive, negative, rules in GROUPS
+    rows, lines = measure(_cases(folders, commits)), list(_typed(folders))
+    found: dict[str, Mapping[str, Figures | ImportFigures]] = {
+        after: {name: figures(by_rules(part, rules), *kinds) for name, part in _by_language(rows).items()}
+        for after, *kinds, rules in GROUPS
     }
-    for after, lines in found.items():
-        Console(width=WIDTH).print(_table(after, lines))
+    found["an unknown name"] = {name: import_figures(part) for name, part in _by_language(lines).items()}
+    for after, by_language in found.items():
+        Console(width=WIDTH).print(_table(after, by_language))
     times = _milliseconds(rows)
     print(f"One proposal takes {times['p50']} ms, {times['p95']} ms at the 95th percentile.")
     plain = {after: {name: each._asdict() for name, each in lines.items()} for after, lines in found.items()}
     print(json.dumps(plain | {"milliseconds": times}))
+
+
+def _typed(folders: Sequence[Path]) -> Iterator[ImportRow]:
+    for folder in folders:
+        yield from typed(folder)
+
+
+def _by_language(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return rows by people's name of their language, and all of them."""
+    languages = sorted({row.language for row in rows})
+    return {name_of(each): [row for row in rows if row.language == each] for each in languages} | {"all": [*rows]}
 
 
 def _cases(folders: Sequence[Path], commits: int) -> list[EditScenario]:
@@ -61,10 +74,9 @@ def _cases(folders: Sequence[Path], commits: int) -> list[EditScenario]:
     return cases
 
 
-def _table(after: str, lines: dict[str, Figures]) -> Table:
+def _table(after: str, lines: Mapping[str, Figures | ImportFigures]) -> Table:
     table = Table(title=f"After {after}", title_justify="left")
-    heads = ("language", "to be found", "found", "wrong", "to be silent", "loud", "precision", "without the silent")
-    for head in heads:
+    for head in ("language", *(name.replace("_", " ") for name in lines["all"]._fields)):
         table.add_column(head, justify="left" if head == "language" else "right")
     for name, each in lines.items():
         table.add_row(name, *(f"{cell:.1%}" if isinstance(cell, float) else str(cell) for cell in each))

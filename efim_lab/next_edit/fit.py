@@ -48,7 +48,7 @@ def fit(rule: str, cases: Iterable[EditScenario]) -> dict[str, float]:
 
 def examples(rule: str, case: EditScenario) -> Iterator[Example]:
     """Yield what a rule finds in a scenario, begun in several ways."""
-    propose, begun = _RULES[rule]
+    propose, begun = FITTED[rule]
     for way in begun(case):
         document, history, cursor = play(case.language, case.text, way.first)
         changes = line_changes(document, history.recent())
@@ -112,7 +112,7 @@ def _signed(case: EditScenario) -> Iterator[_Begun]:
         break
 
 
-_RULES: dict[str, tuple[EditRule, Callable[[EditScenario], Iterator[_Begun]]]] = {
+FITTED: dict[str, tuple[EditRule, Callable[[EditScenario], Iterator[_Begun]]]] = {
     "repeat": (repeat, partial(_begun_twice, "three", "two")),
     "rename": (rename, _renamed),
     "transform": (transform, partial(_begun_twice, "transform", "pair")),

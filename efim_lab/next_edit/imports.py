@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
 from typing import Literal, NamedTuple
 
 from efim_lab.errors import WorkError
@@ -38,6 +39,15 @@ class TypedLine(NamedTuple):
     text: str
     start: int
     wanted: Counter[Import] | None
+
+
+class ImportRow(NamedTuple):
+    """A line that was typed: whether it lacks an import, what was offered, and the candidates if there were some."""
+
+    language: str
+    lacks: bool
+    verdict: Verdict
+    example: Example | None
 
 
 class ImportFigures(NamedTuple):
@@ -83,6 +93,14 @@ class SourceTree:
         return len(places) == 1 and path not in places
 
 
+def typed(repository: Path) -> Iterator[ImportRow]:
+    """Type each line of a repository's last commit, and yield what is offered; WorkError if it is none."""
+    with TemporaryDirectory() as folder:
+        tree = SourceTree(repository, Path(folder).resolve())
+        for line in typed_lines(tree):
+            yield ImportRow(line.language, line.wanted is not None, *offered(tree, line))
+
+
 def typed_lines(tree: SourceTree) -> Iterator[TypedLine]:
     """Yield each line of each file's code typed last, and each that uses an import first without that import."""
     for path, text in tree.texts.items():
@@ -110,37 +128,37 @@ def typed_lines(tree: SourceTree) -> Iterator[TypedLine]:
                     yield TypedLine(path, language, without[:end], use, wanted)
 
 
-def offered(tree: SourceTree, typed: TypedLine) -> tuple[Verdict, Example | None]:
+def offered(tree: SourceTree, line: TypedLine) -> tuple[Verdict, Example | None]:
     """Return what is offered once a line was typed, and the candidates with whether they are right."""
-    document, history, cursor = _play(typed)
+    document, history, cursor = _play(line)
     edits = NextEdits(history)
     if not (names := edits.unknown_names(document, cursor)):
         return "silent", None
-    file = ImportingFile(typed.path, typed.language, typed.text)
-    own = outline(typed.text, typed.language).imports
+    file = ImportingFile(line.path, line.language, line.text)
+    own = outline(line.text, line.language).imports
     known = [found for name in names if (found := find_importable(tree, file, own, name, lambda _: True))]
-    example = _example(typed, document, history, cursor, known)
+    example = _example(line, document, history, cursor, known)
     edit = edits.propose(document, cursor, known)
     if edit is None or edit.rule != "import":
         return "silent", example
-    if typed.wanted is None:
+    if line.wanted is None:
         return "loud", example
     after = document.text[: edit.start] + edit.added + document.text[edit.end :]
-    return ("found" if _flat(outline(after, typed.language)) == typed.wanted else "wrong"), example
+    return ("found" if _flat(outline(after, line.language)) == line.wanted else "wrong"), example
 
 
-def import_figures(verdicts: Sequence[tuple[TypedLine, Verdict]]) -> ImportFigures:
-    """Return the figures of lines that were typed."""
-    counts = Counter(verdict for _, verdict in verdicts)
-    lacking = sum(typed.wanted is not None for typed, _ in verdicts)
+def import_figures(rows: Sequence[ImportRow]) -> ImportFigures:
+    """Return the figures of lines that were typed; a share of nothing is 0."""
+    counts = Counter(row.verdict for row in rows)
+    lacking = sum(row.lacks for row in rows)
     shown = counts["found"] + counts["wrong"] + counts["loud"]
     found, wrong = (round(counts[each] / max(1, lacking), 3) for each in ("found", "wrong"))
     precision = round(counts["found"] / max(1, shown), 3)
-    return ImportFigures(lacking, found, wrong, len(verdicts) - lacking, counts["loud"], precision)
+    return ImportFigures(lacking, found, wrong, len(rows) - lacking, counts["loud"], precision)
 
 
 def _example(
-    typed: TypedLine, document: Document, history: EditHistory, cursor: int, known: Sequence[Importable]
+    line: TypedLine, document: Document, history: EditHistory, cursor: int, known: Sequence[Importable]
 ) -> Example | None:
     candidates = imports(Situation(document, cursor, (), history.recent(), known))
     if not candidates:
@@ -150,16 +168,14 @@ def _example(
         start = each.place.start - sum(map(len, each.place.around.left))
         end = each.place.end + sum(map(len, each.place.around.right))
         after = document.text[:start] + each.place.rewritten + document.text[end:]
-        right.append(_flat(outline(after, typed.language)) == typed.wanted)
+        right.append(_flat(outline(after, line.language)) == line.wanted)
     return Example([each.features for each in candidates], right, 1.0)
 
 
-def _play(typed: TypedLine) -> tuple[Document, EditHistory, int]:
-    document, history = Document("file:///typed", typed.language, typed.text), EditHistory()
-    end = enclosing_line(typed.text, typed.start)[1]
-    history.follow(
-        PastEdit(document.uri, typed.start, "", typed.text[typed.start : end], 0.0, keys=end - typed.start)
-    )
+def _play(line: TypedLine) -> tuple[Document, EditHistory, int]:
+    document, history = Document("file:///typed", line.language, line.text), EditHistory()
+    end = enclosing_line(line.text, line.start)[1]
+    history.follow(PastEdit(document.uri, line.start, "", line.text[line.start : end], 0.0, keys=end - line.start))
     return document, history, end
 
 

@@ -21,6 +21,7 @@ from efim_ls.text.lines import enclosing_line
 from efim_ls.text.outline import Importable
 
 MOST_NAMES = 8  # of an edit that are looked for
+MOST_TYPED = 1_000  # characters of an edit: longer ones were pasted, and each name is searched for in all of the text
 SHORTEST = 3  # characters of a name
 IMPORTS = re.compile(r"\s*(?:import|from|use|export|package)\b|\t\"")
 IMPORTS_ALL = re.compile(r"^(?:from\b[^\n]*\bimport[ \t]*\*|use\b[^\n]*::\*)", re.MULTILINE)
@@ -52,7 +53,7 @@ def imports(situation: Situation) -> Sequence[Candidate]:
 def unknown_names(document: Document, edit: PastEdit, cursor: int) -> list[str]:
     """Return the names that an edit uses, the cursor aside, and that the document has nowhere else."""
     text = document.text
-    if IMPORTS_ALL.search(text):
+    if len(edit.added) > MOST_TYPED or IMPORTS_ALL.search(text):
         return []
     names = list[str]()
     low, high = _span(text, edit)
