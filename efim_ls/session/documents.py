@@ -16,6 +16,7 @@ from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
 from efim_ls.text.document import Change, Document, Edit, EditHistory, PastEdit
 from efim_ls.usage.counters import Counters
+from efim_ls.usage.edits import Followers
 from efim_ls.usage.suggestions import RetentionTracker
 from efim_ls.workspace.excerpts.similar import RecentEdit
 
@@ -74,8 +75,9 @@ class OpenDocument(Document):
 
     `path` is its file's without links, empty if it is no file. `family` stands for all languages with its words.
     `cursor` is the last known offset of the user's cursor; edits do not move it. `retention` tracks accepted
-    suggestions. `prefetch_timer` and `save_timer` wait for the user to pause. `out_of_step`: an edit could not be
-    understood, so the text may differ from the editor's until its whole text is known again.
+    suggestions, and `followers` are accepted next edits. `prefetch_timer` and `save_timer` wait for the user to pause.
+    `out_of_step`: an edit could not be understood, so the text may differ from the editor's until its whole text is
+    known again.
     """
 
     def __init__(self, counters: Counters, uri: str, language: str, text: str, version: int | None = None) -> None:
@@ -84,6 +86,7 @@ class OpenDocument(Document):
         self.path, self.family = real_path(self.uri), family_of(self.language)
         self.cursor: int | None = None
         self.retention = RetentionTracker(counters, text)
+        self.followers: Followers = []
         self.prefetch_timer, self.save_timer = IdleTimer(), IdleTimer()
         self.out_of_step = False
         self._judged: tuple[Rules, Verdict] | None = None
@@ -97,6 +100,8 @@ class OpenDocument(Document):
             return None
         edit = self.apply(change)
         self.retention.follow(edit, self.text)
+        for follow in self.followers:
+            follow(edit)
         return edit
 
     def verdict(self, rules: Rules) -> Verdict:

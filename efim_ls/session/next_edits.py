@@ -92,16 +92,12 @@ class EditOffers:
             edit = offer.edit
             self.proposals.accept(edit)
             done = narrowed(edit.start, edit.removed, edit.added)
-            self._accepted.accept(edit.uri, offer.document.language, done)
+            self._accepted.accept(edit.uri, offer.document.language, done, offer.document.followers)
 
     def refuse(self, number: str) -> None:
         """Never offer this edit again; unknown ids are ignored."""
         if (offer := self._offers.pop(number, None)) is not None:
             self.proposals.refuse(offer.edit)
-
-    def follow(self, uri: str, edit: Edit) -> None:
-        """Follow accepted edits of a document through a later edit."""
-        self._accepted.follow(uri, edit)
 
     def close_document(self, uri: str) -> None:
         """Count what is kept in a document, and forget what was offered there."""

@@ -112,7 +112,6 @@ class Session:
                 return
             if (edit := self.documents.edit(document, change)) is None:
                 continue
-            self.next_edits.follow(document.uri, edit)
             if "\n" in edit.removed and "\n" in edit.added:
                 self.background.rested(document)
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from efim_ls.text.document import Edit
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.suggestions import COUNTED_AFTER, RetainedRange
 
+Followers = list[Callable[[Edit], None]]  # of a document: called with each edit of it
+
 
 class _AcceptedEdit:
     """An accepted edit: where it is, what is left of what it added, and whether it was taken back."""
 
-    def __init__(self, uri: str, language: str, edit: Edit) -> None:
-        self.uri, self.language, self.edit = uri, language, edit
+    def __init__(self, uri: str, language: str, edit: Edit, followers: Followers) -> None:
+        self.uri, self.language, self.edit, self.followers = uri, language, edit, followers
         self.timer: asyncio.TimerHandle | None = None
         self._at, self._retained, self._undone = edit.at, RetainedRange(edit.at, edit.end), False
 
@@ -39,18 +42,16 @@ class AcceptedEdits:
         self._counters, self._counted_after = counters, counted_after
         self._accepted: list[_AcceptedEdit] = []
 
-    def accept(self, uri: str, language: str, edit: Edit) -> None:
-        """Count an accepted edit and follow it; it has no beginning or end that the old and new text share."""
-        accepted = _AcceptedEdit(uri, language, edit)
+    def accept(self, uri: str, language: str, edit: Edit, followers: Followers) -> None:
+        """Count an accepted edit, and have its document's later edits told to it until it is counted as kept or not.
+
+        The edit has no beginning or end that the old and new text share.
+        """
+        accepted = _AcceptedEdit(uri, language, edit, followers)
+        followers.append(accepted.follow)
         self._counters.add(language, {"edits_accepted": 1})
         self._accepted.append(accepted)
         accepted.timer = asyncio.get_running_loop().call_later(self._counted_after, self._count, accepted)
-
-    def follow(self, uri: str, edit: Edit) -> None:
-        """Follow the accepted edits of a document through a later one."""
-        for accepted in self._accepted:
-            if accepted.uri == uri:
-                accepted.follow(edit)
 
     def close_document(self, uri: str) -> None:
         """Count what is kept so far in a document."""
@@ -64,6 +65,7 @@ class AcceptedEdits:
 
     def _count(self, accepted: _AcceptedEdit) -> None:
         self._accepted.remove(accepted)
+        accepted.followers.remove(accepted.follow)
         if accepted.timer is not None:
             accepted.timer.cancel()
         self._counters.add(accepted.language, {"edits_kept": int(accepted.is_kept)})

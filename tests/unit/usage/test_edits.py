@@ -8,7 +8,7 @@ import pytest
 
 from efim_ls.text.document import Edit
 from efim_ls.usage.counters import Counters
-from efim_ls.usage.edits import AcceptedEdits
+from efim_ls.usage.edits import AcceptedEdits, Followers
 
 LATER = 3600.0  # seconds: nothing is counted before the test says so
 ADDED, REMOVED, REPLACED = Edit(10, "", ", size"), Edit(10, ", size", ""), Edit(10, "width", "depth")
@@ -18,11 +18,13 @@ class Counted:
     def __init__(self, counted_after: float = LATER) -> None:
         self.counters = Counters()
         self.edits = AcceptedEdits(self.counters, counted_after)
+        self.followers: dict[str, Followers] = {"a": [], "b": []}
 
     def accept(self, edit: Edit, *later: Edit, uri: str = "a") -> None:
-        self.edits.accept("a", "python", edit)
+        self.edits.accept("a", "python", edit, self.followers["a"])
         for each in later:
-            self.edits.follow(uri, each)
+            for follow in self.followers[uri]:
+                follow(each)
 
     @property
     def kept(self) -> int:
@@ -49,7 +51,7 @@ async def test_an_edit_is_kept_unless_it_is_taken_back(edit: Edit, later: list[E
     counted.accept(edit, *(meant[each] if isinstance(each, str) else each for each in later))
     assert counted.kept == 0
     counted.edits.close()
-    assert counted.kept == kept
+    assert counted.kept == kept and counted.followers["a"] == []
     counted.edits.close()
     assert counted.kept == kept
 
