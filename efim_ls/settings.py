@@ -91,7 +91,7 @@ class Settings:
         },
     )
     next_edit: bool = setting(
-        True, "Offer the next edit: what you have just changed, where it fits next.", "Suggestions", basic=True
+        True, "Offer the next edit: what you changed, where it fits next, or an import.", "Suggestions", basic=True
     )
     disabled_languages: TEXTS = setting(
         PROSE,

@@ -31,7 +31,7 @@ LARGEST = 200_000  # bytes of a file that is read
 Verdict = Literal["found", "wrong", "silent", "loud"]
 
 
-class TypedLine(NamedTuple):
+class WrittenLine(NamedTuple):
     """A line that was typed last: the file up to it and, if an import is missing, all that it should import."""
 
     path: str
@@ -101,7 +101,7 @@ def typed(repository: Path) -> Iterator[ImportRow]:
             yield ImportRow(line.language, line.wanted is not None, *offered(tree, line))
 
 
-def typed_lines(tree: SourceTree) -> Iterator[TypedLine]:
+def typed_lines(tree: SourceTree) -> Iterator[WrittenLine]:
     """Yield each line of each file's code typed last, and each that uses an import first without that import."""
     for path, text in tree.texts.items():
         language = language_of(path)
@@ -113,7 +113,7 @@ def typed_lines(tree: SourceTree) -> Iterator[TypedLine]:
         at = 0
         for number, line in enumerate(text.splitlines(keepends=True)):
             if number not in taken and line.strip():
-                yield TypedLine(path, language, text[: at + len(line)], at + len(line) - len(line.lstrip()), None)
+                yield WrittenLine(path, language, text[: at + len(line)], at + len(line) - len(line.lstrip()), None)
             at += len(line)
         for statement in statements:
             for name, without in _without_one(text, statement):
@@ -125,10 +125,10 @@ def typed_lines(tree: SourceTree) -> Iterator[TypedLine]:
                 end = enclosing_line(without, use)[1]
                 wanted = _flat(outline(text[: end + cut], language))
                 if _flat(outline(without[:end], language)) != wanted:
-                    yield TypedLine(path, language, without[:end], use, wanted)
+                    yield WrittenLine(path, language, without[:end], use, wanted)
 
 
-def offered(tree: SourceTree, line: TypedLine) -> tuple[Verdict, Example | None]:
+def offered(tree: SourceTree, line: WrittenLine) -> tuple[Verdict, Example | None]:
     """Return what is offered once a line was typed, and the candidates with whether they are right."""
     document, history, cursor = _play(line)
     edits = NextEdits(history)
@@ -158,7 +158,7 @@ def import_figures(rows: Sequence[ImportRow]) -> ImportFigures:
 
 
 def _example(
-    line: TypedLine, document: Document, history: EditHistory, cursor: int, known: Sequence[Importable]
+    line: WrittenLine, document: Document, history: EditHistory, cursor: int, known: Sequence[Importable]
 ) -> Example | None:
     candidates = imports(Situation(document, cursor, (), history.recent(), known))
     if not candidates:
@@ -172,7 +172,7 @@ def _example(
     return Example([each.features for each in candidates], right, 1.0)
 
 
-def _play(line: TypedLine) -> tuple[Document, EditHistory, int]:
+def _play(line: WrittenLine) -> tuple[Document, EditHistory, int]:
     document, history = Document("file:///typed", line.language, line.text), EditHistory()
     end = enclosing_line(line.text, line.start)[1]
     history.follow(PastEdit(document.uri, line.start, "", line.text[line.start : end], 0.0, keys=end - line.start))

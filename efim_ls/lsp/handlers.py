@@ -239,7 +239,8 @@ async def explain(ls: EfimServer, params: types.TextDocumentPositionParams) -> d
     snapshot = _snapshot(ls, params.text_document, params.position, explicit=False)
     if snapshot is None:
         return explain_refusal(refusal("unknown document")) | {"next_edit": None}
-    next_edit = await ls.session.next_edits.explain(snapshot.document, snapshot.request.cursor)
+    offer = await ls.session.next_edits.find(snapshot.document, snapshot.request.cursor)
+    next_edit = ls.session.next_edits.explain(offer) if offer else None
     return await ls.session.requests.explain(snapshot.request) | {"next_edit": next_edit}
 
 

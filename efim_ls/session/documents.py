@@ -75,9 +75,9 @@ class OpenDocument(Document):
 
     `path` is its file's without links, empty if it is no file. `family` stands for all languages with its words.
     `cursor` is the last known offset of the user's cursor; edits do not move it. `retention` tracks accepted
-    suggestions, and `followers` are accepted next edits. `prefetch_timer` and `save_timer` wait for the user to pause.
-    `out_of_step`: an edit could not be understood, so the text may differ from the editor's until its whole text is
-    known again.
+    suggestions, and `followers` are accepted next edits. `prefetch_timer` and `save_timer` wait for the user to
+    pause. `out_of_step`: an edit could not be understood, so the text may differ from the editor's until its whole
+    text is known again.
     """
 
     def __init__(self, counters: Counters, uri: str, language: str, text: str, version: int | None = None) -> None:

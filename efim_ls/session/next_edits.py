@@ -108,10 +108,8 @@ class EditOffers:
         """Count what is kept so far."""
         self._accepted.close()
 
-    async def explain(self, document: OpenDocument, cursor: int) -> dict[str, object] | None:
-        """Return which rule proposes the edit to offer at a cursor, and from which edits; None if there is none."""
-        if (offer := await self.find(document, cursor)) is None:
-            return None
+    def explain(self, offer: OfferedEdit) -> dict[str, object]:
+        """Return which rule proposed an edit, and from which edits."""
         edit = offer.edit
         return {
             "uri": edit.uri,

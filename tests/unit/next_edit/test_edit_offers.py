@@ -82,7 +82,6 @@ async def test_nothing_is_offered_where_it_is_off(session: Session, settings: Se
     document = opened(session)
     session.configure(settings)
     assert await session.next_edits.find(document, 0) is None
-    assert await session.next_edits.explain(document, 0) is None
     session.configure(Settings())
     assert await session.next_edits.find(document, 0)
 
@@ -182,13 +181,12 @@ async def test_the_explanation_names_the_rule_and_where_its_edits_are_now(sessio
     document = opened(session)
     replace(session, document, 0, 0, "# shapes\n")
     replace(session, document, document.text.index("depth"), 5, "deep")
-    explained = await session.next_edits.explain(document, 0)
-    assert explained is None, "depth is nowhere else"
+    assert await session.next_edits.find(document, 0) is None, "depth is nowhere else"
     replace(session, document, document.text.index("edge"), 4, "rim")
-    assert await session.next_edits.explain(document, 0) is None
+    assert await session.next_edits.find(document, 0) is None
     document = opened(session, "file:///home/me/other.py")
-    explained = await session.next_edits.explain(document, 0)
-    assert explained == {
+    offer = await session.next_edits.find(document, 0)
+    assert offer and session.next_edits.explain(offer) == {
         "uri": document.uri,
         "line": 2,
         "removed": "width",

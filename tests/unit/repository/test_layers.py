@@ -131,7 +131,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "efim_lab.evaluation": ("efim_ls.completion", "efim_ls.workspace", "efim_ls.access", *RUNTIME),
     "efim_lab.replay": ("efim_ls.completion", "editor_clients.headless", *RUNTIME),
     "efim_lab.reuse": ("efim_lab.evaluation", "efim_ls.completion", *RUNTIME),
-    "efim_lab.next_edit": ("efim_ls.next_edit", "efim_ls.text"),
+    "efim_lab.next_edit": ("efim_ls.next_edit", "efim_ls.workspace", "efim_ls.text"),
     "efim_lab.placement": RUNTIME,
     "efim_lab.eviction": ("efim_lab.evaluation.figures", *STORE),
     "efim_lab.prefill": ("efim_lab.evaluation", *RUNTIME),

@@ -10,17 +10,18 @@ import pytest
 from efim_ls.languages import language_of
 from efim_ls.text.outline import outline
 from efim_ls.workspace.imports.importable import ImportingFile, find_importable
-from tests.unit.workspace_index.conftest import Open, indexed
+from efim_ls.workspace.index_file import IndexFile
+from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZER, indexed
 
 ITS_FILE = "class Square: pass\n"
 
 
-def found(index: Open, folder: Path, files: Mapping[str, str], path: str, name: str) -> tuple[str, int] | None:
+def found(folder: Path, files: Mapping[str, str], path: str, name: str) -> tuple[str, int] | None:
     """The module that a file would import a name from, and how many others do."""
     for each, text in files.items():
         (folder / each).parent.mkdir(parents=True, exist_ok=True)
         (folder / each).write_text(text)
-    opened, where = index(), str(folder / path)
+    opened, where = IndexFile(None, ORIGIN, TOKENIZER, pytest.fail, "outlines"), str(folder / path)
     opened.put([indexed(str(folder / each), text, language_of(each)) for each, text in files.items()])
     file = ImportingFile(where, language_of(path), files[path])
     own = outline(file.text, file.language).imports
@@ -45,11 +46,11 @@ def found(index: Open, folder: Path, files: Mapping[str, str], path: str, name: 
     ],
 )
 def test_within_a_package(
-    open_index: Open, tmp_path: Path, others: Mapping[str, str], own: str, expected: tuple[str, int] | None
+    tmp_path: Path, others: Mapping[str, str], own: str, expected: tuple[str, int] | None
 ) -> None:
     packages = dict.fromkeys(("a/__init__.py", "a/b/__init__.py", "a/b/c/__init__.py"), "")
     files = {**packages, "a/b/shape.py": ITS_FILE, "a/b/own.py": own, **others}
-    assert found(open_index, tmp_path, files, "a/b/own.py", "Square") == expected
+    assert found(tmp_path, files, "a/b/own.py", "Square") == expected
 
 
 @pytest.mark.parametrize(
@@ -60,11 +61,9 @@ def test_within_a_package(
         ("from .shape import Square\n", "from a.shape import Square\n", ("a.shape", 2)),
     ],
 )
-def test_outside_of_its_package(
-    open_index: Open, tmp_path: Path, package: str, other: str, expected: tuple[str, int] | None
-) -> None:
+def test_outside_of_its_package(tmp_path: Path, package: str, other: str, expected: tuple[str, int] | None) -> None:
     files = {"a/__init__.py": package, "a/shape.py": ITS_FILE, "tests/own.py": "", "tests/other.py": other}
-    assert found(open_index, tmp_path, files, "tests/own.py", "Square") == expected
+    assert found(tmp_path, files, "tests/own.py", "Square") == expected
 
 
 @pytest.mark.parametrize(
@@ -77,26 +76,24 @@ def test_outside_of_its_package(
     ],
 )
 def test_in_typescript_it_is_written_as_others_do(
-    open_index: Open, tmp_path: Path, other: str, expected: tuple[str, int] | None
+    tmp_path: Path, other: str, expected: tuple[str, int] | None
 ) -> None:
     files = {"shape.ts": "export class Square {}\n", "other.ts": other, "views/own.ts": ""}
-    assert found(open_index, tmp_path, files, "views/own.ts", "Square") == expected
+    assert found(tmp_path, files, "views/own.ts", "Square") == expected
 
 
-def test_in_go_a_package_has_one_path(open_index: Open, tmp_path: Path) -> None:
+def test_in_go_a_package_has_one_path(tmp_path: Path) -> None:
     files = {"a.go": 'package a\n\nimport "x.com/shape"\n', "own.go": "package a\n"}
-    assert found(open_index, tmp_path, files, "own.go", "shape") == ("x.com/shape", 1)
+    assert found(tmp_path, files, "own.go", "shape") == ("x.com/shape", 1)
 
 
-def test_in_go_two_paths_are_none(open_index: Open, tmp_path: Path) -> None:
+def test_in_go_two_paths_are_none(tmp_path: Path) -> None:
     files = {"a.go": 'package a\n\nimport "x.com/shape"\nimport "y.com/shape"\n', "own.go": "package a\n"}
-    assert found(open_index, tmp_path, files, "own.go", "shape") is None
+    assert found(tmp_path, files, "own.go", "shape") is None
 
 
 @pytest.mark.parametrize(("other", "expected"), [("crate::shape::Square", "crate::shape"), ("super::Square", None)])
-def test_in_rust_the_path_begins_at_the_crate(
-    open_index: Open, tmp_path: Path, other: str, expected: str | None
-) -> None:
+def test_in_rust_the_path_begins_at_the_crate(tmp_path: Path, other: str, expected: str | None) -> None:
     files = {"shape.rs": "pub struct Square;\n", "other.rs": f"use {other};\n", "own.rs": ""}
-    importable = found(open_index, tmp_path, files, "own.rs", "Square")
+    importable = found(tmp_path, files, "own.rs", "Square")
     assert (importable and importable[0]) == expected
