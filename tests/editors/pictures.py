@@ -18,6 +18,9 @@ from .fetching.vscode import NEWEST
 IMAGES = EXTENSION / "images"
 SMALL, LARGE = ViewportSize(width=860, height=430), ViewportSize(width=1400, height=1000)
 PERSON = 150  # milliseconds from key to key
+RENAMED = "def area(width, height):\n    return width * height\n\n\nprint(area(3, 4))\n"
+OFFERED = """() => [...document.querySelectorAll(".editor-instance .view-line span")]
+    .some((span) => getComputedStyle(span, "::after").content.includes("breadth"))"""
 PLAIN = {
     "editor.scrollbar.horizontal": "hidden",
     "editor.scrollbar.vertical": "hidden",
@@ -31,6 +34,7 @@ def main() -> None:
         file, extensions = Path(scratch, "project", "shapes.py"), Path(scratch, "extensions")
         file.parent.mkdir()
         file.write_text(SHAPES, "utf-8")
+        file.with_name("area.py").write_text(RENAMED, "utf-8")
         install(program, extensions, VSIX)
         browser = playwright.chromium.launch(executable_path=CHROMIUM.program_path(), args=list(QUIET))
         with (
@@ -58,6 +62,25 @@ def take(window: Window) -> None:
     window.page.locator(".editor-instance").first.hover()
     tooltip.wait_for(state="hidden")
     keep(window, "explain", window.page.locator(".editor-group-container").nth(1))
+    window.command("View: Close All Editors")
+    window.page.set_viewport_size(SMALL)
+    take_next_edit(window)
+
+
+def take_next_edit(window: Window) -> None:
+    """Rename a parameter; the next edit is in the line below."""
+    window.press("Control+p")
+    window.type("area.py")
+    window.choices.filter(has_text="area.py").first.wait_for()
+    window.press("Enter")
+    window.page.locator(".tab.active", has_text="area.py").wait_for()
+    window.press("Control+Home")
+    window.see_line(RENAMED.partition("\n")[0])
+    window.press(*["ArrowRight"] * RENAMED.index("width"), "Control+Shift+ArrowRight")
+    window.type("breadth", delay=PERSON)
+    window.press("End")
+    window.page.wait_for_function(OFFERED)
+    keep(window, "next-edit", window.page.locator(".editor-instance"))
 
 
 def keep(window: Window, name: str, *shown: Locator) -> None:
