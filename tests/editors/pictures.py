@@ -31,23 +31,23 @@ PLAIN = {
 def main() -> None:
     program = NEWEST.program_path()
     with TemporaryDirectory() as scratch, sync_playwright() as playwright:
-        file, extensions = Path(scratch, "project", "shapes.py"), Path(scratch, "extensions")
-        file.parent.mkdir()
-        file.write_text(SHAPES, "utf-8")
-        file.with_name("area.py").write_text(RENAMED, "utf-8")
+        extensions = Path(scratch, "extensions")
         install(program, extensions, VSIX)
         browser = playwright.chromium.launch(executable_path=CHROMIUM.program_path(), args=list(QUIET))
-        with (
-            running(program, extensions, Path(scratch, "home"), PLAIN, {}) as code,
-            open_window(browser, code, file, scale=1.5) as window,
-        ):
-            take(window)
+        for name, text, pictures in (("shapes", SHAPES, take), ("area", RENAMED, take_next_edit)):
+            (file := Path(scratch, name, f"{name}.py")).parent.mkdir()
+            file.write_text(text, "utf-8")
+            with (
+                running(program, extensions, Path(scratch, f"{name}'s home"), PLAIN, {}) as code,
+                open_window(browser, code, file, scale=1.5) as window,
+            ):
+                window.see_status("ready")
+                window.command("View: Toggle Primary Side Bar Visibility")
+                window.page.set_viewport_size(SMALL)
+                pictures(window)
 
 
 def take(window: Window) -> None:
-    window.see_status("ready")
-    window.command("View: Toggle Primary Side Bar Visibility")
-    window.page.set_viewport_size(SMALL)
     window.type(HEAD + BEGUN, delay=PERSON)  # so that a typical key is one
     window.see_ghost(REST)
     keep(window, "ghost-text", window.page.locator(".editor-instance"))
@@ -62,18 +62,10 @@ def take(window: Window) -> None:
     window.page.locator(".editor-instance").first.hover()
     tooltip.wait_for(state="hidden")
     keep(window, "explain", window.page.locator(".editor-group-container").nth(1))
-    window.command("View: Close All Editors")
-    window.page.set_viewport_size(SMALL)
-    take_next_edit(window)
 
 
 def take_next_edit(window: Window) -> None:
     """Rename a parameter; the next edit is in the line below."""
-    window.press("Control+p")
-    window.type("area.py")
-    window.choices.filter(has_text="area.py").first.wait_for()
-    window.press("Enter")
-    window.page.locator(".tab.active", has_text="area.py").wait_for()
     window.press("Control+Home")
     window.see_line(RENAMED.partition("\n")[0])
     window.press(*["ArrowRight"] * RENAMED.index("width"), "Control+Shift+ArrowRight")

@@ -22,7 +22,7 @@ from tests.command_line import run
 
 PACKAGES = ("email", "http", "json", "logging", "multiprocessing", "unittest", "urllib", "xml", "concurrent", "html")
 MEGABYTE = 1_000_000
-PATIENCE = 300.0  # seconds
+PATIENCE = 900.0  # seconds: a CPU without AVX-512 trains for three minutes, and other tests run beside it
 
 
 laboratory = partial(run, "efim_lab", seconds=PATIENCE)
