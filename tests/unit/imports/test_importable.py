@@ -43,6 +43,7 @@ def found(folder: Path, files: Mapping[str, str], path: str, name: str) -> tuple
         ({"a/b/hidden.py": "from .shape import Square\n"}, "", ("a.b.shape", 0)),
         ({"a/shape.ts": "export class Square {}\n"}, "", ("a.b.shape", 0)),
         ({}, "class Square: pass\n", None),
+        ({"a/user.py": "from a.b.shape import Square\n"}, "class Square: pass\n", None),
     ],
 )
 def test_within_a_package(
@@ -82,8 +83,26 @@ def test_in_typescript_it_is_written_as_others_do(
     assert found(tmp_path, files, "views/own.ts", "Square") == expected
 
 
+def test_the_nearest_files_tell_how_it_is_written(tmp_path: Path) -> None:
+    others = {f"{name}.ts": "import { Square } from '@/shape'" for name in ("one", "two", "three")}
+    files = {"shape.ts": "export class Square {}\n", "views/near.ts": "import { Square } from '../shape'"}
+    assert found(tmp_path, {**files, **others, "views/own.ts": ""}, "views/own.ts", "Square") == ("../shape", 4)
+
+
+def test_another_crate_has_other_paths(tmp_path: Path) -> None:
+    files = {"one/Cargo.toml": "", "one/shape.rs": "pub struct Square;\n", "one/a.rs": "use crate::shape::Square;\n"}
+    assert found(tmp_path, {**files, "two/Cargo.toml": "", "two/own.rs": ""}, "two/own.rs", "Square") is None
+    assert found(tmp_path, {**files, "one/own.rs": ""}, "one/own.rs", "Square") == ("crate::shape", 1)
+
+
 def test_in_go_a_package_has_one_path(tmp_path: Path) -> None:
     files = {"a.go": 'package a\n\nimport "x.com/shape"\n', "own.go": "package a\n"}
+    assert found(tmp_path, files, "own.go", "shape") == ("x.com/shape", 1)
+
+
+def test_what_the_file_itself_imports_by_another_name_is_not_asked(tmp_path: Path) -> None:
+    own = 'package a\n\nimport s "y.com/shape"\n'
+    files = {"a.go": 'package a\n\nimport "x.com/shape"\n', "own.go": own}
     assert found(tmp_path, files, "own.go", "shape") == ("x.com/shape", 1)
 
 
