@@ -67,9 +67,7 @@ class Pattern(NamedTuple):
     def _found_before(self, text: str, sought: str, beyond: str | None) -> Iterator[int]:
         """Yield where a change may be before what is sought, if all that is known on its left is what is `beyond`."""
         for each in re.finditer(sought, text, re.MULTILINE):
-            at = end = each.start()
-            while end and text[end - 1].isspace() and text[end - 1] not in "\r\n":
-                end -= 1
+            at, end = each.start(), _before_blanks(text, each.start())
             if beyond is None:
                 yield from range(end, at + 1)
             elif _is_behind(text, end, beyond) and (at > end or not self.gap):
@@ -148,11 +146,19 @@ def covering(one: Tokens, other: Tokens) -> Tokens:
 
 def _is_behind(text: str, at: int, token: str | None) -> bool:
     """Return whether an offset is behind a word or where a line begins, blanks aside; None stands for anything."""
-    while token is not None and at and text[at - 1].isspace() and text[at - 1] not in "\r\n":
-        at -= 1
+    if token is None:
+        return True
+    at = _before_blanks(text, at)
     if token == HOLE:
         return at > 0 and is_word(text[at - 1])
-    return token is None or at == 0 or text[at - 1] in "\r\n"
+    return at == 0 or text[at - 1] in "\r\n"
+
+
+def _before_blanks(text: str, at: int) -> int:
+    """Return where the blanks before an offset begin in its line."""
+    while at and text[at - 1].isspace() and text[at - 1] not in "\r\n":
+        at -= 1
+    return at
 
 
 def _expression(token: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 from tree_sitter import Node
 
+from efim_ls.next_edit.pattern import whole_words
 from efim_ls.next_edit.syntax.pieces import FUNCTIONS, piece_at
 from efim_ls.text.document import Document
 from efim_ls.text.lines import line_start
@@ -59,7 +60,7 @@ def is_bound(document: Document, at: int, name: str) -> bool:
     around = set[int]()
     while (node := node.parent) is not None:
         around.add(node.id)
-    above = re.finditer(rf"{re.escape(name)}(?<!\w{re.escape(name)})(?!\w)", piece.text[: at - piece.start])
+    above = re.finditer(whole_words(name), piece.text[: at - piece.start])
     nodes = (piece.node(piece.start + each.start()) for each in above)
     if any(each and (binder := _binder(each)) and binder.id in around for each in nodes):
         return True

@@ -10,12 +10,12 @@ from pathlib import PurePath
 
 from efim_ls.languages import family_of
 from efim_ls.next_edit.import_lines import added_import, import_statements
-from efim_ls.next_edit.pattern import Occurrence, outwards
+from efim_ls.next_edit.pattern import Occurrence, outwards, whole_words
 from efim_ls.next_edit.rules.rename import KEYWORDS, defines
 from efim_ls.next_edit.scope import is_prose, local_scope
 from efim_ls.next_edit.situation import Candidate, Situation
 from efim_ls.next_edit.surroundings import in_comment
-from efim_ls.next_edit.tokens import NAME, TokenChange, tokens
+from efim_ls.next_edit.tokens import NAME, TokenChange, is_word, tokens
 from efim_ls.text.document import Document, Edit, PastEdit
 from efim_ls.text.lines import enclosing_line
 from efim_ls.text.outline import Importable
@@ -58,7 +58,7 @@ def unknown_names(document: Document, edit: PastEdit, cursor: int) -> list[str]:
     names = list[str]()
     low, high = _span(text, edit)
     for start, end in _uses(document, edit, cursor):
-        name = re.compile(rf"(?<!\w){text[start:end]}(?!\w)")
+        name = re.compile(whole_words(text[start:end]))
         if not name.search(text, 0, low) and not name.search(text, high):
             names.append(text[start:end])
     return list(dict.fromkeys(names))[:MOST_NAMES]
@@ -79,9 +79,10 @@ def _uses(document: Document, edit: PastEdit, cursor: int) -> Iterator[tuple[int
         left, right = text[line:start], text[end:line_end]
         if IMPORTS.match(left) or NO_USE_BEFORE.search(left) or behind.match(right):
             continue
-        if in_comment(tokens(left), document.language) or (not left.strip() and ALONE.match(right)):
+        before = tokens(left)
+        if in_comment(before, document.language) or (not left.strip() and ALONE.match(right)):
             continue
-        if right.startswith(".") if family == "go" else not defines(*outwards(tokens(left), tokens(right))):
+        if right.startswith(".") if family == "go" else not defines(*outwards(before, tokens(right))):
             yield start, end
 
 
@@ -90,9 +91,9 @@ def _span(text: str, edit: PastEdit) -> tuple[int, int]:
     low, high = edit.at, edit.at + len(edit.added)
     if text[low:high] != edit.added or not edit.added:
         return 0, 0
-    while low and (text[low - 1].isalnum() or text[low - 1] == "_"):
+    while low and is_word(text[low - 1]):
         low -= 1
-    while high < len(text) and (text[high].isalnum() or text[high] == "_"):
+    while high < len(text) and is_word(text[high]):
         high += 1
     return low, high
 

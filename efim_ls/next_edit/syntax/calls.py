@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
-from efim_ls.next_edit.changes import LONGEST_LINE
+from efim_ls.next_edit.pattern import nearest
 from efim_ls.next_edit.syntax.definitions import ChangedDefinition
 from efim_ls.next_edit.syntax.parameters import Item, Items, Parameter, items, keyword
 from efim_ls.text.document import Document
-from efim_ls.text.lines import enclosing_line
 
 MOST_CALLS = 32  # the nearest ones that are read
 SPREAD = re.compile(r"\*|\.\.\.|.*\.\.\.$", re.DOTALL)  # before or behind arguments that may be several
@@ -62,16 +61,13 @@ def calls(document: Document, cursor: int, definition: ChangedDefinition) -> Ite
     """Yield the calls of a definition, the nearest to the cursor first."""
     text = document.text
     found = [each.end() for each in definition.calls.finditer(text, *definition.visible)]
-    middle = bisect(found, cursor)
-    near = found[max(0, middle - MOST_CALLS) : middle + MOST_CALLS]
-    for at in sorted(near, key=lambda at: abs(at - cursor))[:MOST_CALLS]:
-        start, end, _ = enclosing_line(text, at)
+    for at, start, line in islice(nearest(text, found, cursor), MOST_CALLS):
         name = text.rfind(definition.name, start, at)
-        if end - start > LONGEST_LINE or at == definition.start + 1 or DEFINING.search(text[start:name]):
+        if at == definition.start + 1 or DEFINING.search(text[start:name]):
             continue
         arguments = items(text, at, document.language)
         if arguments is not None:
-            yield Call(document.line_of(at), at, arguments, arguments.end < end)
+            yield Call(document.line_of(at), at, arguments, arguments.end < start + len(line))
 
 
 def followed(
