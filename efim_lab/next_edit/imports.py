@@ -22,9 +22,9 @@ from efim_ls.next_edit.rules.imports import imports
 from efim_ls.next_edit.situation import Situation
 from efim_ls.text.document import Document, EditHistory, PastEdit
 from efim_ls.text.lines import enclosing_line
-from efim_ls.text.outline import Import, Importable, Outline, outline
+from efim_ls.text.outline import MEMBERS, Import, Importable, Outline, outline
 from efim_ls.workspace.database.queries import FoundDefinition, FoundImport
-from efim_ls.workspace.imports.importable import MEMBERS, ImportingFile, find_importable
+from efim_ls.workspace.imports.importable import ImportingFile, find_importable
 
 LARGEST = 200_000  # bytes of a file that is read
 
@@ -190,7 +190,7 @@ def _sources(folder: Path) -> Iterator[tuple[str, str]]:
 
 def _without_one(text: str, statement: ImportStatement) -> Iterator[tuple[str, str]]:
     """Yield each name that a statement imports, with the text without that."""
-    line, _, below = enclosing_line(text, statement.start)[0], 0, enclosing_line(text, statement.end)[2]
+    line, below = enclosing_line(text, statement.start)[0], enclosing_line(text, statement.end)[2]
     if statement.names is None:
         name = statement.found.groupdict().get("single") or PurePath(statement.module).name
         yield name, text[:line] + text[below:]

@@ -75,6 +75,7 @@ _NAMES = frozenset({
     "type_identifier",
 })  # fmt: skip
 _METHODS_IN = frozenset({"class_definition", "impl_item", "trait_item"})
+MEMBERS = frozenset({"method", "field"})  # kinds that belong to a type
 
 
 class Definition(NamedTuple):

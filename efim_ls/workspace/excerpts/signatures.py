@@ -9,12 +9,11 @@ from pathlib import PurePath
 from typing import NamedTuple, Protocol
 
 from efim_ls.languages import language_of
-from efim_ls.text.outline import LONGEST_SIGNATURE, Definition, Outline
+from efim_ls.text.outline import LONGEST_SIGNATURE, MEMBERS, Definition, Outline
 from efim_ls.workspace.database.queries import FoundDefinition
 from model_runtime.prompt.excerpts import Excerpt, ExcerptPlace
 
 TYPES = frozenset({"class", "enum", "interface", "struct", "module"})  # kinds that have members
-MEMBERS = frozenset({"method", "field"})
 CUT = 4  # characters that may be missing at the end of a signature that was cut off
 MOST_MISSES = 16  # signatures in a row that no longer fit, after which the budget is taken to be full
 

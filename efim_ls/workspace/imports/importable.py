@@ -8,12 +8,11 @@ from pathlib import PurePath
 from typing import NamedTuple, Protocol
 
 from efim_ls.languages import family_of, language_of
-from efim_ls.text.outline import Import, Importable
+from efim_ls.text.outline import MEMBERS, Import, Importable
 from efim_ls.workspace.database.queries import FoundDefinition, FoundImport
 from efim_ls.workspace.imports.modules import python_module, rust_module, script_module
 from efim_ls.workspace.imports.paths import ImportedName, is_from, read_import
 
-MEMBERS = frozenset({"method", "field"})  # kinds that no other file imports
 BY_PLACE = frozenset({"class", "function"})  # kinds that can be imported although no other file does
 NEVER_IMPORTED = frozenset({"conftest.py", "setup.py"})
 

@@ -10,10 +10,9 @@ from pathlib import PurePath
 
 from efim_ls.text.outline import Import
 from efim_ls.workspace.database.queries import FoundImport
-from efim_ls.workspace.imports.paths import PACKAGE_FILES, read_import, resolved
+from efim_ls.workspace.imports.paths import PACKAGE_FILES, read_import
 
 SCRIPT_ENDINGS = frozenset({".cjs", ".js", ".jsx", ".mjs", ".ts", ".tsx"})  # that some files write behind a module
-
 DEEPEST = 8  # packages within one another
 
 Parts = tuple[str, ...]
@@ -112,7 +111,7 @@ def _script_target(found: FoundImport) -> tuple[str, str]:
     ending = PurePath(module).suffix
     ending = ending if ending in SCRIPT_ENDINGS else ""
     place = os.path.join(PurePath(found.path).parent, module.removesuffix(ending))
-    return os.path.join(*resolved(place)), ending
+    return os.path.normpath(place), ending
 
 
 def _rust_path(module: str) -> str:

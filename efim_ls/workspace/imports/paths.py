@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import PurePath
 from typing import NamedTuple
@@ -53,17 +54,7 @@ def is_from(file: str, wanted: ImportedName) -> bool:
     place = PurePath(file)
     parts = place.parts[:-1] if place.stem in PACKAGE_FILES else (*place.parts[:-1], place.stem)
     if wanted.above is not None:
-        here = (*resolved(wanted.above), *wanted.parts)
+        here = (*PurePath(os.path.normpath(wanted.above)).parts, *wanted.parts)
         return parts[: len(here)] == here
     size = len(wanted.parts)
     return any(parts[at : at + size] == wanted.parts for at in range(len(parts) - size, -1, -1)) if size else True
-
-
-def resolved(folder: str) -> tuple[str, ...]:
-    found = list[str]()
-    for part in PurePath(folder).parts:
-        if part == "..":
-            found = found[:-1]
-        else:
-            found.append(part)
-    return tuple(found)
