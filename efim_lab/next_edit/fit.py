@@ -13,11 +13,8 @@ from efim_lab.next_edit.histories import LineRewrite
 from efim_lab.next_edit.played import play
 from efim_lab.next_edit.scenarios import EditScenario, Kind
 from efim_ls.next_edit.changes import line_changes
-from efim_ls.next_edit.rules.rename import rename
-from efim_ls.next_edit.rules.repeat import repeat
-from efim_ls.next_edit.rules.signature import signature
-from efim_ls.next_edit.rules.transform import transform
-from efim_ls.next_edit.situation import EditRule, Situation
+from efim_ls.next_edit.rules.table import RULES
+from efim_ls.next_edit.situation import Situation
 
 RIDGE, STEPS = 2.0, 30
 ELSEWHERE = 0.25  # weight of a scenario in which the user did not begin at the top
@@ -48,8 +45,8 @@ def fit(rule: str, cases: Iterable[EditScenario]) -> dict[str, float]:
 
 def examples(rule: str, case: EditScenario) -> Iterator[Example]:
     """Yield what a rule finds in a scenario, begun in several ways."""
-    propose, begun = FITTED[rule]
-    for way in begun(case):
+    propose = RULES[rule]
+    for way in FITTED[rule](case):
         document, history, cursor = play(case.language, case.text, way.first)
         changes = line_changes(document, history.recent())
         found = propose(Situation(document, cursor, changes, history.recent())) if changes else ()
@@ -106,15 +103,15 @@ def _signed(case: EditScenario) -> Iterator[_Begun]:
         return
     yield _Begun(case.first, case.then, 1.0)
     before = case.text.split("\n")
-    for line in case.then if len(case.then) > 1 else ():
+    if len(case.then) > 1:
+        line, *rest = case.then
         done = LineRewrite(line, before[line], case.then[line])
-        yield _Begun((*case.first, done), {k: v for k, v in case.then.items() if k != line}, ELSEWHERE)
-        break
+        yield _Begun((*case.first, done), {each: case.then[each] for each in rest}, ELSEWHERE)
 
 
-FITTED: dict[str, tuple[EditRule, Callable[[EditScenario], Iterator[_Begun]]]] = {
-    "repeat": (repeat, partial(_begun_twice, "three", "two")),
-    "rename": (rename, _renamed),
-    "transform": (transform, partial(_begun_twice, "transform", "pair")),
-    "signature": (signature, _signed),
+FITTED: dict[str, Callable[[EditScenario], Iterator[_Begun]]] = {
+    "repeat": partial(_begun_twice, "three", "two"),
+    "rename": _renamed,
+    "transform": partial(_begun_twice, "transform", "pair"),
+    "signature": _signed,
 }

@@ -33,8 +33,6 @@ ALONE = re.compile(r":|,?[ \t]*$|\([^()]*\)[^()]*\{$")
 
 def imports(situation: Situation) -> Sequence[Candidate]:
     """Return the imports of what the last edit names and the document lacks, as far as they can be imported."""
-    if not situation.importable:
-        return ()
     document, last = situation.document, situation.edits[-1]
     known = {each.module for each in import_statements(document)}
     uses = {document.text[start:end]: (start, end) for start, end in _uses(document, last, situation.cursor)}

@@ -15,18 +15,18 @@ from efim_ls.next_edit.scope import is_prose
 from efim_ls.next_edit.situation import Candidate, EditRule, Situation
 from efim_ls.next_edit.tokens import difference, tokens
 
-RULES: Mapping[str, EditRule] = {
+OF_CHANGES: Mapping[str, EditRule] = {
     "repeat": repeat,
     "rename": rename,
     "transform": transform,
     "signature": signature,
-    "import": imports,
 }
-AGAIN = ("repeat", "transform")
+OF_NAMES: Mapping[str, EditRule] = {"import": imports}  # asked once the others had nothing to offer
+RULES = {**OF_CHANGES, **OF_NAMES}
+AGAIN = ("repeat", "transform")  # what they offer at a call is the last rule's, too, and it knows more of calls
 LAST = "signature"  # its calls follow once what was changed is changed nowhere else
 MARGIN = 0.1  # of confidence: candidates that are less sure than the best by this count as sure as it
 MOST_PARSED = 2  # candidates whose surroundings are parsed
-
 
 _Sure = tuple[float, str, Candidate]
 
@@ -38,8 +38,9 @@ def proposals(situation: Situation) -> Iterator[ProposedEdit]:
     code is not offered in a string or a comment, nor the other way round.
     """
     found = list[_Sure]()
-    for rule, propose in RULES.items():
-        for each in propose(situation) if situation.changes or propose is imports else ():
+    asked: Mapping[str, EditRule] = OF_NAMES if situation.importable else OF_CHANGES if situation.changes else {}
+    for rule, propose in asked.items():
+        for each in propose(situation):
             sure = confidence(rule, each.features)
             if sure >= LEVELS[rule] and not each.place.around.unbalances:
                 found.append((sure, rule, each))
@@ -68,5 +69,5 @@ def _proposed(situation: Situation, rule: str, sure: float, candidate: Candidate
     change = difference(tokens(document.text[start:end]), tokens(place.rewritten))
     removed, added = "".join(change.removed), "".join(change.added)
     at = start + sum(map(len, change.left))
-    edit = ProposedEdit(document.uri, at, at + len(removed), removed, added, rule, sure, candidate.because)
-    return edit._replace(pattern=candidate.pattern)
+    end = at + len(removed)
+    return ProposedEdit(document.uri, at, end, removed, added, rule, sure, candidate.because, candidate.pattern)
