@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from efim_ls.next_edit.next_edits import NextEdits
 from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.text.document import PAUSE, Document, EditHistory, PastEdit
 from efim_ls.text.lines import enclosing_line
@@ -69,6 +70,16 @@ class Edited:
     def take(self, edit: ProposedEdit) -> None:
         """Make an edit that was offered."""
         self.edit(edit.start, edit.end - edit.start, edit.added)
+
+    def take_and_undo(self, edits: NextEdits) -> tuple[ProposedEdit, ProposedEdit | None]:
+        """Make the edit that is offered and undo it; return it, and what is offered then."""
+        taken = edits.propose(self.document, self.cursor)
+        assert taken
+        edits.accept(taken)
+        self.take(taken)
+        edits.propose(self.document, self.cursor)
+        self.edit(taken.start, len(taken.added), taken.removed, pause=0.5)
+        return taken, edits.propose(self.document, self.cursor)
 
     def drawn(self, edit: ProposedEdit) -> str:
         """Return the line of an edit that is offered, with its marks."""

@@ -84,13 +84,7 @@ def test_what_was_refused_is_not_offered_again(case: tuple[Edited, int]):
 def test_undoing_an_edit_that_was_taken_refuses_it(case: tuple[Edited, int]):
     edited, _ = case
     edits = NextEdits(edited.history)
-    taken = edits.propose(edited.document, edited.cursor)
-    assert taken
-    edits.accept(taken)
-    edited.take(taken)
-    edits.propose(edited.document, edited.cursor)
-    edited.edit(taken.start, len(taken.added), taken.removed, pause=0.5)
-    offered = edits.propose(edited.document, edited.cursor)
+    taken, offered = edited.take_and_undo(edits)
     assert offered is None or offered.start != taken.start
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 from efim_lab.next_edit.fit import examples
 from efim_lab.next_edit.histories import Repository
 from efim_lab.next_edit.measure import by_rules, figures, measure
 from efim_lab.next_edit.scenarios import EditScenario, scenarios
+from tests.unit.commits import commit
 
 BEFORE = "a = load(1)\nb = load(2)\nc = load(3)\nd = open(n)\ne = open(n)\nf = open(n)\n"
 AFTER = BEFORE.replace("load", "read").replace("open(n)", "open(n, x)", 2)
@@ -31,16 +31,8 @@ def main(shelf, cache):
 
 def cases_of(folder: Path, before: str, after: str) -> list[EditScenario]:
     """The scenarios of a commit that rewrites a file."""
-
-    def git(*arguments: str) -> None:
-        who = ("-c", "user.name=test", "-c", "user.email=test@localhost")
-        subprocess.run(["git", *who, "-C", str(folder), *arguments], check=True, capture_output=True)
-
-    git("init")
     for text in (before, after):
-        (folder / "a.py").write_text(text, "utf-8")
-        git("add", "a.py")
-        git("commit", "-m", "a")
+        commit(folder, {"a.py": text})
     return list(scenarios(Repository(folder), 10))
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from efim_lab.errors import WorkError
 from efim_lab.next_edit.imports import import_figures, typed
+from tests.unit.commits import commit
 
 FILES = {
     "shapes/__init__.py": "",
@@ -17,20 +17,6 @@ FILES = {
     "shapes/other.py": "from .area import Square\n\nprint(Square(), 3)\n",
     "shapes/local.py": "Square = 1\nprint(Square)\n",
 }
-
-
-def commit(folder: Path, files: dict[str, str]) -> Path:
-    def git(*arguments: str) -> None:
-        who = ("-c", "user.name=test", "-c", "user.email=test@localhost")
-        subprocess.run(["git", *who, "-C", str(folder), *arguments], check=True, capture_output=True)
-
-    git("init")
-    for path, text in files.items():
-        (folder / path).parent.mkdir(exist_ok=True)
-        (folder / path).write_text(text, "utf-8")
-        git("add", path)
-    git("commit", "-m", "a")
-    return folder
 
 
 def test_each_import_is_missed_once_and_each_line_is_typed(tmp_path: Path) -> None:
