@@ -16,7 +16,7 @@ def run_git(repository: Path, *arguments: str) -> bytes:
     try:
         done = subprocess.run(["git", "-C", str(repository), *arguments], capture_output=True, check=False)
     except FileNotFoundError:
-        raise WorkError("there is no git to read a history with: install it") from None
+        raise WorkError("histories are read with git, which is not installed: install it") from None
     if done.returncode:
         reason = done.stderr.decode(errors="replace").strip().splitlines()
         raise WorkError(

@@ -70,7 +70,9 @@ class SourceTree:
             archive.extractall(folder, filter="data")
         self.texts = dict(_sources(folder))
         if not self.texts:
-            raise WorkError(f"{repository} has no source file that next edits are measured on: name another")
+            raise WorkError(
+                f"{repository} has no source file in Python, TypeScript, Go or Rust: name another repository"
+            )
         self.outlines = {path: outline(text, language_of(path)) for path, text in self.texts.items()}
         self._defined, self._importing = defaultdict[str, list[FoundDefinition]](list), list[FoundImport]()
         for path, (definitions, imported) in sorted(self.outlines.items()):

@@ -49,7 +49,7 @@ class ImportStatement(NamedTuple):
 
 
 def import_statements(document: Document) -> list[ImportStatement]:
-    """Return those at the top level, in the order of the text; empty in a language whose imports are not known."""
+    """Return a document's imports at the top level, in order; empty for a language whose imports cannot be read."""
     family, text = family_of(document.language), document.text
     if (statement := STATEMENTS.get(family)) is None:
         return []
@@ -58,7 +58,7 @@ def import_statements(document: Document) -> list[ImportStatement]:
 
 
 def added_import(document: Document, importable: Importable) -> Edit | None:
-    """Return the edit that imports something; None if the document's language has no way that is known here."""
+    """Return the edit that adds an import to a document; None for a language whose imports cannot be written."""
     family = family_of(document.language)
     if family not in STATEMENTS:
         return None
@@ -122,9 +122,9 @@ def _line(family: str, statements: Sequence[ImportStatement], importable: Import
 
 
 def _among(text: str, statements: Sequence[ImportStatement], module: str, line: str, apart: bool) -> Edit:
-    """Return the edit that adds a line to the statements whose modules are most like its own.
+    """Return the edit that adds a line beside the statements whose modules begin like its own.
 
-    If none begins alike, it comes last, and `apart` from them.
+    If there are none, the line comes last; `apart`: with a blank line above it.
     """
     end = line_end_in(text)
     alike = [len(commonprefix([_steps(each.module), _steps(module)])) for each in statements]
@@ -147,6 +147,7 @@ def _steps(module: str) -> list[str]:
 
 
 def _above_all(text: str, line: str) -> Edit:
+    """Return the edit that adds a file's first import, below its docstring or the comments at its start."""
     end = line_end_in(text)
     preamble = PREAMBLE.match(text)
     above = preamble[0].rstrip() if preamble else ""

@@ -104,8 +104,8 @@ class IndexFile:
             return self._memory is not None and self._memory.holds(digest, language)
         return bool(self._write(lambda tables: tables.holds(digest, language)))
 
-    def forget_more(self) -> None:
-        """Begin with an empty file if more of texts is in it than it keeps now, so that this leaves the disk."""
+    def drop_excess(self) -> None:
+        """Begin with an empty file if it has more of the texts than is kept now, so that the rest leaves the disk."""
         kept = self._read(lambda tables: tables.kept)
         if kept == "passages" != self.keeps or (kept == "outlines" and self.keeps == "ids"):
             self._start_over()

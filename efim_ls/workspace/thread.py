@@ -145,7 +145,7 @@ class IndexThread:
         try:
             if not self._closed:
                 opened = open_index(self.scope, logger.warning)
-                opened.forget_more()
+                opened.drop_excess()
                 self._made = WorkspaceIndex(self.scope, opened)
         except Exception as error:
             logger.error("the workspace cannot be indexed", exc_info=error)

@@ -32,7 +32,7 @@ ALONE = re.compile(r":|,?[ \t]*$|\([^()]*\)[^()]*\{$")
 
 
 def imports(situation: Situation) -> Sequence[Candidate]:
-    """Return the imports of what the last edit names and the document lacks, as far as they can be imported."""
+    """Return the imports that the names in the last edit need and the document lacks."""
     document, last = situation.document, situation.edits[-1]
     known = {each.module for each in import_statements(document)}
     uses = {document.text[start:end]: (start, end) for start, end in _uses(document, last, situation.cursor)}
@@ -49,7 +49,7 @@ def imports(situation: Situation) -> Sequence[Candidate]:
 
 
 def unknown_names(document: Document, edit: PastEdit, cursor: int) -> list[str]:
-    """Return the names that an edit uses, the cursor aside, and that the document has nowhere else."""
+    """Return the names that an edit uses and the document has nowhere else, without the one at the cursor."""
     text = document.text
     if len(edit.added) > MOST_TYPED or IMPORTS_ALL.search(text):
         return []
@@ -63,7 +63,7 @@ def unknown_names(document: Document, edit: PastEdit, cursor: int) -> list[str]:
 
 
 def _uses(document: Document, edit: PastEdit, cursor: int) -> Iterator[tuple[int, int]]:
-    """Yield where an edit uses names that may be another file's."""
+    """Yield the start and end of each name in an edit that another file may define."""
     text, family = document.text, family_of(document.language)
     low, high = _span(text, edit)
     behind = NO_USE_BEHIND.get(family, NO_USE_BEHIND[""])
@@ -85,7 +85,7 @@ def _uses(document: Document, edit: PastEdit, cursor: int) -> Iterator[tuple[int
 
 
 def _span(text: str, edit: PastEdit) -> tuple[int, int]:
-    """Return what an edit added, to the borders of words; nothing if the text is another one."""
+    """Return the start and end of what an edit added, widened to whole words; 0 and 0 if the text is another by now."""
     low, high = edit.at, edit.at + len(edit.added)
     if text[low:high] != edit.added or not edit.added:
         return 0, 0
