@@ -85,7 +85,7 @@ def _uses(document: Document, edit: PastEdit, cursor: int) -> Iterator[tuple[int
 
 
 def _span(text: str, edit: PastEdit) -> tuple[int, int]:
-    """Return the start and end of what an edit added, widened to whole words; 0 and 0 if the text is another by now."""
+    """Return the start and end of what an edit added, widened to whole words; 0 and 0 if the text has changed."""
     low, high = edit.at, edit.at + len(edit.added)
     if text[low:high] != edit.added or not edit.added:
         return 0, 0
