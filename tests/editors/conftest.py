@@ -122,9 +122,10 @@ def opened(browser: Browser, installed: tuple[Path, Path], tmp_path: Path):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
-    """Save screenshots of the windows of a test that failed, or whose set-up did."""
+    """Save screenshots of the windows of a test that failed, or whose set-up did, and report their condition."""
     report = yield
     if report.failed:
         for each in OPEN:
+            report.sections.append((f"window of {each.file.name}", each.condition()))
             each.picture(f"failed-{item.name}")
     return report

@@ -48,6 +48,11 @@ class VSCode:
     said: Path
 
     @property
+    def log(self) -> str:
+        """What the server wrote on its standard streams."""
+        return self.said.with_name("server.log").read_text("utf-8")
+
+    @property
     def authority(self) -> str:
         """The prefix of file names for the page."""
         return f"vscode-remote://{self.host}"

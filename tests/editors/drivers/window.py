@@ -92,11 +92,19 @@ class Window:
         eventually(at_end, lambda: f"the cursor is at {self.place}, not {place}, and the line is {self.line!r}")
 
     def see_saved(self, text: str) -> None:
-        """Save the file, and wait until the disk holds this text."""
+        """Save the file; wait until the disk holds this text and VS Code knows, since before it reverts nothing."""
         self.press("Control+S")
-        eventually(
-            lambda: self.file.read_text("utf-8") == text, lambda: f"saved was {self.file.read_text('utf-8')!r}"
-        )
+
+        def saved() -> bool:
+            return self.file.read_text("utf-8") == text and not self.page.locator(".tab.active.dirty").count()
+
+        eventually(saved, lambda: f"saved was {self.file.read_text('utf-8')!r}")
+
+    def condition(self) -> str:
+        """Tell what a failed test needs to know: the tab, messages, and whether the server runs and what it wrote."""
+        shown = self.page.locator(".tab.active, .notification-list-item, .monaco-dialog-box").all()
+        seen = [f"{each.get_attribute('class')}: {each.inner_text()!r}" for each in shown]
+        return "\n".join([*seen, f"exit code of the server: {self.code.process.poll()}", self.code.log[-1000:]])
 
     def command(self, title: str) -> None:
         """Run a command from the palette."""
