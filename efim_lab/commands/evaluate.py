@@ -98,8 +98,10 @@ def _eval(arguments: argparse.Namespace) -> int:
 
 def _packages(split: str | None) -> frozenset[str] | None:
     """Return the packages of a split, None for all."""
-    from efim_lab.training.corpus.splits import APART, MEASURED
+    from efim_lab.training.corpus.python.splits import SPLITS
 
     if split is None:
         return None
-    return APART[split] | MEASURED if split == "heldout" else APART[split]
+    if split == "heldout":
+        return SPLITS.apart["heldout"] | SPLITS.measured
+    return SPLITS.apart["tuning"]

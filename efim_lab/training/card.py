@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from efim_lab.training.corpus.corpus import APART, ManifestEntry
+from efim_lab.training.corpus.corpus import Manifest, ManifestEntry
+from efim_lab.training.corpus.language import Part
+from efim_lab.training.corpus.languages import LANGUAGES
 from efim_lab.training.samples.sample_maker import Shares
 
 
@@ -38,11 +40,13 @@ class CardTables:
     samples: str
 
 
-def model_card(training: PretrainingSummary, tables: CardTables, entries: Sequence[ManifestEntry]) -> str:
+def model_card(training: PretrainingSummary, tables: CardTables, manifest: Manifest) -> str:
     """Write the model card in Markdown."""
+    entries = manifest.packages
     learnt = [entry for entry in entries if entry.learnt]
     rows = [f"| {e.name} | {e.version} | {e.licence} | {e.files} | {e.bytes / 1000:.0f} |" for e in learnt]
     return _TEXT.format(
+        language=LANGUAGES[manifest.language].title,
         architecture=training.architecture,
         millions=f"{training.parameters / 1e6:.1f}",
         vocabulary=f"{training.vocabulary:,}",
@@ -61,9 +65,9 @@ def model_card(training: PretrainingSummary, tables: CardTables, entries: Sequen
     )
 
 
-def _apart(entries: Sequence[ManifestEntry], part: str) -> str:
+def _apart(entries: Sequence[ManifestEntry], part: Part) -> str:
     """Name the packages that were set apart; without any of them, files of all packages were."""
-    return ", ".join(sorted({entry.name for entry in entries} & APART[part])) or "files of all packages"
+    return ", ".join(sorted({entry.name for entry in entries if entry.part == part})) or "files of all packages"
 
 
 def _mixtures(training: PretrainingSummary) -> str:
@@ -101,12 +105,12 @@ license: apache-2.0
 language: code
 pipeline_tag: text-generation
 ---
-# A small model that completes Python
+# A small model that completes {language}
 
 A decoder of {millions} million parameters, made with `python -m efim_lab train`. A model of this size ships with
 the language server, so that completion works without a download; a larger code model gives better suggestions. It
-knows Python alone and says so in its `config.json` (`programming_languages`): in other languages the server does not
-ask it.
+knows {language} alone and says so in its `config.json` (`programming_languages`): in other languages the server
+does not ask it.
 
 ## Prompts
 
@@ -118,7 +122,7 @@ line that is not blank, so that lines can be tokenized apart. The context is {co
 
 ## Training
 
-From scratch, on the Python files of the distributions below: {corpus} MB without tests, vendored and generated files,
+From scratch, on the {language} files of the packages below: {corpus} MB without tests, vendored and generated files,
 near duplicates and licence notices. It saw {tokens} million tokens in {minutes} minutes on a {device}, in rows of two
 lengths up to the context, and ended at a loss of {loss} nats per token. The network is {architecture};
 the optimizers are Muon for the layers' products and AdamW for everything else.
@@ -153,7 +157,7 @@ files of the same project open:
 ## Limits
 
 It finishes words, attributes and common phrases, and now and then a line; it knows little of what code means. In
-FIM's usual order it completes fewer lines, as the table says: ask it in the order above. It learnt Python alone,
+FIM's usual order it completes fewer lines, as the table says: ask it in the order above. It learnt {language} alone,
 mostly from libraries with English comments. It may spell out pieces of the files it learnt from. Read what it
 suggests.
 
@@ -161,7 +165,7 @@ suggests.
 
 With the licences that they state. The copyright of the files is their authors'.
 
-| distribution | version | licence | files | kB |
+| package | version | licence | files | kB |
 | --- | --- | --- | --- | --- |
 {sources}
 """

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from efim_lab import documents
 from efim_lab.errors import WorkError
-from efim_lab.training.corpus import corpus, wheels
-from efim_lab.training.corpus.sources import CorpusSource, RefusedDistribution, found_in, running_python_folders
+from efim_lab.training.corpus import corpus
+from efim_lab.training.corpus.language import CorpusLanguage, CorpusSource, RefusedPackage
+from efim_lab.training.corpus.languages import LANGUAGES
 from efim_lab.training.finetune import command as finetune_command
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.sample_maker import WITHOUT_FRAGMENTS, Shares
@@ -109,22 +110,35 @@ def _add_sureness(steps: "Subparsers") -> None:
 
 
 def _add_gathering(steps: "Subparsers") -> None:
-    summary = "download more distributions for `corpus` with pip; none is installed or run"
-    step = add_command(steps, "fetch", summary, "python -m efim_lab train fetch --out fetched")
+    summary = "download packages for `corpus`; none is installed or run"
+    lines = (
+        "python -m efim_lab train fetch --out fetched",
+        "python -m efim_lab train fetch --language go --out fetched",
+    )
+    step = add_command(steps, "fetch", summary, *lines)
+    _add_language(step)
     step.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder to unpack them to")
     step.set_defaults(step=_fetch)
-    summary = "gather Python files under permissive licences"
+    summary = "gather code files under permissive licences"
     lines = (
         "python -m efim_lab train corpus --fetched fetched --out py",
+        "python -m efim_lab train corpus --language go --fetched fetched --out go",
         "python -m efim_lab train corpus src --out py",
     )
     step = add_command(steps, "corpus", summary, *lines)
-    text = "a standard library, a site-packages folder or a folder of your own (default: those of the running Python)"
+    text = "a folder of your own or, of Python, a standard library or a site-packages folder (default: the running "
+    text += "Python's)"
     step.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help=text)
-    added = "also read the distributions that `fetch` wrote to this folder"
+    _add_language(step)
+    added = "also read the packages that `fetch` wrote to this folder"
     step.add_argument("--fetched", type=Path, metavar="DIR", help=added)
     step.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write the corpus to")
     step.set_defaults(step=_corpus)
+
+
+def _add_language(step: argparse.ArgumentParser) -> None:
+    text = "the language: %(choices)s (default: %(default)s); typescript is JavaScript, too"
+    step.add_argument("--language", choices=LANGUAGES, default="python", help=text)
 
 
 def _add_overlap(steps: "Subparsers") -> None:
@@ -196,20 +210,23 @@ def _size(text: str) -> int:
 
 
 def _fetch(arguments: argparse.Namespace) -> int:
-    wheels.fetch(arguments.out)
+    LANGUAGES[arguments.language].fetch(arguments.out)
     print(arguments.out)
     return 0
 
 
 def _corpus(arguments: argparse.Namespace) -> int:
-    folders = arguments.folders or running_python_folders()
+    language: CorpusLanguage = LANGUAGES[arguments.language]
+    folders = [*(arguments.folders or language.folders())]
     if arguments.fetched:
-        folders = [*folders, *wheels.fetched(arguments.fetched)]
-    found = [item for folder in folders for item in found_in(folder)]
-    refused = [item for item in found if isinstance(item, RefusedDistribution)]
+        folders += language.fetched(arguments.fetched)
+    if not folders:
+        raise WorkError(f"no folder with {language.title} files was named: name one, or --fetched")
+    found = [item for folder in folders for item in language.found_in(folder)]
+    refused = [item for item in found if isinstance(item, RefusedPackage)]
     sources = [item for item in found if isinstance(item, CorpusSource)]
-    gathered = corpus.gather(sources, _warn, progress=_report)
-    print(corpus.write(arguments.out, gathered, refused))
+    gathered = corpus.gather(language, sources, _warn, progress=_report)
+    print(corpus.write(arguments.out, language, gathered, refused))
     return 0
 
 

@@ -1,6 +1,7 @@
 """Writes the folder that ships: configuration, weights in half precision and tokenizer."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,20 @@ from efim_lab.training.network import NORM_EPSILON, ROPE_BASE, EfimForCausalLM, 
 from efim_lab.training.samples import bpe
 from model_runtime.checkpoint.config import EXCERPTS_KEY, LANGUAGES_KEY
 
-LANGUAGES = ("python",)  # of the corpus, as LSP names them
 
-
-def export(model: EfimForCausalLM, tokenizer: Tokenizer, folder: Path, excerpt_rows: int = 0) -> None:
+def export(
+    model: EfimForCausalLM, tokenizer: Tokenizer, folder: Path, languages: Sequence[str] = (), excerpt_rows: int = 0
+) -> None:
     """Write a folder that the decoders load, and transformers if the network is a Llama.
+
+    `languages` are those that it knows, as LSP names them; without any, it is asked in all.
 
     A model that was trained with isolated excerpts has `excerpt_rows` positions for them, before its context.
     """
     bpe.save(tokenizer, folder)
     fields = _fields(model.shape)
+    if languages:
+        fields[LANGUAGES_KEY] = [*languages]
     if excerpt_rows:
         fields[EXCERPTS_KEY] = {"mask": "typed", "tokens": excerpt_rows}
         fields["max_position_embeddings"] += excerpt_rows
@@ -65,5 +70,4 @@ def _fields(shape: Shape) -> dict[str, Any]:
         "eos_token_id": bpe.ID[bpe.END],
         "pad_token_id": bpe.ID[bpe.PAD],
         "dtype": "float16",
-        LANGUAGES_KEY: list(LANGUAGES),
     }

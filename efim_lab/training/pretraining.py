@@ -12,6 +12,7 @@ from efim_lab.evaluation.held_out import measure
 from efim_lab.training import checkpoint, mixture, network
 from efim_lab.training.card import CardTables, PretrainingSummary, model_card
 from efim_lab.training.corpus import corpus
+from efim_lab.training.corpus.languages import LANGUAGES
 from efim_lab.training.export import export
 from efim_lab.training.loop import device, worth_compiling
 from efim_lab.training.report import plot, read_log
@@ -48,14 +49,14 @@ class PretrainingJob:
 
 def pretrain(order: PretrainingJob) -> Path:
     """Train on a corpus; return the folder of the finished model."""
-    entries = corpus.read_manifest(order.corpus / MANIFEST)
+    manifest = corpus.read_manifest(order.corpus / MANIFEST)
     tuning, held_out = (documents.read_documents(order.corpus / f"{part}.jsonl") for part in ("tuning", "heldout"))
     vocabulary = bpe.load(order.tokenizer)
     trainer = _begun(order, _settings(order, vocabulary.get_vocab_size()))
     source = ShardSource(order.corpus / "train.jsonl", order.tokenizer, shares=order.shares)
     trainer.learn(source, MeasuringStep(trainer, vocabulary, held_out, order.lines) if order.lines else None)
     target = order.out / "export"
-    export(trainer.model, vocabulary, target, _room(order))
+    export(trainer.model, vocabulary, target, LANGUAGES[manifest.language].known, _room(order))
     plot(order.out / "log.jsonl", target / "loss.png")
     if order.lines:
         mixed = mixture.fit_in_place(target, tuning, order.lines, order.lines // 2)
@@ -63,7 +64,7 @@ def pretrain(order: PretrainingJob) -> Path:
         measured = [replace(measure(folder, held_out, order.lines), model=name) for name, folder in named.items()]
         record(trainer, measured[0])
         tables = CardTables(reports.table(*measured), mixed, reports.samples(measured[0]))
-        card = model_card(_summary(order, trainer), tables, entries)
+        card = model_card(_summary(order, trainer), tables, manifest)
         (target / "README.md").write_text(card, encoding="utf-8", newline="\n")
     return target
 

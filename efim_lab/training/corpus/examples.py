@@ -1,59 +1,54 @@
-"""Collects the examples in a file's docstrings as a short program."""
+"""Collects what documents show: short programs in their documentation, and the files in folders of examples."""
 
-import ast
-import doctest
-import inspect
 import re
-import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 
-from efim_lab.training.corpus.cleanup import parsed, without_tool_comments
+from efim_lab.documents import CodeDocument
+from efim_lab.training.corpus.filters import SeenLines
 
 FOLDERS = frozenset(
     {"algorithms", "cookbook", "demo", "demos", "example", "examples", "pygorithm", "recipes", "samples"}
     | {"tutorial", "tutorials"}
 )
 _FEWEST_LINES = 5  # of a program; a shorter one shows too little of how a library is used
-_HINT = re.compile(r">>> |::\s*\n|```")
-_FENCED = re.compile(r"^([ \t]*)```[ \t]*(?:py|python|python3)\b[^\n]*\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
-_DIRECTIVE = re.compile(
-    r"^([ \t]*)(?:\.\. (?:code-block|code|sourcecode|testcode)::[ \t]*(?:python3?)?[ \t]*\n(?:\1[ \t]+:[^\n]*\n)*"
-    r"|(?![ \t]*\.\. )[^\n]*::[ \t]*\n)"
-    r"(?:[ \t]*\n)+((?:\1[ \t]+[^\n]*\n|[ \t]*\n)+)",
-    re.MULTILINE,
-)
-_IMPORT = re.compile(r"(?:import|from) .*[\w*]")
-_PROSE = (ast.Expr, ast.Pass)  # statements that prose or data may be, too
-_PARSER = doctest.DocTestParser()
+_IMPORT = re.compile(r"(?:import|from) .*[\w*;'\"]")
+
+Snippets = Callable[[str], Iterable[str]]
+
+
+def examples_in(learnt: Iterable[CodeDocument], snippets: Snippets) -> list[CodeDocument]:
+    """Return the files in FOLDERS, and a document for each other file that shows enough.
+
+    `snippets` yields what the documentation in a file shows.
+    """
+    collector, seen = ExampleCollector(snippets), SeenLines()
+    found: list[CodeDocument] = []
+    for document in learnt:
+        top, _, name = document.path.partition("/")
+        if not FOLDERS.isdisjoint(name.split("/")[:-1]):
+            found.append(document)
+        elif (program := collector.program(document.text)) and seen.add_if_new(program):
+            found.append(CodeDocument(f"{top}/examples/{name}", program))
+    return found
 
 
 class ExampleCollector:
-    """Collects programs of examples; of a snippet that several docstrings repeat, only the first is taken."""
+    """Collects programs of examples; of a snippet that several files repeat, only the first is taken."""
 
-    def __init__(self) -> None:
-        self._seen: set[str] = set()
+    def __init__(self, snippets: Snippets) -> None:
+        self._snippets, self._seen = snippets, set[str]()
 
     def program(self, text: str) -> str:
-        """Return the examples in a file's docstrings, with blank lines between them; "" if they are too short."""
+        """Return the examples in a file's documentation, with blank lines between them; "" if they are too short."""
         kept: list[str] = []
         imported: set[str] = set()
-        for snippet in (snippet for docstring in _docstrings(text) for snippet in _snippets(docstring)):
+        for snippet in self._snippets(text):
             if snippet not in self._seen:
                 self._seen.add(snippet)
                 kept.append(_without_imports(snippet, imported))
         program = "\n\n".join(filter(None, kept)) + "\n"
         lines = sum(bool(line.strip()) for line in program.split("\n"))
         return program if lines >= _FEWEST_LINES else ""
-
-
-def _docstrings(text: str) -> Iterator[str]:
-    if not _HINT.search(text):
-        return
-    for node in ast.walk(parsed(text)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            docstring = ast.get_docstring(node, clean=False)
-            if docstring and _HINT.search(docstring):
-                yield inspect.cleandoc(docstring) + "\n"
 
 
 def _without_imports(snippet: str, imported: set[str]) -> str:
@@ -63,41 +58,3 @@ def _without_imports(snippet: str, imported: set[str]) -> str:
     kept = [line for line in lines if line not in imported]
     imported.update(found)
     return "\n".join(kept).strip("\n")
-
-
-def _snippets(docstring: str) -> Iterator[str]:
-    """Yield a docstring's doctests as one snippet without prompts and outputs, then each of its code blocks."""
-    blocks = [found[2] for pattern in (_FENCED, _DIRECTIVE) for found in pattern.finditer(docstring)]
-    for snippet in (_doctests(docstring), *blocks):
-        code = without_tool_comments(textwrap.dedent(snippet)).strip()
-        if code and ">>> " not in code and _is_code(code):
-            yield code
-
-
-def _doctests(docstring: str) -> str:
-    """Return the inputs of a docstring's doctests; a blank line stands where the text between them speaks."""
-    if ">>> " not in docstring:
-        return ""
-    try:
-        parts = _PARSER.parse(docstring)
-    except ValueError:  # its indentation is not a doctest's
-        return ""
-    code = ""
-    for part in parts:
-        if isinstance(part, str):
-            code += "\n" if part.strip() and code else ""
-        elif part.exc_msg is None and not _only_shows(part.source):
-            code += part.source
-    return code
-
-
-def _only_shows(source: str) -> bool:
-    """Return whether an input is a bare name, there to print its value, or not Python."""
-    body = parsed(source).body
-    return all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Name | ast.Attribute) for node in body)
-
-
-def _is_code(snippet: str) -> bool:
-    """Return whether a snippet is Python that does something: more than names and data."""
-    body = parsed(snippet).body
-    return any(not isinstance(node, _PROSE) or isinstance(getattr(node, "value", None), ast.Call) for node in body)

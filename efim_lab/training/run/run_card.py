@@ -7,7 +7,8 @@ from typing import Any
 from efim_lab.evaluation.figures import markdown
 from efim_lab.training.card import mixture_text
 from efim_lab.training.checkpoint import RunProgress
-from efim_lab.training.corpus.corpus import ManifestEntry
+from efim_lab.training.corpus.corpus import Manifest
+from efim_lab.training.corpus.languages import LANGUAGES
 from efim_lab.training.network import Shape
 from efim_lab.training.report import thinned
 from efim_lab.training.run.measurement import Measurement
@@ -20,12 +21,12 @@ _NEAR = MILLION // 2  # tokens: a measurement this near to a row's end belongs t
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """The state of a run; `settings` as in its checkpoint, `sources` as in the corpus's manifest."""
+    """The state of a run; `settings` as in its checkpoint, `manifest` is the corpus's."""
 
     settings: Mapping[str, Any]
     progress: RunProgress
     parameters: int
-    sources: Sequence[ManifestEntry]
+    manifest: Manifest
     log: Sequence[Mapping[str, float]]
     measurements: Sequence[Measurement]
 
@@ -33,7 +34,7 @@ class RunSummary:
 def run_card(run: RunSummary) -> str:
     """Write the card in Markdown."""
     settings, progress = run.settings, run.progress
-    learnt = [entry for entry in run.sources if entry.learnt]
+    learnt = [entry for entry in run.manifest.packages if entry.learnt]
     return _TEXT.format(
         tokens=f"{progress.tokens / MILLION:.1f}",
         planned=f"{(settings['tokens'] + progress.branched) / MILLION:g}",
@@ -42,6 +43,7 @@ def run_card(run: RunSummary) -> str:
         parameters=f"{run.parameters / MILLION:.1f}",
         vocabulary=f"{settings['shape']['vocabulary']:,}",
         corpus=f"{sum(entry.bytes for entry in learnt) / MILLION:.0f}",
+        language=LANGUAGES[run.manifest.language].title,
         sources=f"{len(learnt):,}",
         mixture=mixture_text(Shares(**settings["shares"])),
         rate=f"{settings['rate']:g}",
@@ -115,7 +117,7 @@ half million tokens). The state of the optimizers is not kept.
 ## What is trained
 
 {parameters} million parameters: {shape}.
-Its tokenizer has {vocabulary} entries. The corpus is {corpus} MB of Python from {sources} sources.
+Its tokenizer has {vocabulary} entries. The corpus is {corpus} MB of {language} from {sources} sources.
 The mixture: {mixture}.
 
 The learning rate rises to {rate} over {warmup} million tokens, stays there, and falls to zero over the last {decay}

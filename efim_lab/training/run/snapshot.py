@@ -58,7 +58,7 @@ def _write(run: Path, source: Path, state: dict[str, Any], folder: Path) -> None
         settings=state["settings"],
         progress=progress,
         parameters=sum(p.numel() for p in model.parameters()),
-        sources=read_manifest(run / MANIFEST),
+        manifest=read_manifest(run / MANIFEST),
         log=read_log(folder / LOG),
         measurements=read_measurements(run),
     )

@@ -10,16 +10,14 @@ from efim_lab.documents import CodeDocument
 from efim_lab.errors import WorkError
 from efim_lab.training.command import main
 from efim_lab.training.corpus import corpus
-from efim_lab.training.corpus.filters import SeenLines, looks_written, without_notices
+from efim_lab.training.corpus.filters import SeenLines, looks_written
+from efim_lab.training.corpus.language import CorpusSource, RefusedPackage
+from efim_lab.training.corpus.languages import LANGUAGES
 from efim_lab.training.corpus.licences import is_permissive, stated_licence
-from efim_lab.training.corpus.sources import (
-    CorpusSource,
-    RefusedDistribution,
-    found_in,
-    installed,
-    packages,
-    standard_library,
-)
+from efim_lab.training.corpus.python.cleanup import without_notices
+from efim_lab.training.corpus.python.sources import found_in, installed, packages, standard_library
+
+PYTHON = LANGUAGES["python"]
 
 CODE = "".join(f"def function_{n}(first, second):\n    return first + second * {n}\n\n" for n in range(30))
 
@@ -58,7 +56,7 @@ def site_packages(tmp_path: Path) -> Path:
 
 
 def gathered(folder: Path) -> dict[CorpusSource, list[CodeDocument]]:
-    return corpus.gather([item for item in installed(folder) if isinstance(item, CorpusSource)], pytest.fail)
+    return corpus.gather(PYTHON, [item for item in installed(folder) if isinstance(item, CorpusSource)], pytest.fail)
 
 
 def test_what_is_learnt_is_written_once_by_hand_and_permissive(site_packages: Path):
@@ -77,8 +75,8 @@ def test_same_input_gives_the_same_files(site_packages: Path, tmp_path: Path):
     shutil.copytree(site_packages, again)
     outputs: list[dict[str, bytes]] = []
     for folder, out in ((site_packages, tmp_path / "a"), (again, tmp_path / "b")):
-        refused = [item for item in installed(folder) if isinstance(item, RefusedDistribution)]
-        corpus.write(out, gathered(folder), refused)
+        refused = [item for item in installed(folder) if isinstance(item, RefusedPackage)]
+        corpus.write(out, PYTHON, gathered(folder), refused)
         outputs.append({path.name: path.read_bytes() for path in out.iterdir()})
     assert outputs[0] == outputs[1]
     assert str(tmp_path).encode() not in b"".join(outputs[0].values())
@@ -86,12 +84,12 @@ def test_same_input_gives_the_same_files(site_packages: Path, tmp_path: Path):
 
 def test_the_manifest_names_licences_and_what_is_refused(site_packages: Path, tmp_path: Path):
     manifest = corpus.write(
-        tmp_path / "out", gathered(site_packages), [RefusedDistribution("beta", "1.0", "GPL-3.0-only")]
+        tmp_path / "out", PYTHON, gathered(site_packages), [RefusedPackage("beta", "1.0", "GPL-3.0-only")]
     )
     assert json.loads(manifest.read_text())["refused"] == [
         {"name": "beta", "version": "1.0", "licence": "GPL-3.0-only"}
     ]
-    alpha, jinja2 = corpus.read_manifest(manifest)
+    alpha, jinja2 = corpus.read_manifest(manifest).packages
     assert (alpha.name, alpha.licence, alpha.files, alpha.learnt) == ("alpha", "MIT", 1, True)
     assert not jinja2.learnt
     (held_out,) = documents.read_documents(tmp_path / "out" / "heldout.jsonl")
@@ -103,7 +101,7 @@ def test_only_what_is_learnt_is_cleaned(tmp_path: Path):
     install(tmp_path, "alpha", "MIT", {"alpha.py": opening + pragma + CODE})
     install(tmp_path, "jinja2", "MIT", {"jinja2/a.py": opening + pragma + other_code("held")})
     install(tmp_path, "click", "MIT", {"click/a.py": opening + pragma + other_code("tuned")})
-    out = corpus.write(tmp_path / "out", gathered(tmp_path), []).parent
+    out = corpus.write(tmp_path / "out", PYTHON, gathered(tmp_path), []).parent
     texts = {part: documents.read_documents(out / f"{part}.jsonl")[0].text for part in ("train", "heldout", "tuning")}
     assert texts["train"] == "import a\n" + CODE
     assert texts["heldout"] == pragma + other_code("held")
@@ -114,7 +112,7 @@ def test_files_that_measure_for_want_of_packages_are_not_cleaned_either(tmp_path
     for word in ("one", "two", "three"):
         (tmp_path / word).mkdir()
         (tmp_path / word / "a.py").write_text("import a  # noqa: F401\n" + other_code(word))
-    out = corpus.write(tmp_path / "out", corpus.gather(packages(tmp_path), pytest.fail), []).parent
+    out = corpus.write(tmp_path / "out", PYTHON, corpus.gather(PYTHON, packages(tmp_path), pytest.fail), []).parent
     texts = {part: documents.read_documents(out / f"{part}.jsonl")[0].text for part in ("train", "heldout", "tuning")}
     assert ["# noqa" in texts[part] for part in ("train", "heldout", "tuning")] == [False, True, True]
 
@@ -124,9 +122,9 @@ def test_a_file_of_which_too_little_is_left_is_not_learnt(tmp_path: Path):
     install(tmp_path, "alpha", "MIT", {"alpha/core.py": CODE, "alpha/empty.py": notice + "x = 1\n"})
     install(tmp_path, "jinja2", "MIT", {"jinja2/a.py": other_code("held")})
     install(tmp_path, "click", "MIT", {"click/a.py": other_code("tuned")})
-    manifest = corpus.write(tmp_path / "out", gathered(tmp_path), [])
+    manifest = corpus.write(tmp_path / "out", PYTHON, gathered(tmp_path), [])
     assert [d.path for d in documents.read_documents(tmp_path / "out" / "train.jsonl")] == ["alpha-1.0/alpha/core.py"]
-    assert corpus.read_manifest(manifest)[0].files == 1
+    assert corpus.read_manifest(manifest).packages[0].files == 1
 
 
 def test_examples_are_learnt_as_often_as_the_manifest_says(tmp_path: Path):
@@ -138,7 +136,7 @@ def test_examples_are_learnt_as_often_as_the_manifest_says(tmp_path: Path):
     install(tmp_path, "alpha", "MIT", files)
     install(tmp_path, "jinja2", "MIT", {"jinja2/a.py": f'"""Holds this.\n\n{doctests}"""\n' + other_code("held")})
     install(tmp_path, "click", "MIT", {"click/a.py": other_code("tuned")})
-    manifest = corpus.write(tmp_path / "out", gathered(tmp_path), [])
+    manifest = corpus.write(tmp_path / "out", PYTHON, gathered(tmp_path), [])
     program = "".join(f"call({n})\n" for n in range(5))
     assert [(d.path, d.text) for d in documents.read_documents(tmp_path / "out" / "train.jsonl")] == [
         ("alpha-1.0/alpha/core.py", files["alpha/core.py"]),
@@ -149,15 +147,15 @@ def test_examples_are_learnt_as_often_as_the_manifest_says(tmp_path: Path):
     ]
     size = len(program) + len(other_code("used"))
     assert json.loads(manifest.read_text())["examples"] == {"documents": 2, "bytes": size, "copies": 2}
-    assert [entry.files for entry in corpus.read_manifest(manifest)] == [2, 1, 1]
+    assert [entry.files for entry in corpus.read_manifest(manifest).packages] == [2, 1, 1]
 
 
 def test_a_distribution_found_in_two_folders_is_named_once(tmp_path: Path):
     for folder in (tmp_path / "a", tmp_path / "b"):
         install(folder, "alpha", "MIT", {"alpha.py": CODE})
     found = [item for name in "ab" for item in installed(tmp_path / name) if isinstance(item, CorpusSource)]
-    manifest = corpus.write(tmp_path / "out", corpus.gather(found, pytest.fail), [])
-    assert [entry.files for entry in corpus.read_manifest(manifest)] == [1]
+    manifest = corpus.write(tmp_path / "out", PYTHON, corpus.gather(PYTHON, found, pytest.fail), [])
+    assert [entry.files for entry in corpus.read_manifest(manifest).packages] == [1]
 
 
 def test_the_order_of_folders_does_not_matter(tmp_path: Path):
@@ -166,8 +164,8 @@ def test_the_order_of_folders_does_not_matter(tmp_path: Path):
     found = [item for name in ("alpha", "beta") for item in installed(tmp_path / name)]
     sources = [item for item in found if isinstance(item, CorpusSource)]
     lines: list[str] = []
-    one = corpus.gather(sources, pytest.fail, progress=lines.append)
-    assert one == corpus.gather(sources[::-1], pytest.fail)
+    one = corpus.gather(PYTHON, sources, pytest.fail, progress=lines.append)
+    assert one == corpus.gather(PYTHON, sources[::-1], pytest.fail)
     assert lines == ["alpha 1.0: 1 files, 0.0 MB", "beta 1.0: 0 files, 0.0 MB"]
 
 
@@ -175,7 +173,7 @@ def test_no_distribution_gives_more_than_the_cap(tmp_path: Path):
     install(tmp_path, "many", "MIT", {f"many/m{n}.py": other_code(f"word{n}x") for n in range(6)})
     size = len(other_code("word0x"))
     sources = [item for item in installed(tmp_path) if isinstance(item, CorpusSource)]
-    (documents,) = corpus.gather(sources, pytest.fail, cap=3 * size + 1).values()
+    (documents,) = corpus.gather(PYTHON, sources, pytest.fail, cap=3 * size + 1).values()
     assert len(documents) == 3
 
 
@@ -195,7 +193,7 @@ def test_a_users_own_folder_is_learnt_package_by_package(tmp_path: Path):
         (tmp_path / name).write_text(other_code(f"word{number}x"))
     found = {source.name: source.files for source in found_in(tmp_path) if isinstance(source, CorpusSource)}
     assert found == {tmp_path.name: ("c.py",), "one": ("one/a.py",), "two": ("two/deep/b.py",)}
-    out = corpus.write(tmp_path / "out", corpus.gather(packages(tmp_path), pytest.fail), []).parent
+    out = corpus.write(tmp_path / "out", PYTHON, corpus.gather(PYTHON, packages(tmp_path), pytest.fail), []).parent
     parts = [
         [d.path for d in documents.read_documents(out / f"{part}.jsonl")] for part in ("train", "tuning", "heldout")
     ]
@@ -207,10 +205,10 @@ def test_packages_that_measure_are_refused_wherever_they_come_from(tmp_path: Pat
     install(tmp_path / "site-packages", "alpha", "MIT", {"alpha.py": CODE})
     (tmp_path / "own" / "celery").mkdir(parents=True)
     (tmp_path / "own" / "celery" / "app.py").write_text(CODE)
-    assert found_in(tmp_path / "own") == [RefusedDistribution("celery", "0", "as its owner decides")]
+    assert found_in(tmp_path / "own") == [RefusedPackage("celery", "0", "as its owner decides")]
     refused, learnt = sorted(found_in(tmp_path / "site-packages"), key=lambda item: isinstance(item, CorpusSource))
     assert (refused.name, learnt.name) == ("redis", "alpha")
-    assert isinstance(refused, RefusedDistribution)
+    assert isinstance(refused, RefusedPackage)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +248,7 @@ def test_a_file_that_cannot_be_read_is_named_and_left_out(tmp_path: Path):
     (tmp_path / "pkg" / "bytes.py").write_bytes(b"\xff\xfe" * 400)
     (tmp_path / "pkg" / "code.py").write_text(CODE)
     told: list[str] = []
-    ((document,),) = corpus.gather(packages(tmp_path), told.append).values()
+    ((document,),) = corpus.gather(PYTHON, packages(tmp_path), told.append).values()
     assert document.text == CODE
     assert [("folder.py is left out" in line) for line in told] == [True]
 
@@ -342,7 +340,7 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 def test_an_empty_folder_and_a_damaged_file_are_refused(tmp_path: Path):
     with pytest.raises(WorkError, match="name a folder with more code"):
-        corpus.write(tmp_path, corpus.gather([], pytest.fail), [])
+        corpus.write(tmp_path, PYTHON, corpus.gather(PYTHON, [], pytest.fail), [])
     (tmp_path / "train.jsonl").write_text('{"path": 1')
     with pytest.raises(WorkError, match="is damaged.*make it with `python -m efim_lab train corpus`"):
         documents.read_documents(tmp_path / "train.jsonl")

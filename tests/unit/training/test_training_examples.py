@@ -3,6 +3,7 @@ import textwrap
 import pytest
 
 from efim_lab.training.corpus.examples import ExampleCollector
+from efim_lab.training.corpus.python.examples import snippets
 
 MODULE = '''
 def total(numbers):
@@ -78,11 +79,11 @@ def docstring(code: str) -> str:
 
 
 def test_doctests_and_code_blocks_become_a_program():
-    assert ExampleCollector().program(MODULE) == PROGRAM
+    assert ExampleCollector(snippets).program(MODULE) == PROGRAM
 
 
 def test_what_other_files_repeat_is_taken_once():
-    collector = ExampleCollector()
+    collector = ExampleCollector(snippets)
     assert collector.program(MODULE)
     assert collector.program(MODULE) == ""
 
@@ -90,9 +91,9 @@ def test_what_other_files_repeat_is_taken_once():
 @pytest.mark.parametrize(("lines", "taken"), [(4, False), (5, True)])
 def test_a_program_has_at_least_five_lines(lines: int, taken: bool):
     code = "".join(f"call({n})\n" for n in range(lines))
-    assert ExampleCollector().program(docstring(code)) == (code if taken else "")
+    assert ExampleCollector(snippets).program(docstring(code)) == (code if taken else "")
 
 
 @pytest.mark.parametrize("text", ["x = 1\n", '"""Does >>> this\n', docstring("print 'a'\n" * 6), "def f(:\n"])
 def test_without_examples_there_is_no_program(text: str):
-    assert ExampleCollector().program(text) == ""
+    assert ExampleCollector(snippets).program(text) == ""

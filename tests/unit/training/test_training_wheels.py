@@ -8,9 +8,9 @@ import pytest
 
 from efim_lab.errors import WorkError
 from efim_lab.training.command import main
-from efim_lab.training.corpus import wheels
 from efim_lab.training.corpus.licences import is_permissive
-from efim_lab.training.corpus.splits import canonical, is_learnt
+from efim_lab.training.corpus.python import wheels
+from efim_lab.training.corpus.python.splits import SPLITS, canonical
 
 CODE = "".join(f"def function_{n}(first, second):\n    return first + second * {n}\n\n" for n in range(30))
 
@@ -115,4 +115,4 @@ def test_the_list_pins_permissive_distributions_that_may_be_learnt():
     assert pinned.sub("", text) == ""
     assert 0 < len(names) <= 100 and names == sorted(set(names))
     assert all(is_permissive(licence) for _, licence in found)
-    assert all(canonical(name) == name and is_learnt(name) for name in names)
+    assert all(canonical(name) == name and SPLITS.is_learnt(name) for name in names)

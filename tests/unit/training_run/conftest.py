@@ -5,7 +5,8 @@ import pytest
 from efim_lab.documents import CodeDocument
 from efim_lab.training import card, network, trainer
 from efim_lab.training.corpus import corpus
-from efim_lab.training.corpus.sources import CorpusSource
+from efim_lab.training.corpus.language import CorpusSource
+from efim_lab.training.corpus.languages import LANGUAGES
 from efim_lab.training.samples import bpe, sample_maker, spans
 
 VOCABULARY = 500
@@ -20,6 +21,8 @@ def gathered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     learnt = CorpusSource("learnt", "1.0", "MIT", folder, ())
     held_out = CorpusSource("jinja2", "1.0", "BSD-3-Clause", folder, ())
     tuning = CorpusSource("click", "1.0", "BSD-3-Clause", folder, ())
-    corpus.write(folder, {learnt: documents[:-2], held_out: documents[-2:-1], tuning: documents[-1:]}, [])
+    corpus.write(
+        folder, LANGUAGES["python"], {learnt: documents[:-2], held_out: documents[-2:-1], tuning: documents[-1:]}, []
+    )
     bpe.save(bpe.train((d.text for d in documents), VOCABULARY), folder)
     return folder

@@ -7,9 +7,11 @@ import tokenize
 import warnings
 from collections.abc import Iterator
 
-from efim_lab.training.corpus.filters import without_opening_comments
+from efim_lab.training.corpus.filters import OPENING_NOTICE
 from efim_ls.completion.filters.trimming import NOTICE
 
+_COMMENTS = re.compile(r"(?:[^\S\n]*(?:#[^\n]*)?\n)+")
+_DOCSTRING = re.compile(r'[rRuU]?("""|\'\'\')(?:(?!\1).)*\1\n*', re.DOTALL)
 _TOOLS = (
     r"pragma\b|noqa\b|(?:type|ty):\s*ignore\b|nosec\b|nosonar\b|noinspection\b|nolint\b|skipcq\b|"
     r"doctest:\s*[+-]|fmt:\s*(?:off|on|skip)|"
@@ -43,7 +45,23 @@ def clean(text: str) -> str:
 
     Only files to train on are cleaned: those that measure stay as they are met in practice.
     """
-    return _without_metadata(without_tool_comments(without_opening_comments(text))).lstrip("\n")
+    return _without_metadata(without_tool_comments(_without_opening_comments(text))).lstrip("\n")
+
+
+def without_notices(text: str) -> str:
+    """Drop a file's opening comments and docstring if they are about copyright: models repeat such notices."""
+    text = _without_opening_comments(text)
+    return _without_notice(text, _DOCSTRING)
+
+
+def _without_opening_comments(text: str) -> str:
+    """Drop the comments at a file's start if they are about copyright."""
+    return _without_notice(text, _COMMENTS)
+
+
+def _without_notice(text: str, opening: re.Pattern[str]) -> str:
+    found = opening.match(text)
+    return text[found.end() :] if found and OPENING_NOTICE.search(found[0]) else text
 
 
 def without_tool_comments(text: str) -> str:

@@ -2,32 +2,30 @@
 
 import re
 
-# Whole packages, each written to the part named: to measure with (heldout) and to fit settings to (tuning).
-APART = {
-    "heldout": frozenset({"asyncio", "cattrs", "jinja2", "networkx", "pygls"}),
-    "tuning": frozenset(
+from efim_lab.training.corpus.language import Splits
+
+SPLITS = Splits(
+    apart={
+        "heldout": frozenset({"asyncio", "cattrs", "jinja2", "networkx", "pygls"}),
+        "tuning": frozenset(
+            """
+            apscheduler arrow click cookiecutter copier dramatiq gunicorn honcho huey isort loguru mido mistune mkdocs
+            mongoengine nox omegaconf openpyxl paramiko pelican praw pypdf quart rich sanic tomlkit trio tweepy
+            websockets werkzeug
+            """.split()  # noqa: SIM905 - shorter than a list
+        ),
+    },
+    # httpx2 continues httpx from the same code.
+    measured=frozenset(
         """
-        apscheduler arrow click cookiecutter copier dramatiq gunicorn honcho huey isort loguru mido mistune mkdocs
-        mongoengine nox omegaconf openpyxl paramiko pelican praw pypdf quart rich sanic tomlkit trio tweepy websockets
-        werkzeug
+        aiohttp black bottle celery fabric falcon httpx httpx2 invoke luigi marshmallow peewee pyramid redis rq scrapy
+        structlog textual tornado
         """.split()  # noqa: SIM905 - shorter than a list
     ),
-}
-# Whole packages written to no part: other measurements use them. httpx2 continues httpx from the same code.
-MEASURED = frozenset(
-    """
-    aiohttp black bottle celery fabric falcon httpx httpx2 invoke luigi marshmallow peewee pyramid redis rq scrapy
-    structlog textual tornado
-    """.split()  # noqa: SIM905 - shorter than a list
 )
-_NOT_LEARNT = MEASURED.union(*APART.values())
+_NOT_LEARNT = SPLITS.measured.union(*SPLITS.apart.values())
 _ONE_FILE = frozenset({"bottle", "peewee"})
 _CARRIERS = frozenset({"", "bundled", "contrib", "deps", "lib", "libs", "packages", "thirdparty", "third-party"})
-
-
-def is_learnt(name: str) -> bool:
-    """Return whether a package may be trained on, by its canonical name."""
-    return name not in _NOT_LEARNT
 
 
 def holds_copy(path: str) -> bool:

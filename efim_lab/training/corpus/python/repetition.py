@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from efim_lab.documents import CodeDocument
-from efim_lab.training.corpus.cleanup import parsed
+from efim_lab.training.corpus.python.cleanup import parsed
 
 IMPORT_FILES = 50  # where more files of a package import the same of it, about so many keep the line
 PARAGRAPH_COPIES = 2  # of a docstring's paragraph in the corpus

@@ -4,39 +4,20 @@ import platform
 import re
 import sysconfig
 from collections.abc import Iterator
-from dataclasses import dataclass
 from email.message import Message
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import cast
 
 from efim_lab.errors import WorkError
+from efim_lab.training.corpus.language import CorpusSource, Found, RefusedPackage
 from efim_lab.training.corpus.licences import is_permissive, stated_licence
-from efim_lab.training.corpus.splits import MEASURED, canonical, holds_copy, is_learnt
+from efim_lab.training.corpus.own_code import own_packages
+from efim_lab.training.corpus.python.splits import SPLITS, canonical, holds_copy
 
 _TEST = re.compile(r"(^|/)(tests?|testing|conftest|idle_test|test_[^/]*|[^/]*_tests?)(\.py)?(/|$)")
 _OTHERS = re.compile(r"(^|/)(\.[^/]*|site-packages|node_modules|build|dist)/")
 _VENDORED = re.compile(r"(^|/)(_?vendor(ed)?(_[^/]*)?|_?extern(al)?|externals|libs|_?third_?party)/")
-
-
-@dataclass(frozen=True, slots=True)
-class CorpusSource:
-    """A distribution to train on; `files` are its Python files relative to `root`, sorted."""
-
-    name: str
-    version: str
-    licence: str
-    root: Path
-    files: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RefusedDistribution:
-    """A distribution left out because of the licence it states, or because other measurements use it."""
-
-    name: str
-    version: str
-    licence: str
 
 
 def running_python_folders() -> list[Path]:
@@ -44,10 +25,10 @@ def running_python_folders() -> list[Path]:
     return sorted({Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")})
 
 
-def found_in(folder: Path) -> list[CorpusSource | RefusedDistribution]:
+def found_in(folder: Path) -> list[Found]:
     """List the sources in a folder: a standard library, installed distributions, or the user's own packages.
 
-    Distributions with names in MEASURED are refused wherever they come from.
+    Distributions that other measurements use are refused wherever they come from.
     """
     if not folder.is_dir():
         raise WorkError(f"{folder} is not a folder: name one with Python files")
@@ -72,30 +53,24 @@ def standard_library(root: Path) -> list[CorpusSource]:
 
 def packages(folder: Path) -> list[CorpusSource]:
     """List the user's own folder: each folder in it is a source, and its loose files form another."""
-    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
-    grouped: dict[str, list[str]] = {}
-    for name in names:
-        if _wanted(name) and not _OTHERS.search(name):
-            top, inner, _ = name.partition("/")
-            grouped.setdefault(top if inner else folder.resolve().name, []).append(name)
-    return [CorpusSource(name, "0", "as its owner decides", folder, tuple(files)) for name, files in grouped.items()]
+    return own_packages(folder, lambda name: name.endswith(".py") and _wanted(name) and not _OTHERS.search(name))
 
 
-def installed(folder: Path) -> Iterator[CorpusSource | RefusedDistribution]:
+def installed(folder: Path) -> Iterator[Found]:
     """List a site-packages folder's distributions in order of name, each as a source or as refused."""
     found = {canonical(dist.metadata["Name"]): dist for dist in distributions(path=[str(folder)])}
     for name, dist in sorted(found.items()):
         licence = stated_licence(cast("Message", dist.metadata))
         if licence and is_permissive(licence):
-            files = (file for file in _python_files(dist) if not (is_learnt(name) and holds_copy(file)))
+            files = (file for file in _python_files(dist) if not (SPLITS.is_learnt(name) and holds_copy(file)))
             yield CorpusSource(name, dist.version, licence, folder, tuple(files))
         else:
-            yield RefusedDistribution(name, dist.version, licence or "not stated")
+            yield RefusedPackage(name, dist.version, licence or "not stated")
 
 
-def _unless_measured(item: CorpusSource | RefusedDistribution) -> CorpusSource | RefusedDistribution:
-    if canonical(item.name) in MEASURED:
-        return RefusedDistribution(item.name, item.version, item.licence)
+def _unless_measured(item: Found) -> Found:
+    if SPLITS.part_of(canonical(item.name)) is None:
+        return RefusedPackage(item.name, item.version, item.licence)
     return item
 
 

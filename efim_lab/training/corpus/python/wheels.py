@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path, PureWindowsPath
 
 from efim_lab.errors import WorkError
+from efim_lab.training.corpus.fetching import new_folder
 
 DISTRIBUTIONS = Path(__file__).with_name("distributions.txt")  # in pip's format, with hashes
 # Code that is only read may ask for any version of Python.
@@ -15,9 +16,7 @@ _DOWNLOAD = ("download", "--no-deps", "--only-binary", ":all:", "--require-hashe
 
 def fetch(out: Path, listed: Path = DISTRIBUTIONS) -> list[Path]:
     """Download the listed wheels with pip, which checks their hashes; return their unpacked folders, NAME-VERSION."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise WorkError(f"{out} is there already and not an empty folder: name a new one")
-    out.mkdir(parents=True, exist_ok=True)
+    new_folder(out)
     with tempfile.TemporaryDirectory() as downloads:
         command = [sys.executable, "-m", "pip", *_DOWNLOAD, "--requirement", str(listed), "--dest", downloads]
         status = subprocess.run(command, stdout=sys.stderr).returncode

@@ -1,0 +1,1 @@
+"""Go for corpora: from Debian's packages of sources."""

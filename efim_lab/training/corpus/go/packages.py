@@ -1,0 +1,110 @@
+"""Fetches the listed packages of Debian with apt, and finds the sources in them; nothing of them is installed."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote
+
+from efim_lab.errors import WorkError
+from efim_lab.training.corpus.fetching import check_digest, new_folder, read_list, run
+from efim_lab.training.corpus.go.splits import SPLITS
+from efim_lab.training.corpus.language import CorpusSource, Found, RefusedPackage
+from efim_lab.training.corpus.licences import is_permissive
+from efim_lab.training.corpus.own_code import own_packages
+
+PACKAGES = Path(__file__).with_name("packages.txt")  # of Debian 12
+_AT_ONCE = 100  # packages that apt is asked for
+_SOURCES = ("usr/share/gocode/src", "usr/share/go-*/src")  # where modules lie, and the standard library
+_OTHERS = re.compile(
+    r"(^|/)(\.[^/]*|_[^/]*|testdata|tests?|vendor|third[-_]?party)/|_test\.go$|"
+    r"\.pb(\.gw)?\.go$|(^|/)z?z_[^/]*\.go$|(^|/)zz?[a-z]+_[^/]*\.go$"
+)
+_STANZA = re.compile(r"\n[ \t]*\n")
+_FIELD = re.compile(r"^(Files|License):[ \t]*([^\n]*)", re.MULTILINE)
+_EXPAT = re.compile(r"\bexpat\b", re.IGNORECASE)  # as Debian calls the licence that others call MIT's
+
+
+def fetch(out: Path, listed: Path = PACKAGES) -> list[Path]:
+    """Download the listed packages with apt-get and check their digests; return their unpacked folders."""
+    packages = read_list(listed)
+    new_folder(out)
+    folders = list[Path]()
+    with tempfile.TemporaryDirectory() as downloads:
+        folder = Path(downloads)
+        for at in range(0, len(packages), _AT_ONCE):
+            part = packages[at : at + _AT_ONCE]
+            run(("apt-get", "--quiet=2", "download", *(each.package for each in part)), folder)
+            for each in part:
+                name, _, version = each.package.partition("=")
+                (archive,) = folder.glob(f"{name}_*.deb")
+                check_digest(archive, each)
+                folders.append(out / f"{name}_{version.replace(':', '%3a')}")
+                run(("dpkg-deb", "--extract", str(archive), str(folders[-1])), folder)
+                archive.unlink()
+    return folders
+
+
+def fetched(folder: Path) -> list[Path]:
+    """List the folders of the packages that `fetch` unpacked."""
+    found = sorted({path.parents[3] for path in folder.glob("*/usr/share/doc")})
+    if not found:
+        raise WorkError(f"{folder} holds no packages: make it with `python -m efim_lab train fetch`")
+    return found
+
+
+def found_in(folder: Path) -> list[Found]:
+    """List the sources in a folder: those of a package of Debian, or of the user's own folders.
+
+    Packages that other measurements use are refused wherever they come from.
+    """
+    if not folder.is_dir():
+        raise WorkError(f"{folder} is not a folder: name one with Go files")
+    notices = list(folder.glob("usr/share/doc/*/copyright"))
+    found: list[Found] = [_package(folder, notices[0])] if notices else [*own_packages(folder, is_wanted)]
+    return [
+        each if SPLITS.part_of(each.name) else RefusedPackage(each.name, each.version, each.licence) for each in found
+    ]
+
+
+def _package(folder: Path, notice: Path) -> Found:
+    """Return a package as a source named by its import path, or as refused unless all its licences are permissive."""
+    version = unquote(folder.name.partition("_")[2])
+    roots = [root for pattern in _SOURCES for root in sorted(folder.glob(pattern))]
+    files = sorted(path for root in roots for path in root.rglob("*.go") if path.is_file() and not path.is_symlink())
+    root = Path(os.path.commonpath([path.parent for path in files])) if files else folder
+    name = next((root.relative_to(each).as_posix() for each in roots if root.is_relative_to(each)), ".")
+    name = notice.parent.name if name == "." else name
+    licence = stated_licence(notice.read_text("utf-8", errors="replace"))
+    if not is_permissive(licence):
+        return RefusedPackage(name, version, licence or "not stated")
+    paths = (path.relative_to(root).as_posix() for path in files)
+    is_learnt = SPLITS.is_learnt(name)
+    kept = (path for path in paths if is_wanted(path) and not (is_learnt and _is_copy(f"{name}/{path}")))
+    return CorpusSource(name, version, licence, root, tuple(kept))
+
+
+def _is_copy(path: str) -> bool:
+    """Return whether a file lies in a module that is not trained on."""
+    return not all(SPLITS.is_learnt(parent.as_posix()) for parent in PurePosixPath(path).parents)
+
+
+def is_wanted(name: str) -> bool:
+    """Return whether a relative path is that of code written by hand: no tests, generated files or copies."""
+    return name.endswith(".go") and not _OTHERS.search(name)
+
+
+def stated_licence(notice: str) -> str:
+    """Return what a machine-readable notice states for the files that are not Debian's own; "" if nothing.
+
+    Its format is https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/.
+    """
+    stanzas = [dict(_FIELD.findall(stanza)) for stanza in _STANZA.split(notice)]
+    stated = {each["License"].strip() for each in stanzas if "License" in each and _is_upstream(each.get("Files"))}
+    return " AND ".join(sorted({f"({_EXPAT.sub('MIT', each)})" for each in stated})) if all(stated) else ""
+
+
+def _is_upstream(files: str | None) -> bool:
+    return files is not None and not files.strip().startswith("debian/")

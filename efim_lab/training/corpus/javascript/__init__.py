@@ -1,0 +1,1 @@
+"""TypeScript and JavaScript for corpora: from packages that ship their sources."""

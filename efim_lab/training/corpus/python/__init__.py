@@ -1,0 +1,1 @@
+"""Python for corpora: from distributions and the standard library."""
