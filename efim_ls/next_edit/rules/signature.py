@@ -155,10 +155,10 @@ def _is_another(document: Document, call: Call, definition: ChangedDefinition, k
         return is_bound(document, call.start - 1, known_as)
     before = document.text[line_start(document.text, call.start) : call.start]
     receiver = RECEIVER.search(before)
-    if definition.called != "as member" or receiver is None or receiver[1] == definition.owner:
+    if document.language == "rust" or receiver is None or receiver[1] == definition.owner:
         return False
-    imported = re.compile(whole_words(receiver[1]))
-    return any(imported.search(document.text, each.start, each.end) for each in import_statements(document))
+    name, imported = re.compile(whole_words(receiver[1])), import_statements(document)
+    return any(name.search(document.text, *each.bound) for each in imported)
 
 
 def _place(document: Document, call: Call, step: Step) -> Occurrence:

@@ -44,7 +44,7 @@ class ChangedDefinition(NamedTuple):
         """An expression for what comes before the arguments of its calls."""
         name = re.escape(self.name)
         behind = {
-            "plainly": rf"(?<![\w.$]{name})",
+            "plainly": rf"(?<![\w.$]{name})(?<!::{name})",
             "as member": rf"(?<=\.{name})",
             "by path": rf"(?:(?<=Self::{name})|(?<=(?<!\w){self.owner}::{name}))",
             "as class": rf"(?<!\w{name})",
