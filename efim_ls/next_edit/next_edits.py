@@ -98,6 +98,7 @@ class NextEdits:
 
         It is this document's `own`, or one of the others'. The last edit, in any of them, was its own or a call's.
         """
+        self._look_for_undo(document)
         edits, definitions = self._history.recent(), (document,) if own else others
         edited = next((each for each in (document, *others) if edits and each.uri == edits[-1].uri), None)
         if edited is None or not definitions or (own and edited is not document):
