@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from efim_ls.next_edit.changes import LineChange, by_several_cursors, is_being_typed, line_changes
 from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.next_edit.rules.imports import unknown_names
-from efim_ls.next_edit.rules.signature import Following, following
+from efim_ls.next_edit.rules.signature import Changed, Following, changed_definitions, following
 from efim_ls.next_edit.rules.table import calls_proposed, proposals
 from efim_ls.next_edit.situation import Situation
 from efim_ls.text.document import Document, EditHistory, PastEdit
@@ -17,6 +17,7 @@ from efim_ls.text.lines import enclosing_line
 from efim_ls.text.outline import Importable
 
 MOST_OFFERED = 16  # the last offers, of which one may be accepted or refused
+MOST_PARSED = 8  # texts whose changed definitions are known
 MOST_REFUSALS = 2  # places of one change, after which it is not offered anywhere
 
 _Refused = Mapping[tuple[str, ...], Set[str]]  # changes, with the lines at which each was refused
@@ -66,6 +67,7 @@ class NextEdits:
         self._history = history
         self._offered = deque[_Offered](maxlen=MOST_OFFERED)
         self._accepted: _Offered | None = None
+        self._parsed = deque[tuple[str, Sequence[Changed]]](maxlen=MOST_PARSED)
         self._refused = dict[tuple[str, ...], frozenset[str]]()
 
     def propose(self, document: Document, cursor: int, importable: Sequence[Importable] = ()) -> ProposedEdit | None:
@@ -108,8 +110,7 @@ class NextEdits:
         if not changes or is_typed or by_several_cursors(changes):
             return None
         for each in definitions:
-            of_definition = changes if each is edited else line_changes(each, edits)
-            if found := following(edited, changes[-1], each, of_definition):
+            if found := following(edited, changes[-1], each, self._changed_definitions(each, edits)):
                 return CallsElsewhere(found, each.uri, edits, document.uri, cursor, dict(self._refused))
         return None
 
@@ -130,6 +131,15 @@ class NextEdits:
 
     def _edits(self, document: Document) -> list[PastEdit]:
         return [edit for edit in self._history.recent() if edit.uri == document.uri]
+
+    def _changed_definitions(self, document: Document, edits: Sequence[PastEdit]) -> Sequence[Changed]:
+        """Return the changed definitions of a document, which are parsed once for each of its texts."""
+        text = document.text
+        found = next((found for parsed, found in self._parsed if parsed is text), None)
+        if found is None:
+            found = changed_definitions(document, line_changes(document, edits))
+            self._parsed.append((text, found))
+        return found
 
     def _look_for_undo(self, document: Document) -> None:
         """Refuse the edit that was accepted last once its line has become again what it was."""

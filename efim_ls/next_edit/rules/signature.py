@@ -27,7 +27,7 @@ CHAINED = re.compile(r"(?:[)\]]|\.\w+)\.\w+\W*\($")
 RECEIVER = re.compile(r"(?<![\w.])(\w+)\.\w+\W*\($")
 
 
-class _Changed(NamedTuple):
+class Changed(NamedTuple):
     """A definition, with the change of its line and that of its parameters."""
 
     change: LineChange
@@ -70,17 +70,25 @@ def signature(situation: Situation) -> Sequence[Candidate]:
     if is_being_typed(changes[-1].because[-1], cursor):
         return ()
     candidates = list[Candidate]()
-    for each in _following(document, changes[-1], document, changes):
+    for each in _following(document, changes[-1], document, changed_definitions(document, changes)):
         done = {change.line for change in changes[changes.index(each.change) :]}
         candidates += islice(following_calls(document, cursor, each, done), MOST_OFFERED)
     return candidates
 
 
-def following(
-    edited: Document, last: LineChange, document: Document, changes: Sequence[LineChange]
-) -> Following | None:
+def changed_definitions(document: Document, changes: Sequence[LineChange]) -> Sequence[Changed]:
+    """Return the definitions of a document that were changed last, the very last one first."""
+    found = list[Changed]()
+    for each in _recent(changes):
+        definition = changed_definition(document, each)
+        if definition and (what := changed_parameter(definition)):
+            found.append(Changed(each, definition, what))
+    return found
+
+
+def following(edited: Document, last: LineChange, document: Document, changed: Sequence[Changed]) -> Following | None:
     """Return which definition of a document other files should follow after the last change, which may be theirs."""
-    found = _following(edited, last, document, changes)
+    found = _following(edited, last, document, changed)
     return next((each for each in found if each.definition.visible == (0, len(document.text))), None)
 
 
@@ -114,23 +122,24 @@ def following_calls(
 
 
 def _following(
-    edited: Document, last: LineChange, document: Document, changes: Sequence[LineChange]
+    edited: Document, last: LineChange, document: Document, changed: Sequence[Changed]
 ) -> Iterator[Following]:
     """Yield the definitions of a document that calls should follow after the last change, of the document edited."""
-    found = [each for change in _recent(changes) if (each := _changed(document, change))]
-    for change, definition, what in found:
+    for change, definition, what in changed:
         passed, example, of_calls = what.new.name if what.new else "", "", list[Call]()
-        if change is not last:
+        if change != last:
             as_called = definition if edited is document else definition.anywhere(edited.text)
-            of_calls = [each for each in calls(edited, last.start, as_called) if each.line == last.line]
-            passes_on = found[0].change is last and what.old is None and what.new == found[0].what.new
+            start, end = as_called.visible
+            line = max(start, last.start), min(end, enclosing_line(edited.text, last.start)[1])
+            of_calls = list(calls(edited, last.start, as_called._replace(visible=line)))
+            passes_on = changed[0].change == last and what.old is None and what.new == changed[0].what.new
             renamed = what.old is not None and last.change.pair == ((what.old.name,), (passed,))
             if not (of_calls or passes_on or renamed):
                 continue
             if of_calls and what.new and what.old is None:
                 example = argument(of_calls[0], what.number, what.new.name, edited.language)
                 passed = example if example.isidentifier() or LITERAL.fullmatch(example) else passed
-        because = change.because if change is last else (*change.because, *last.because)
+        because = change.because if change == last else (*change.because, *last.because)
         yield Following(change, definition, what, change.line, passed, example, bool(of_calls), because)
 
 
@@ -141,12 +150,6 @@ def _recent(changes: Sequence[LineChange]) -> Sequence[LineChange]:
         alike.setdefault(each.change.pair, []).append(each)
     groups = list(alike.values())[:MOST_KINDS]
     return [each for group in groups for each in (group[0], *group[1:][-1:])]
-
-
-def _changed(document: Document, change: LineChange) -> _Changed | None:
-    definition = changed_definition(document, change)
-    what = changed_parameter(definition) if definition else None
-    return _Changed(change, definition, what) if definition and what else None
 
 
 def _is_another(document: Document, call: Call, definition: ChangedDefinition, known_as: str) -> bool:
