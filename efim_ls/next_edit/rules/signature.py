@@ -116,7 +116,7 @@ def following_calls(
     for call, step in steps[:MOST_PARSED]:
         at, variable = call.start - 1, step.variable
         bound = not variable or LITERAL.fullmatch(variable) is not None or is_bound(document, at, variable)
-        if not bound or is_prose(document, at) or (line < 0 and _is_another(document, call, definition, known_as)):
+        if not bound or is_prose(document, at) or _is_another(document, call, definition, known_as):
             continue
         yield Candidate(_place(document, call, step), features | _of_call(call, line, document), because)
 
@@ -153,12 +153,14 @@ def _recent(changes: Sequence[LineChange]) -> Sequence[LineChange]:
 
 
 def _is_another(document: Document, call: Call, definition: ChangedDefinition, known_as: str) -> bool:
-    """Return whether a call in another file is of something else: a variable, or a member of what that imports."""
+    """Return whether a call is of something else: a variable, or a member of a module that the file imports."""
     if known_as:
         return is_bound(document, call.start - 1, known_as)
     before = document.text[line_start(document.text, call.start) : call.start]
     receiver = RECEIVER.search(before)
-    if document.language == "rust" or receiver is None or receiver[1] == definition.owner:
+    if definition.called != "as member" or document.language == "rust":
+        return False
+    if receiver is None or receiver[1] == definition.owner:
         return False
     name, imported = re.compile(whole_words(receiver[1])), import_statements(document)
     return any(name.search(document.text, *each.bound) for each in imported)

@@ -102,7 +102,7 @@ def _importing(
     files: IndexedFiles, called: CalledDefinition, others: Collection[str], is_other: Callable[[str], bool]
 ) -> Iterator[tuple[str, str]]:
     """Yield the files that import a name or its module, from its file or from a package that takes it in."""
-    path, language, _, name, member = called
+    path, language, _, name, _ = called
     sources = [path]
     for each in files.source.importing(name):
         if not takes(each.imported, each.path, name, path):
@@ -117,7 +117,7 @@ def _importing(
         for each in files.source.importing(module := _module_name(source)):
             written = _module(each, module, source)
             if written and is_other(each.path) and not any(_module(each, module, other) for other in others):
-                yield each.path, "" if member else written + BEHIND_MODULES[family_of(language)]
+                yield each.path, written + BEHIND_MODULES[family_of(language)]
 
 
 def _module(found: FoundImport, name: str, place: str) -> str:
@@ -146,7 +146,7 @@ def _in_go(
     if package and module and (member or name)[:1].isupper():
         for each in files.source.importing(module):
             if each.imported.module == module and is_other(each.path):
-                yield each.path, "" if member else f"{package[1]}."
+                yield each.path, f"{package[1]}."
 
 
 def _go_path(folder: str) -> str:

@@ -30,7 +30,7 @@ class AnsweredAtOnce(SessionWorkspace):
         index = IndexFile(None, ORIGIN, TOKENIZER, pytest.fail, "outlines")
         paths = [folder / each for each in files if language_of(each)]
         index.put([indexed(str(path), path.read_text("utf-8"), language_of(path.name)) for path in paths])
-        self.read = list[str]()
+        self.read, self.asked = list[str](), 0
         self.files = IndexedFiles(index, list(map(str, paths)), lambda path: "hidden" not in path, self._text)
         self.meanwhile = lambda: None
 
@@ -39,7 +39,7 @@ class AnsweredAtOnce(SessionWorkspace):
         return Path(path).read_text("utf-8")
 
     async def _ask(self, question: Any) -> Any:
-        steps = question(self.files)
+        steps, self.asked = question(self.files), self.asked + 1
         while True:
             try:
                 next(steps)

@@ -199,8 +199,36 @@ async def test_a_definition_that_may_not_be_read_is_not_followed(tmp_path: Path)
     assert await elsewhere.offered("app.py") is None
 
 
+def typed(folder: Path, *keys: str) -> Elsewhere:
+    """Two definitions, of which the first has got a parameter key by key, or both in turn as by two cursors."""
+    text = "def load(path, ):\n    return path\n\n\ndef keep(path, ):\n    return path\n"
+    app = "from shelf import load\n\nx = 1\nload('a')\n"
+    elsewhere = Elsewhere(folder, {"shelf.py": text, "app.py": app})
+    for name in keys:
+        at = elsewhere.open("shelf.py").text.index(f"{name}(path, ") + len(f"{name}(path, ")
+        elsewhere.replace("shelf.py", at, 0, "x")
+    return elsewhere
+
+
 async def test_nothing_is_offered_while_a_parameter_is_typed(tmp_path: Path) -> None:
-    elsewhere = Elsewhere(tmp_path, {"shelf.py": "def load(path):\n    return path\n", "app.py": ONE})
-    for number, key in enumerate(", x"):
-        elsewhere.replace("shelf.py", len("def load(path") + number, 0, key)
+    elsewhere = typed(tmp_path, "load")
     assert await elsewhere.offered() is None
+    elsewhere.open("shelf.py").cursor = 0
+    assert await elsewhere.drawn() == "app.py: load('a'{+, x+})"
+
+
+async def test_nothing_is_offered_while_several_cursors_type(tmp_path: Path) -> None:
+    elsewhere = typed(tmp_path, "keep", "load")
+    elsewhere.open("shelf.py").cursor = 0
+    assert await elsewhere.offered() is None
+
+
+async def test_the_call_that_is_the_nearest_to_the_cursor_is_offered_where_it_is_looked_at(three: Elsewhere) -> None:
+    three.open("app.py").cursor = len(TWO)
+    assert await three.drawn("app.py") == 'app.py: load("b"[-, 2-])'
+
+
+async def test_no_file_is_asked_for_where_the_definition_is_only_looked_at(three: Elsewhere) -> None:
+    assert await three.take()
+    asked = three.workspace.asked
+    assert await three.offered("shelf.py") is None and three.workspace.asked == asked
