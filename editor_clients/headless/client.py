@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,12 +131,18 @@ class Editor:
         arguments = [*(command.arguments or ()), *([] if length is None else [length])]
         await self._execute(command.command, *arguments)
 
-    async def next_edit(self, uri: str, at: int) -> NextEdit | None:
-        """Request the next edit where the cursor is at `at`, and report it as shown."""
+    async def next_edit(self, uri: str, at: int, open_file: Callable[[str], None]) -> NextEdit | None:
+        """Request the next edit where the cursor is at `at`, and report it as shown.
+
+        `open_file` opens the document with a URI: an edit in a file that is not open is asked for again once it is.
+        """
         place = self._place(uri, at)
         place["textDocument"] = {"uri": uri, "version": self._documents[uri].version}
         for edit in (await self._connection.ask("textDocument/copilotInlineEdit", place))["edits"]:
-            document = self._documents[edit["textDocument"]["uri"]]
+            if (where := edit["textDocument"]["uri"]) not in self._documents:
+                open_file(where)
+                return await self.next_edit(uri, at, open_file)
+            document = self._documents[where]
             start, end = (
                 document.offset(each["line"], each["character"])
                 for each in (edit["range"]["start"], edit["range"]["end"])

@@ -133,7 +133,7 @@ class Session:
 
     async def _ask_next_edit(self, request: Answer) -> Answer:
         uri, at = self._opened(request), _field(request, "at", int)
-        self._next_edit = edit = await self._editor.next_edit(uri, at)
+        self._next_edit = edit = await self._editor.next_edit(uri, at, self._open_file)
         return {"ok": True, "edit": _described(edit) if edit else None}
 
     async def _accept_edit(self, request: Answer) -> Answer:
@@ -145,6 +145,10 @@ class Session:
     async def _refuse_edit(self, request: Answer) -> Answer:
         await self._editor.refuse_edit(self._offered_edit())
         return {"ok": True}
+
+    def _open_file(self, uri: str) -> None:
+        path = Path(_path(uri))
+        self._editor.open(uri, _read(path), _language(path.suffix.lower()))
 
     def _offered_edit(self) -> NextEdit:
         """Return the next edit that was offered last, which then is offered no more."""
@@ -187,10 +191,13 @@ def _uri(request: Answer) -> str:
     return Path(os.path.abspath(_field(request, "path", str))).as_uri()
 
 
+def _path(uri: str) -> str:
+    return url2pathname(urlsplit(uri).path)
+
+
 def _described(edit: NextEdit) -> Answer:
     """Return a next edit in the words of the op `edit`."""
-    path = url2pathname(urlsplit(edit.uri).path)
-    return {"path": path, "at": edit.start, "delete": edit.end - edit.start, "insert": edit.text}
+    return {"path": _path(edit.uri), "at": edit.start, "delete": edit.end - edit.start, "insert": edit.text}
 
 
 def _field(request: Answer, name: str, kind: type[T], default: T | None = None) -> T:

@@ -47,6 +47,12 @@ class ImportStatement(NamedTuple):
     names: tuple[int, int] | None
     found: re.Match[str]
 
+    @property
+    def bound(self) -> tuple[int, int]:
+        """Where the names that it binds stand: all of it, but for a module that is written apart from them."""
+        end = self.found.start("quote") if "quote" in self.found.groupdict() else self.end
+        return self.names or (self.start, end)
+
 
 def import_statements(document: Document) -> list[ImportStatement]:
     """Return a document's imports at the top level, in order; empty for a language whose imports cannot be read."""

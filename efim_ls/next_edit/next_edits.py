@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from efim_ls.next_edit.changes import by_several_cursors, line_changes
+from efim_ls.next_edit.changes import LineChange, by_several_cursors, is_being_typed, line_changes
 from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.next_edit.rules.imports import unknown_names
-from efim_ls.next_edit.rules.table import proposals
+from efim_ls.next_edit.rules.signature import Changed, Following, changed_definitions, following
+from efim_ls.next_edit.rules.table import calls_proposed, proposals
 from efim_ls.next_edit.situation import Situation
 from efim_ls.text.document import Document, EditHistory, PastEdit
 from efim_ls.text.lines import enclosing_line
 from efim_ls.text.outline import Importable
 
 MOST_OFFERED = 16  # the last offers, of which one may be accepted or refused
+MOST_PARSED = 8  # texts whose changed definitions are known
 MOST_REFUSALS = 2  # places of one change, after which it is not offered anywhere
+
+_Refused = Mapping[tuple[str, ...], Set[str]]  # changes, with the lines at which each was refused
 
 
 @dataclass
@@ -30,6 +34,31 @@ class _Offered:
     made: bool = False
 
 
+@dataclass(frozen=True)
+class CallsElsewhere:
+    """A definition that was changed, for calls in other files to follow. Immutable: other threads may propose.
+
+    `uri` is its document's. `edits` are the last ones of all documents, and the `cursor` is in the document `asked`.
+    """
+
+    following: Following
+    uri: str
+    edits: Sequence[PastEdit]
+    asked: str
+    cursor: int
+    refused: _Refused
+
+    def propose(self, document: Document, module: str) -> ProposedEdit | None:
+        """Return the edit of a call in another document, which names the definition's module, if it is given."""
+        since = self.following.change.because[0].when
+        changes = [each for each in line_changes(document, self.edits) if each.because[-1].when >= since]
+        cursor = self.cursor if document.uri == self.asked else 0
+        following = self.following.elsewhere(document.text, module)
+        found = calls_proposed(document, cursor, following, {each.line for each in changes})
+        offered = _first_allowed(found, document, changes, self.refused)
+        return offered.edit if offered else None
+
+
 class NextEdits:
     """Offers the next edit of one client's documents. Used on the event loop only, and fast enough for it."""
 
@@ -38,7 +67,8 @@ class NextEdits:
         self._history = history
         self._offered = deque[_Offered](maxlen=MOST_OFFERED)
         self._accepted: _Offered | None = None
-        self._refused = dict[tuple[str, ...], set[str]]()  # changes, with the lines at which each was refused
+        self._parsed = deque[tuple[str, Sequence[Changed]]](maxlen=MOST_PARSED)
+        self._refused = dict[tuple[str, ...], frozenset[str]]()
 
     def propose(self, document: Document, cursor: int, importable: Sequence[Importable] = ()) -> ProposedEdit | None:
         """Return the edit to offer now, the nearest of the surest ones; None if there is nothing sure enough.
@@ -49,23 +79,44 @@ class NextEdits:
         edits = self._edits(document)
         if not edits:
             return None
-        changes = line_changes(document, edits)
-        if changes and (changes[-1].because[-1] is not edits[-1] or changes[-1].change.only_blanks):
-            changes = []
+        changes = _finished_changes(document, edits)
         if by_several_cursors(changes):
             return None
-        undone = {("".join(each.change.added), "".join(each.change.removed)) for each in changes}
-        for edit in proposals(Situation(document, cursor, changes, edits, importable)):
-            offered = _offer(document, edit)
-            if not self._is_refused(offered) and (edit.removed, edit.added) not in undone:
-                self._offered.append(offered)
-                return edit
-        return None
+        found = proposals(Situation(document, cursor, changes, edits, importable))
+        if (offered := _first_allowed(found, document, changes, self._refused)) is None:
+            return None
+        self._offered.append(offered)
+        return offered.edit
 
     def unknown_names(self, document: Document, cursor: int) -> list[str]:
         """Return the names that the last edit uses and the document lacks; none is the one at the cursor."""
         edits = self._edits(document)
         return unknown_names(document, edits[-1], cursor) if edits else []
+
+    def calls_elsewhere(
+        self, document: Document, cursor: int, others: Sequence[Document], own: bool
+    ) -> CallsElsewhere | None:
+        """Return the definition, of this document or of the others, that calls in other files should follow.
+
+        It is this document's `own`, or one of the others'. The last edit, in any of them, was its own or a call's.
+        """
+        self._look_for_undo(document)
+        edits, definitions = self._history.recent(), (document,) if own else others
+        edited = next((each for each in (document, *others) if edits and each.uri == edits[-1].uri), None)
+        if edited is None or not definitions or (own and edited is not document):
+            return None
+        changes = _finished_changes(edited, [each for each in edits if each.uri == edited.uri])
+        is_typed = edited is document and bool(changes) and is_being_typed(changes[-1].because[-1], cursor)
+        if not changes or is_typed or by_several_cursors(changes):
+            return None
+        for each in definitions:
+            if found := following(edited, changes[-1], each, self._changed_definitions(each, edits)):
+                return CallsElsewhere(found, each.uri, edits, document.uri, cursor, dict(self._refused))
+        return None
+
+    def note(self, document: Document, edit: ProposedEdit) -> None:
+        """Note that an edit of another document is offered, which may be accepted or refused."""
+        self._offered.append(_offer(document, edit))
 
     def accept(self, edit: ProposedEdit) -> None:
         """Note that an edit was accepted: taken back by an undo, it counts as refused."""
@@ -75,14 +126,20 @@ class NextEdits:
         """Never offer the same again in this session."""
         for offered in self._offered:
             if offered.edit == edit:
-                self._refused.setdefault(_change(edit), set()).add(offered.before)
+                change = _change(edit)
+                self._refused[change] = self._refused.get(change, frozenset()) | {offered.before}
 
     def _edits(self, document: Document) -> list[PastEdit]:
         return [edit for edit in self._history.recent() if edit.uri == document.uri]
 
-    def _is_refused(self, offered: _Offered) -> bool:
-        lines = self._refused.get(_change(offered.edit), set())
-        return offered.before in lines or len(lines) >= MOST_REFUSALS
+    def _changed_definitions(self, document: Document, edits: Sequence[PastEdit]) -> Sequence[Changed]:
+        """Return the changed definitions of a document, which are parsed once for each of its texts."""
+        text = document.text
+        found = next((found for parsed, found in self._parsed if parsed is text), None)
+        if found is None:
+            found = changed_definitions(document, line_changes(document, edits))
+            self._parsed.append((text, found))
+        return found
 
     def _look_for_undo(self, document: Document) -> None:
         """Refuse the edit that was accepted last once its line has become again what it was."""
@@ -95,6 +152,26 @@ class NextEdits:
         if accepted.made and not is_made and document.text[start:end] == accepted.before:
             self._accepted = None
             self.refuse(accepted.edit)
+
+
+def _finished_changes(document: Document, edits: Sequence[PastEdit]) -> list[LineChange]:
+    """Return the changed lines of a document, none if its last edit did not finish one with more than blanks."""
+    changes = line_changes(document, edits)
+    is_last = bool(changes) and changes[-1].because[-1] is edits[-1]
+    return changes if is_last and not changes[-1].change.only_blanks else []
+
+
+def _first_allowed(
+    found: Iterable[ProposedEdit], document: Document, changes: Iterable[LineChange], refused: _Refused
+) -> _Offered | None:
+    """Return the first proposal that was not refused, and takes back none of these changes."""
+    undone = {("".join(each.change.added), "".join(each.change.removed)) for each in changes}
+    for edit in found:
+        offered, lines = _offer(document, edit), refused.get(_change(edit), frozenset[str]())
+        is_refused = offered.before in lines or len(lines) >= MOST_REFUSALS
+        if not is_refused and (edit.removed, edit.added) not in undone:
+            return offered
+    return None
 
 
 def _offer(document: Document, edit: ProposedEdit) -> _Offered:

@@ -6,16 +6,32 @@ import itertools
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from efim_ls.next_edit.next_edits import NextEdits
 from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.session.documents import OpenDocument, OpenDocuments
-from efim_ls.text.document import Edit, PastEdit, narrowed
+from efim_ls.text.document import Document, Edit, PastEdit, narrowed
 from efim_ls.text.outline import Importable
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.edits import AcceptedEdits
+from efim_ls.workspace.imports.calling import CalledDefinition
 
-FindImports = Callable[[OpenDocument, Sequence[str]], Awaitable[Sequence[Importable]]]
+_Found = tuple[Document, ProposedEdit]  # in the text that a look-up has read
+_Look = Callable[[Document, str], _Found | None]
+
+
+class OtherFiles(Protocol):
+    """What can be asked about the files of the workspace."""
+
+    def find_imports(self, document: OpenDocument, names: Sequence[str], /) -> Awaitable[Sequence[Importable]]:
+        """Return how a document would import names that it lacks."""
+        ...
+
+    def find_call(self, definition: CalledDefinition, only: str, look: _Look, /) -> Awaitable[_Found | None]:
+        """Look for a call of a definition in other files, in the one at a path if that is given."""
+        ...
+
 
 MOST_OFFERS = 100  # edits whose outcome a client may still report
 
@@ -24,10 +40,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class OfferedEdit:
-    """An edit of an open document, under an id by which a client tells what became of it."""
+    """An edit under an id by which a client tells what became of it.
+
+    `document` is the open one or, if it is not open, the text of its file, which has no version.
+    """
 
     number: str
-    document: OpenDocument
+    document: Document
     edit: ProposedEdit
     was_shown: bool = False
 
@@ -42,13 +61,13 @@ class OfferedEdit:
 class EditOffers:
     """Offers next edits in a client's documents, where the rules allow suggestions. Used on the event loop only.
 
-    `enabled` is the setting, `proposals` decides what is offered, and `find_imports` asks the workspace.
+    `enabled` is the setting, and `proposals` decides what is offered.
     """
 
-    def __init__(self, documents: OpenDocuments, counters: Counters, find_imports: FindImports) -> None:
+    def __init__(self, documents: OpenDocuments, counters: Counters, others: OtherFiles) -> None:
         self.enabled = True
         self.proposals = NextEdits(documents.history)
-        self._documents, self._counters, self._find_imports = documents, counters, find_imports
+        self._documents, self._counters, self._others = documents, counters, others
         self._accepted = AcceptedEdits(counters)
         self._offers: dict[str, OfferedEdit] = {}
         self._ids = itertools.count(1)
@@ -58,25 +77,67 @@ class EditOffers:
         if not self.enabled or self._documents.why_off(document.uri) is not None:
             return None
         try:
-            if offer := self._offer(self.proposals.propose(document, cursor)):
-                return offer
-            text, names = document.text, self.proposals.unknown_names(document, cursor)
-            importable = await self._find_imports(document, names) if names else ()
-            if not importable or document.text != text:
-                return None
-            return self._offer(self.proposals.propose(document, cursor, importable))
+            return (
+                await self._find_call(document, cursor, own=False)
+                or self._offer(self.proposals.propose(document, cursor))
+                or await self._find_import(document, cursor)
+                or await self._find_call(document, cursor, own=True)
+            )
         except Exception as error:  # an editor shows errors, and nobody asked for an edit
             logger.error("proposing a next edit failed", exc_info=error)
             return None
 
-    def _offer(self, edit: ProposedEdit | None) -> OfferedEdit | None:
-        """Return a proposal as an offer, unless it must not be made; one that was offered before keeps its id."""
+    async def _find_import(self, document: OpenDocument, cursor: int) -> OfferedEdit | None:
+        """Return the import that an unknown name needs, unless the text changes meanwhile."""
+        text, names = document.text, self.proposals.unknown_names(document, cursor)
+        importable = await self._others.find_imports(document, names) if names else ()
+        if not importable or document.text != text:
+            return None
+        return self._offer(self.proposals.propose(document, cursor, importable))
+
+    async def _find_call(self, document: OpenDocument, cursor: int, own: bool) -> OfferedEdit | None:
+        """Return a call in another file than the definition that it follows, this document's `own` or another's.
+
+        A document that is only looked at, the last edit being elsewhere, is the only one where calls are offered.
+        """
+        related = [each for each in self._documents if each is not document and each.family == document.family]
+        others = [each for each in related[::-1] if self._documents.may_be_read(each)]
+        calls = self.proposals.calls_elsewhere(document, cursor, others, own)
+        defining = self._documents.get(calls.uri) if calls else None
+        if calls is None or defining is None or not defining.path:
+            return None
+        text, last, definition = document.text, self._documents.history.recent(1), calls.following.definition
+        member = definition.name if definition.called == "as member" else ""
+        called = CalledDefinition(defining.path, defining.language, defining.text, definition.imported, member)
+
+        def look(other: Document, module: str) -> _Found | None:
+            edit = calls.propose(other, module)
+            return (other, edit) if edit else None
+
+        only = "" if last[0].uri == document.uri else document.path
+        found = await self._others.find_call(called, only, look)
+        if not found or document.text != text or self._documents.history.recent(1) != last:
+            return None
+        read, edit = found
+        if (opened := self._documents.get(edit.uri)) and opened.text != read.text:
+            return None
+        self.proposals.note(read, edit)
+        return self._offer(edit, read)
+
+    def _offer(self, edit: ProposedEdit | None, read: Document | None = None) -> OfferedEdit | None:
+        """Return a proposal as an offer, unless it must not be made; one that was offered before keeps its id.
+
+        `read` is the text of its file, if that is not open.
+        """
         if edit is None or self._documents.why_off(edit.uri) is not None:
             return None
-        if (edited := self._documents.get(edit.uri)) is None:  # it has no version that a client could compare
+        if (document := self._documents.get(edit.uri) or read) is None:
             return None
-        earlier = (each for each in self._offers.values() if each.document is edited and each.edit == edit)
-        return next(earlier, None) or self._add(OfferedEdit(str(next(self._ids)), edited, edit))
+        for each in self._offers.values():
+            if each.edit == edit:
+                each.document = document  # it may have been opened since
+                return each
+        return self._add(OfferedEdit(str(next(self._ids)), document, edit))
 
     def show(self, number: str) -> None:
         """Count an offer as shown, once; unknown ids are ignored."""
@@ -92,7 +153,8 @@ class EditOffers:
             edit = offer.edit
             self.proposals.accept(edit)
             done = narrowed(edit.start, edit.removed, edit.added)
-            self._accepted.accept(edit.uri, offer.document.language, done, offer.document.followers)
+            edited = self._documents.get(edit.uri)
+            self._accepted.accept(edit.uri, offer.document.language, done, edited.followers if edited else [])
 
     def refuse(self, number: str) -> None:
         """Never offer this edit again; unknown ids are ignored."""
@@ -102,7 +164,8 @@ class EditOffers:
     def close_document(self, uri: str) -> None:
         """Count what is kept in a document, and forget what was offered there."""
         self._accepted.close_document(uri)
-        self._offers = {number: each for number, each in self._offers.items() if each.document.uri != uri}
+        closed = self._documents.get(uri)
+        self._offers = {number: each for number, each in self._offers.items() if each.document is not closed}
 
     def close(self) -> None:
         """Count what is kept so far."""

@@ -49,7 +49,7 @@ class Session:
             indexes or shared_indexes(engine),
             lambda document: self.background.rested(document),
         )
-        self.next_edits = EditOffers(self.documents, self.counters, self.workspace.find_imports)
+        self.next_edits = EditOffers(self.documents, self.counters, self.workspace)
         self.model = ModelLoader(self.engine, load, fetch, released=lambda: self.background.drop_all())
         self.background = BackgroundWork(
             self.engine, self.documents, self.model, self.workspace.index_document, self.workspace.request_ahead

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from efim_ls.access.rules import Rules
 from efim_ls.completion.suggestions.levels import UNSURE
@@ -17,10 +18,12 @@ from efim_ls.session.documents import OpenDocument, OpenDocuments
 from efim_ls.session.engine_thread import EngineClient, EngineThread
 from efim_ls.session.loader import CompletionBackend
 from efim_ls.settings import Settings
+from efim_ls.text.document import Document
 from efim_ls.text.outline import Importable
 from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
-from efim_ls.workspace.imports.importable import ImportingFile
-from efim_ls.workspace.index import Scope
+from efim_ls.workspace.imports.calling import CalledDefinition, CallingFile, find_call
+from efim_ls.workspace.imports.importable import ImportingFile, find_imports
+from efim_ls.workspace.index import Question, Scope
 from efim_ls.workspace.modules.environment import find_environment
 from efim_ls.workspace.modules.table import ModuleTable
 from efim_ls.workspace.overlay import IndexStatus
@@ -28,8 +31,10 @@ from efim_ls.workspace.shared import IndexClient, SharedIndexes
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, NO_EXCERPTS
 
 SETTLING = 600.0  # seconds that indexing a workspace may take before a caller is told that all is settled
-FINDING = 3.0  # seconds after which nobody waits for an import any more
+FINDING = 3.0  # seconds after which nobody waits for what other files tell any more
 STILL_TYPING = 0.3  # seconds after a key in which another one is likely: indexes wait
+
+T = TypeVar("T")
 
 
 def shared_indexes(engine: EngineThread) -> SharedIndexes:
@@ -127,24 +132,45 @@ class SessionWorkspace:
             edits = self._documents.edited(document)
             self._index.retrieve(RetrievalPlace(document.path, request.text, request.cursor, edits))
 
-    async def find_imports(self, document: OpenDocument, names: Sequence[str]) -> list[Importable]:
+    async def find_imports(self, document: OpenDocument, names: Sequence[str]) -> Sequence[Importable]:
         """Return how a document would import names that it lacks, as far as that is found soon."""
         if not document.path or not self._documents.may_be_read(document):
-            return []
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[list[Importable]] = loop.create_future()
-
-        def found(importable: list[Importable]) -> None:
-            with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(lambda: answer.done() or answer.set_result(importable))
-
+            return ()
         file = ImportingFile(document.path, document.language, document.text)
-        if not self._index.find_imports(file, names, found):
-            return []
+        return await self._ask(lambda files: find_imports(files, file, names)) or ()
+
+    async def find_call(
+        self, definition: CalledDefinition, only: str, look: Callable[[Document, str], T | None]
+    ) -> T | None:
+        """Look for a call of a definition in other files, in the one at a path if that is given.
+
+        `look` is called on the index's thread with the text of a file and the module that it may name in front of
+        calls; what it returns is returned if it is found soon.
+        """
+        readable = [each for each in self._documents if each.path and self._documents.may_be_read(each)]
+        uris, opened = {each.path: each.uri for each in readable}, {each.path: each.text for each in readable}
+
+        def look_at(file: CallingFile) -> T | None:
+            uri = uris.get(file.path) or Path(file.path).as_uri()
+            return look(Document(uri, file.language, file.text), file.module)
+
+        return await self._ask(lambda files: find_call(files, definition, opened, only, look_at))
+
+    async def _ask(self, question: Question[T]) -> T | None:
+        """Ask the index, and wait for its answer; None if there is none soon."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+
+        def found(result: T) -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(lambda: answer.done() or answer.set_result(result))
+
+        if not self._index.ask(question, found):
+            return None
         try:
             return await asyncio.wait_for(answer, FINDING)
         except TimeoutError:
-            return []
+            return None
 
     async def settled(self) -> None:
         """Wait until all files are indexed, and the modules known that documents import."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from time import monotonic
-from typing import Literal
+from typing import Literal, TypeVar
 
 from efim_ls.access.rules import Rules
 from efim_ls.access.secrets import may_reach_disk
@@ -19,7 +19,6 @@ from efim_ls.languages import family_of
 from efim_ls.memory_shares import share_out
 from efim_ls.paths import cache_folder
 from efim_ls.settings import DEFAULTS, Settings
-from efim_ls.text.outline import Importable, outline
 from efim_ls.workspace.content import IndexedFile, Kept, content_of, digest_of
 from efim_ls.workspace.counts import FileCounts, IndexedText, Publication, nearest
 from efim_ls.workspace.database.origin import OF_INDEX, IndexOrigin
@@ -28,14 +27,17 @@ from efim_ls.workspace.database.tables import Entry
 from efim_ls.workspace.discovery import KnownFolders, SourceFile, is_entered, read_source, readable, source_files
 from efim_ls.workspace.excerpts.chooser import ExcerptChooser
 from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace, WorkspaceExcerpts
-from efim_ls.workspace.imports.importable import ImportingFile, find_importable
+from efim_ls.workspace.imports.files import IndexedFiles
 from efim_ls.workspace.index_file import IndexFile
 from efim_ls.workspace.overlay import MIB, Overlay
 from model_runtime.ids import Ids
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 from model_runtime.prompt.tokenizer import Tokenizer
 
+T = TypeVar("T")
+
 Steps = Generator[None]
+Question = Callable[[IndexedFiles], Generator[None, None, T]]
 
 BYTES_A_TOKEN = 6
 FIRST_TOKENS = 300_000  # are published before more are read: enough for the nearest folders, and sorted in 0.1 s
@@ -192,19 +194,11 @@ class WorkspaceIndex:
         """Look up the code that is most similar to a place in a client's document."""
         yield
         if overlay.excerpts:
-            overlay.excerpts.retrieve(place, lambda path: (file := self._readable(path)) and read_source(file))
+            overlay.excerpts.retrieve(place, self._text)
 
-    def find_imports(
-        self, file: ImportingFile, names: Sequence[str], found: Callable[[list[Importable]], None]
-    ) -> Steps:
-        """Find how a file would import names that it lacks, and pass on those of which that is known."""
-        importable, imports = list[Importable](), outline(file.text, file.language).imports
-        yield
-        for name in names:
-            if each := find_importable(self._file, file, imports, name, self._is_shown):
-                importable.append(each)
-            yield
-        found(importable)
+    def answer(self, question: Question[T], found: Callable[[T], None]) -> Steps:
+        """Answer a question about the files, and pass the answer on."""
+        found((yield from question(IndexedFiles(self._file, self._files, self._is_shown, self._text))))
 
     def close(self) -> None:
         """Close the index file."""
@@ -227,6 +221,10 @@ class WorkspaceIndex:
         """Return a file if it lies in one of the folders and may be read."""
         found = (readable(path, self._scope.rules, folder, known) for folder in self._scope.folders)
         return next((file for file in found if file), None)
+
+    def _text(self, path: str) -> str | None:
+        """Return the text of a file on disk if it may be read."""
+        return read_source(file) if (file := self._readable(path)) else None
 
     def _is_walked(self, path: str) -> bool:
         """Return whether a path is or was a folder with sources, or is a list of what git ignores."""

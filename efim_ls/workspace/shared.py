@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
+from typing import TypeVar
 
-from efim_ls.text.outline import Importable
 from efim_ls.workspace.excerpts.workspace_excerpts import ClientExcerpts, RetrievalPlace
-from efim_ls.workspace.imports.importable import ImportingFile
-from efim_ls.workspace.index import Scope
+from efim_ls.workspace.index import Question, Scope
 from efim_ls.workspace.overlay import IndexStatus, Overlay
 from efim_ls.workspace.thread import IndexThread
 from model_runtime.counts.snapshot import CountsView
+
+T = TypeVar("T")
 
 
 class SharedIndexes:
@@ -94,15 +95,13 @@ class IndexClient:
         if self._thread:
             self._thread.retrieve(self._overlay, place)
 
-    def find_imports(
-        self, file: ImportingFile, names: Sequence[str], found: Callable[[list[Importable]], None]
-    ) -> bool:
-        """Find how a file would import names that it lacks, and call `found` on the index's thread.
+    def ask(self, question: Question[T], found: Callable[[T], None]) -> bool:
+        """Ask a question about the workspace's files, and call `found` with the answer on the index's thread.
 
         Return whether there is an index; what it is asked while it ends is never answered.
         """
         if self._thread:
-            self._thread.post(lambda index: index.find_imports(file, names, found))
+            self._thread.post(lambda index: index.answer(question, found))
         return self._thread is not None
 
     def view(self, family: str, without: Collection[str]) -> CountsView | None:

@@ -4,6 +4,7 @@ import {
     OverviewRulerLane,
     Range,
     ThemeColor,
+    Uri,
     window,
     workspace,
     type Disposable,
@@ -61,7 +62,7 @@ function added({ range, text }: Marked): { range: Range; renderOptions: object; 
 }
 
 function pointer({ document, selection }: TextEditor, { uri, range }: Marked): { range: Range; renderOptions: object } {
-    const file = document.uri.toString() === uri ? "" : `${nameOf(uri)}, `;
+    const file = document.uri.toString() === uri ? "" : `${workspace.asRelativePath(Uri.parse(uri))}, `;
     const end = document.lineAt(selection.active.line).range.end;
     const contentText = onOneLine(`Tab: next edit in ${file}line ${range.start.line + 1}`);
     return { range: new Range(end, end), renderOptions: { after: { contentText } } };
@@ -69,11 +70,6 @@ function pointer({ document, selection }: TextEditor, { uri, range }: Marked): {
 
 function isInView({ visibleRanges }: TextEditor, range: Range): boolean {
     return visibleRanges.some((visible) => visible.intersection(range) !== undefined);
-}
-
-function nameOf(uri: string): string {
-    const document = workspace.textDocuments.find((each) => each.uri.toString() === uri);
-    return document ? workspace.asRelativePath(document.uri) : uri;
 }
 
 /** Return a text as a decoration shows it: it has no lines, and would lose blanks. */

@@ -34,12 +34,12 @@ interface Position {
 interface Offered {
     readonly text: string;
     readonly range: { readonly start: Position; readonly end: Position };
-    readonly textDocument: { readonly uri: string; readonly version: number };
+    readonly textDocument: { readonly uri: string; readonly version: number | null };
     readonly command: { readonly command: string; readonly arguments: readonly string[] };
 }
 
 interface Shown extends Marked {
-    readonly version: number;
+    readonly version: number | null; // of the document; null for a file that was not open
     readonly command: Offered["command"];
 }
 
@@ -52,6 +52,7 @@ export class NextEdits implements Disposable {
     private readonly subscriptions: Disposable;
     private shown: Shown | undefined;
     private isDrawn = false;
+    private isOpening = false; // a file, where the edit will be asked for again
     private queue: Promise<void> = Promise.resolve();
     private seen: string | undefined; // the id that the server was last told of
     private timer: NodeJS.Timeout | undefined;
@@ -85,6 +86,9 @@ export class NextEdits implements Disposable {
 
     /** Show what still fits, and ask again once the user has paused. */
     refresh(): void {
+        if (this.isOpening) {
+            return;
+        }
         this.draw();
         this.asking?.cancel();
         clearTimeout(this.timer);
@@ -105,8 +109,22 @@ export class NextEdits implements Disposable {
         }
         if (editor !== undefined && isAt(editor, edit)) {
             await this.make(editor, edit);
+        } else if (edit.version === null) {
+            await this.open(edit);
         } else {
             await goTo(edit);
+        }
+    }
+
+    /** Open the edit's file, whose text the server then knows: only what it offers for that can be made. */
+    private async open(edit: Shown): Promise<void> {
+        this.isOpening = true;
+        try {
+            await goTo(edit);
+            await this.ask();
+        } finally {
+            this.isOpening = false;
+            this.draw();
         }
     }
 
@@ -153,14 +171,17 @@ export class NextEdits implements Disposable {
         return on && !this.server.snoozed() && isOurs(document) && selections.length === 1;
     }
 
-    /** Return the edit that is shown, unless its document has another text by now. */
+    /** Return the edit that is shown, unless its document has another text by now, or was not open and is. */
     private fitting(): Shown | undefined {
         const { shown } = this;
         const document = workspace.textDocuments.find((each) => each.uri.toString() === shown?.uri);
-        return document?.version === shown?.version ? shown : undefined;
+        return (document?.version ?? null) === shown?.version ? shown : undefined;
     }
 
     private draw(): void {
+        if (this.isOpening) {
+            return;
+        }
         const edit = this.fitting();
         if (edit === undefined) {
             this.hide();

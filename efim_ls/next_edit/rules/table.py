@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.next_edit.rules.confidence import LEVELS, confidence
 from efim_ls.next_edit.rules.imports import imports
 from efim_ls.next_edit.rules.rename import rename
 from efim_ls.next_edit.rules.repeat import repeat
-from efim_ls.next_edit.rules.signature import signature
+from efim_ls.next_edit.rules.signature import Following, following_calls, signature
 from efim_ls.next_edit.rules.transform import transform
 from efim_ls.next_edit.scope import is_prose
 from efim_ls.next_edit.situation import Candidate, EditRule, Situation
 from efim_ls.next_edit.tokens import difference, tokens
+from efim_ls.text.document import Document
 
 OF_CHANGES: Mapping[str, EditRule] = {
     "repeat": repeat,
@@ -40,10 +41,7 @@ def proposals(situation: Situation) -> Iterator[ProposedEdit]:
     found = list[_Sure]()
     asked: Mapping[str, EditRule] = OF_NAMES if situation.importable else OF_CHANGES if situation.changes else {}
     for rule, propose in asked.items():
-        for each in propose(situation):
-            sure = confidence(rule, each.features)
-            if sure >= LEVELS[rule] and not each.place.around.unbalances:
-                found.append((sure, rule, each))
+        found += _sure_enough(rule, propose(situation))
     calls = [each for _, rule, each in found if rule == LAST]
     going_on, lines = any(each.features["followed"] for each in calls), {each.place.line for each in calls}
     found = [each for each in found if each[1] not in AGAIN or not (going_on or each[2].place.line in lines)]
@@ -53,7 +51,23 @@ def proposals(situation: Situation) -> Iterator[ProposedEdit]:
     prose = is_prose(document, last.start + sum(map(len, last.change.left))) if found and last else False
     for sure, rule, each in found[:MOST_PARSED]:
         if rule == LAST or is_prose(document, each.place.start) == prose:
-            yield _proposed(situation, rule, sure, each)
+            yield _proposed(situation.document, rule, sure, each)
+
+
+def calls_proposed(
+    document: Document, cursor: int, following: Following, done: Collection[int]
+) -> Iterator[ProposedEdit]:
+    """Yield the calls in a document that should follow a definition in another one, as `proposals` does."""
+    found = _sure_enough(LAST, following_calls(document, cursor, following, done))
+    for sure, rule, each in _ranked(list(found), cursor):
+        yield _proposed(document, rule, sure, each)
+
+
+def _sure_enough(rule: str, candidates: Iterable[Candidate]) -> Iterator[_Sure]:
+    for each in candidates:
+        sure = confidence(rule, each.features)
+        if sure >= LEVELS[rule] and not each.place.around.unbalances:
+            yield sure, rule, each
 
 
 def _ranked(found: Sequence[_Sure], cursor: int) -> Sequence[_Sure]:
@@ -61,9 +75,9 @@ def _ranked(found: Sequence[_Sure], cursor: int) -> Sequence[_Sure]:
     return sorted(found, key=lambda each: (each[0] < best - MARGIN, abs(each[2].place.start - cursor)))
 
 
-def _proposed(situation: Situation, rule: str, sure: float, candidate: Candidate) -> ProposedEdit:
+def _proposed(document: Document, rule: str, sure: float, candidate: Candidate) -> ProposedEdit:
     """Return a candidate as an edit of whole tokens."""
-    place, document = candidate.place, situation.document
+    place = candidate.place
     start = place.start - sum(map(len, place.around.left))
     end = place.end + sum(map(len, place.around.right))
     change = difference(tokens(document.text[start:end]), tokens(place.rewritten))

@@ -15,7 +15,7 @@ from efim_ls.next_edit.syntax.pieces import FUNCTIONS, Piece, piece_at
 from efim_ls.text.document import Document, narrowed
 from efim_ls.text.lines import enclosing_line, line_start
 
-Called = Literal["plainly", "as member", "by path", "as class", "with new"]
+Called = Literal["plainly", "as member", "by path", "as class", "with new", "in module"]
 
 HEAD = re.compile(r"\b(?:def|fn|func|function|constructor)\b|=>|\)[^()]*\{\s*$")
 CLASS = re.compile(r"([^\S\r\n]*)(?:(?:export|default|abstract) +)*class +(\w+)")
@@ -27,7 +27,7 @@ _CONSTRUCTORS = ("__init__", "constructor")
 class ChangedDefinition(NamedTuple):
     """A function whose parameters, between two offsets, were changed, and how it is called, and where.
 
-    `owner` is the type whose function it is, if its calls name that.
+    `owner` is the type whose function it is, if that is known, or the module that its calls name.
     """
 
     name: str
@@ -44,13 +44,30 @@ class ChangedDefinition(NamedTuple):
         """An expression for what comes before the arguments of its calls."""
         name = re.escape(self.name)
         behind = {
-            "plainly": rf"(?<![\w.$]{name})",
+            "plainly": rf"(?<![\w.$]{name})(?<!::{name})",
             "as member": rf"(?<=\.{name})",
-            "by path": rf"(?:(?<=Self::{name})|(?<={self.owner}::{name}))",
+            "by path": rf"(?:(?<=Self::{name})|(?<=(?<!\w){self.owner}::{name}))",
             "as class": rf"(?<!\w{name})",
             "with new": rf"(?<=new {name})",
+            "in module": rf"(?<=(?<![\w.]){re.escape(self.owner)}{name})",
         }
         return re.compile(rf"{name}{behind[self.called]}(?:(?:::)?<[^<>()\n]*>)?\(")
+
+    @property
+    def imported(self) -> str:
+        """The name that other files import to call it; empty if that is only its package's."""
+        return self.name if self.called == "plainly" else self.owner
+
+    def elsewhere(self, text: str, module: str) -> ChangedDefinition:
+        """Return it as another file calls it, by its own name or behind a module's, with the mark between them."""
+        called, owner = self.called, self.owner
+        if called in ("plainly", "as class"):
+            called, owner = ("in module", module) if module else ("plainly", "")
+        return self._replace(called=called, owner=owner, start=-len(self.name), end=0, visible=(0, len(text)))
+
+    def anywhere(self, text: str) -> ChangedDefinition:
+        """Return it as another file may call it, however it knows it."""
+        return self.elsewhere(text, "")._replace(called="as class")
 
 
 def changed_definition(document: Document, change: LineChange) -> ChangedDefinition | None:
@@ -108,13 +125,14 @@ def _called(document: Document, piece: Piece, function: Node) -> tuple[str, Call
         around = _class_around(document.text, piece.offset(function.start_byte))
         return (around, "as class" if name == "__init__" else "with new", around) if around else None
     if document.language != "rust":
-        return name, "as member" if _is_method(function, family_of(document.language)) else "plainly", ""
-    if _has_self(function):
-        return name, "as member", ""
+        if not _is_method(function, family_of(document.language)):
+            return name, "plainly", ""
+        return name, "as member", _class_around(document.text, piece.offset(function.start_byte))
     block = _ancestor(function, _CLASSES)
     owner = block.child_by_field_name("type") or block.child_by_field_name("name") if block else None
     found = re.match(r"\w+", owner.text.decode("utf-8", "replace")) if owner and owner.text else None
-    return (name, "by path", found[0]) if found else (name, "plainly", "")
+    called = "as member" if _has_self(function) else "by path" if found else "plainly"
+    return name, called, found[0] if found else ""
 
 
 def _declared(function: Node) -> Node | None:

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import PurePath
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from efim_ls.languages import family_of, language_of
-from efim_ls.text.outline import MEMBERS, Import, Importable
-from efim_ls.workspace.database.queries import FoundDefinition, FoundImport
+from efim_ls.text.outline import MEMBERS, Import, Importable, outline
+from efim_ls.workspace.database.queries import FoundImport
+from efim_ls.workspace.imports.files import ImportSource, IndexedFiles
 from efim_ls.workspace.imports.modules import python_module, rust_module, script_module
-from efim_ls.workspace.imports.paths import ImportedName, is_from, read_import
+from efim_ls.workspace.imports.paths import takes
 
 BY_PLACE = frozenset({"class", "function"})  # kinds that can be imported although no other file does
 NEVER_IMPORTED = frozenset({"conftest.py", "setup.py"})
-
-
-class ImportSource(Protocol):
-    """What can be asked about the files of a workspace."""
-
-    def definitions(self, name: str, /) -> Sequence[FoundDefinition]:
-        """Return all definitions of a name, sorted by path and line."""
-        ...
-
-    def importing(self, word: str, /) -> Sequence[FoundImport]:
-        """Return the imports that have a word in them, sorted by path."""
-        ...
 
 
 class ImportingFile(NamedTuple):
@@ -35,6 +24,19 @@ class ImportingFile(NamedTuple):
     path: str
     language: str
     text: str
+
+
+def find_imports(
+    files: IndexedFiles, file: ImportingFile, names: Sequence[str]
+) -> Generator[None, None, list[Importable]]:
+    """Find in steps how a file would import names that it lacks; return those of which that is known."""
+    found, imports = list[Importable](), outline(file.text, file.language).imports
+    yield
+    for name in names:
+        if each := find_importable(files.source, file, imports, name, files.is_shown):
+            found.append(each)
+        yield
+    return found
 
 
 def find_importable(
@@ -58,7 +60,7 @@ def find_importable(
     if file.path in places:
         return None
     for place, named in places.items():
-        named += (each for each in written if _takes(each, name, place))
+        named += (each for each in written if takes(each.imported, each.path, name, place))
     imported = {place: named for place, named in places.items() if named}
     if len(chosen := imported if len(places) > 1 else places) != 1:
         return None
@@ -74,12 +76,6 @@ def find_importable(
     elif family == "rust":
         module = rust_module(file.path, named)
     return Importable(module, name, len({each.path for each in named})) if module else None
-
-
-def _takes(found: FoundImport, name: str, place: str) -> bool:
-    """Return whether an import takes a name from the file that defines it, or from the package around that."""
-    above, parts, names = read_import(found.imported, found.path)
-    return name in names and is_from(place, ImportedName(name, parts, above))
 
 
 def _package(name: str, written: Iterable[FoundImport]) -> Importable | None:

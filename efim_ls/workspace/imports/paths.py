@@ -49,6 +49,12 @@ def read_import(each: Import, path: str) -> tuple[str | None, tuple[str, ...], t
     return str(folder.joinpath(*[".."] * (levels - 1))), parts, names
 
 
+def takes(each: Import, path: str, name: str, place: str) -> bool:
+    """Return whether a file's import takes a name from the file that defines it, or from the package around that."""
+    above, parts, names = read_import(each, path)
+    return name in names and is_from(place, ImportedName(name, parts, above))
+
+
 def is_from(file: str, wanted: ImportedName) -> bool:
     """Return whether a file is the one that an import names, or one in the folder that it names."""
     place = PurePath(file)

@@ -306,6 +306,25 @@ async def test_next_edits_are_offered_made_and_refused(monkeypatch: pytest.Monke
     assert (counts["shown"], counts["accepted"]) == (2, 1)
 
 
+async def test_a_next_edit_in_another_file_opens_it(tmp_path: Path):
+    definition, call = "def load(path, mode):\n    return path\n", "from shelf import load\n\nload('größe 🙂', 1)\n"
+    shelf, app = tmp_path / "shelf.py", tmp_path / "app.py"
+    shelf.write_text(definition, "utf-8")
+    app.write_text(call, "utf-8")
+    async with editor({"shared": False, "suggestions": "on request"}, folder=tmp_path) as headless:
+        session = Session(headless)
+        await session.answer({"op": "settle"})
+        await session.answer({"op": "open", "path": str(shelf)})
+        at = definition.index(", mode")
+        await session.answer({"op": "edit", "path": str(shelf), "at": at, "delete": len(", mode")})
+        answer = await session.answer({"op": "next_edit", "path": str(shelf), "at": at})
+        assert answer["edit"] == {"path": str(app), "at": call.index(", 1"), "delete": len(", 1"), "insert": ""}
+        await session.answer({"op": "accept_edit"})
+        assert headless.text(app.as_uri()) == call.replace(", 1", "")
+        counts = (await session.answer({"op": "stats"}))["stats"]["next_edits"]
+    assert (counts["shown"], counts["accepted"]) == (1, 1)
+
+
 async def test_a_cancelled_request_leaves_the_editor_usable(caplog: pytest.LogCaptureFixture):
     text = LINE * 100 + AREA  # reading it takes the model longer than the cancellation needs
     async with editor({"suggestions": 0}) as headless:

@@ -84,7 +84,8 @@ function M.attach(client, buf)
   on(group, buf, { "InsertLeave", "BufLeave" }, suggestions.forget)
   on(group, buf, { "CursorMoved" }, moved)
   on(group, buf, { "BufEnter", "FocusGained" }, focused)
-  on(group, buf, { "TextChanged", "TextChangedI", "CursorMoved", "CursorMovedI", "InsertLeave" }, next_edit.refresh)
+  local asking = { "BufEnter", "TextChanged", "TextChangedI", "CursorMoved", "CursorMovedI", "InsertLeave" }
+  on(group, buf, asking, next_edit.refresh)
   on(group, buf, { "BufLeave" }, next_edit.forget)
   api.nvim_create_autocmd("LspDetach", {
     group = group,
@@ -101,6 +102,7 @@ function M.attach(client, buf)
   if buf == api.nvim_get_current_buf() then
     focused(buf)
     typed(buf)
+    next_edit.refresh(buf)
   end
 end
 

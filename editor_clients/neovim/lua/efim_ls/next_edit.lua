@@ -2,6 +2,7 @@
 local api = vim.api
 local lsp = require("efim_ls.lsp")
 local marks = require("efim_ls.edit_marks")
+local report = require("efim_ls.report")
 local server = require("efim_ls.server")
 local suggestions = require("efim_ls.suggestions")
 local M = {}
@@ -14,7 +15,7 @@ local STILL = 150 -- milliseconds without a key after which it is asked for
 ---@field range efim_ls.Range
 ---@field text string
 ---@field change lsp.TextEdit the same in the server's words
----@field version integer of the buffer's text
+---@field version integer? of the buffer's text; nil where that is not loaded, and columns are not known
 ---@field command lsp.Command tells the server that it was made
 
 local shown ---@type efim_ls.NextEdit?
@@ -26,8 +27,15 @@ local seen ---@type string? what the server was last told to be shown
 ---@param answer table
 ---@return efim_ls.NextEdit? nil where it is in a buffer that has another text
 local function understood(client, answer)
-  local buf = vim.uri_to_bufnr(answer.textDocument.uri)
-  if not api.nvim_buf_is_loaded(buf) or vim.lsp.util.buf_versions[buf] ~= answer.textDocument.version then
+  local buf, first, last = vim.uri_to_bufnr(answer.textDocument.uri), answer.range.start, answer.range["end"]
+  local edit = { client = client, buf = buf, text = (answer.text:gsub("\r\n?", "\n")), command = answer.command }
+  edit.change = { range = answer.range, newText = answer.text }
+  if not report.is_set(answer.textDocument.version) then
+    edit.range = { row = first.line, col = 0, end_row = last.line, end_col = 0 }
+    return not api.nvim_buf_is_loaded(buf) and edit or nil
+  end
+  edit.version = answer.textDocument.version
+  if not api.nvim_buf_is_loaded(buf) or vim.lsp.util.buf_versions[buf] ~= edit.version then
     return nil
   end
   local last_row = api.nvim_buf_line_count(buf) - 1
@@ -36,24 +44,20 @@ local function understood(client, answer)
     local line = api.nvim_buf_get_lines(buf, row, row + 1, true)[1]
     return row, position.line > last_row and #line or lsp.byte(client, line, position.character)
   end
-  local row, col = place(answer.range.start)
-  local end_row, end_col = place(answer.range["end"])
-  return {
-    client = client,
-    buf = buf,
-    range = { row = row, col = col, end_row = end_row, end_col = end_col },
-    text = (answer.text:gsub("\r\n?", "\n")),
-    change = { range = answer.range, newText = answer.text },
-    version = answer.textDocument.version,
-    command = answer.command,
-  }
+  local row, col = place(first)
+  local end_row, end_col = place(last)
+  edit.range = { row = row, col = col, end_row = end_row, end_col = end_col }
+  return edit
 end
 
---- Return the edit that is shown, unless its text is another by now.
+--- Return the edit that is shown, unless its text is another by now, or was not loaded and is.
 ---@return efim_ls.NextEdit?
 local function current()
-  if shown and vim.lsp.util.buf_versions[shown.buf] ~= shown.version then
-    M.hide()
+  if shown then
+    local is_loaded = api.nvim_buf_is_loaded(shown.buf)
+    if is_loaded ~= (shown.version ~= nil) or vim.lsp.util.buf_versions[shown.buf] ~= shown.version then
+      M.hide()
+    end
   end
   return shown
 end
@@ -78,7 +82,9 @@ function M.draw()
   if not edit then
     return
   end
-  marks.show(edit.buf, edit.range, edit.text)
+  if edit.version then
+    marks.show(edit.buf, edit.range, edit.text)
+  end
   if not in_view(edit) then
     local name = edit.buf == api.nvim_get_current_buf() and "line"
       or vim.fn.fnamemodify(api.nvim_buf_get_name(edit.buf), ":t") .. ":"
@@ -169,10 +175,12 @@ end
 ---@param edit efim_ls.NextEdit
 local function go_to(edit)
   if edit.buf ~= api.nvim_get_current_buf() then
-    vim.cmd.buffer(edit.buf)
+    local may_leave = vim.o.hidden or not vim.bo.modified
+    vim.bo[edit.buf].buflisted = true
+    vim.cmd[may_leave and "buffer" or "sbuffer"](edit.buf)
   end
   vim.cmd("normal! m'")
-  api.nvim_win_set_cursor(0, { edit.range.row + 1, edit.range.col })
+  api.nvim_win_set_cursor(0, { math.min(edit.range.row + 1, api.nvim_buf_line_count(0)), edit.range.col })
 end
 
 --- Close an undo block, so that what comes is undone by itself.
