@@ -80,16 +80,16 @@ class EditOffers:
             return (
                 await self._find_call(document, cursor, own=False)
                 or self._offer(self.proposals.propose(document, cursor))
-                or await self._find_import(document, cursor)
+                or await self._find_import(document, cursor, self.proposals.unknown_names(document, cursor))
                 or await self._find_call(document, cursor, own=True)
             )
         except Exception as error:  # an editor shows errors, and nobody asked for an edit
             logger.error("proposing a next edit failed", exc_info=error)
             return None
 
-    async def _find_import(self, document: OpenDocument, cursor: int) -> OfferedEdit | None:
-        """Return the import that an unknown name needs, unless the text changes meanwhile."""
-        text, names = document.text, self.proposals.unknown_names(document, cursor)
+    async def _find_import(self, document: OpenDocument, cursor: int, names: Sequence[str]) -> OfferedEdit | None:
+        """Return the import that one of these names needs, unless the text changes meanwhile."""
+        text = document.text
         importable = await self._others.find_imports(document, names) if names else ()
         if not importable or document.text != text:
             return None

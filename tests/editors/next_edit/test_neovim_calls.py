@@ -76,5 +76,5 @@ def test_it_is_refused_where_it_is_only_told_of(editor: Neovim) -> None:
     editor.type("<Esc>")
     editor.until("nothing", lambda: hints(editor) == [])
     editor.type("j")
-    editor.request("efim/settled")
-    assert editor.request("efim/explain", position={"line": 1, "character": 0})["next_edit"] is None
+    asked = editor.request("textDocument/copilotInlineEdit", position={"line": 1, "character": 0})
+    assert asked == {"edits": []}

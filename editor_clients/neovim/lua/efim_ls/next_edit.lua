@@ -54,8 +54,8 @@ end
 ---@return efim_ls.NextEdit?
 local function current()
   if shown then
-    local is_loaded = api.nvim_buf_is_loaded(shown.buf)
-    if is_loaded ~= (shown.version ~= nil) or vim.lsp.util.buf_versions[shown.buf] ~= shown.version then
+    local version = api.nvim_buf_is_loaded(shown.buf) and vim.lsp.util.buf_versions[shown.buf] or nil
+    if version ~= shown.version then
       M.hide()
     end
   end
