@@ -105,7 +105,7 @@ def _tokens(text: str) -> list[bytes | None]:
     assert grammar is not None
 
     def leaves(node: Node) -> list[bytes | None]:
-        if node.type == "comment":
+        if node.type == "comment" or not node.text:
             return []
         return [each for child in node.children for each in leaves(child)] if node.children else [node.text]
 

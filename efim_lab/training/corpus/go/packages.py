@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from urllib.parse import unquote
 
 from efim_lab.errors import WorkError
@@ -24,7 +24,8 @@ _OTHERS = re.compile(
 )
 _STANZA = re.compile(r"\n[ \t]*\n")
 _FIELD = re.compile(r"^(Files|License):[ \t]*([^\n]*)", re.MULTILINE)
-_EXPAT = re.compile(r"\bexpat\b", re.IGNORECASE)  # as Debian calls the licence that others call MIT's
+# What Debian calls licences that others know by other names.
+_NAMES = {re.compile(r"\bexpat\b", re.IGNORECASE): "MIT", re.compile(r"\bGo\b"): "BSD-3-Clause"}
 
 
 def fetch(out: Path, listed: Path = PACKAGES) -> list[Path]:
@@ -49,7 +50,7 @@ def fetch(out: Path, listed: Path = PACKAGES) -> list[Path]:
 
 def fetched(folder: Path) -> list[Path]:
     """List the folders of the packages that `fetch` unpacked."""
-    found = sorted({path.parents[3] for path in folder.glob("*/usr/share/doc")})
+    found = sorted({path.parents[2] for path in folder.glob("*/usr/share/doc")})
     if not found:
         raise WorkError(f"{folder} holds no packages: make it with `python -m efim_lab train fetch`")
     return found
@@ -75,20 +76,20 @@ def _package(folder: Path, notice: Path) -> Found:
     roots = [root for pattern in _SOURCES for root in sorted(folder.glob(pattern))]
     files = sorted(path for root in roots for path in root.rglob("*.go") if path.is_file() and not path.is_symlink())
     root = Path(os.path.commonpath([path.parent for path in files])) if files else folder
-    name = next((root.relative_to(each).as_posix() for each in roots if root.is_relative_to(each)), ".")
-    name = notice.parent.name if name == "." else name
+    place = next((root.relative_to(each) for each in roots if root.is_relative_to(each)), PurePosixPath())
+    name = place.as_posix() if place.name else notice.parent.name
     licence = stated_licence(notice.read_text("utf-8", errors="replace"))
     if not is_permissive(licence):
         return RefusedPackage(name, version, licence or "not stated")
     paths = (path.relative_to(root).as_posix() for path in files)
     is_learnt = SPLITS.is_learnt(name)
-    kept = (path for path in paths if is_wanted(path) and not (is_learnt and _is_copy(f"{name}/{path}")))
+    kept = (path for path in paths if is_wanted(path) and not (is_learnt and _is_copy(place / path)))
     return CorpusSource(name, version, licence, root, tuple(kept))
 
 
-def _is_copy(path: str) -> bool:
+def _is_copy(path: PurePath) -> bool:
     """Return whether a file lies in a module that is not trained on."""
-    return not all(SPLITS.is_learnt(parent.as_posix()) for parent in PurePosixPath(path).parents)
+    return not all(SPLITS.is_learnt(parent.as_posix()) for parent in path.parents)
 
 
 def is_wanted(name: str) -> bool:
@@ -103,7 +104,9 @@ def stated_licence(notice: str) -> str:
     """
     stanzas = [dict(_FIELD.findall(stanza)) for stanza in _STANZA.split(notice)]
     stated = {each["License"].strip() for each in stanzas if "License" in each and _is_upstream(each.get("Files"))}
-    return " AND ".join(sorted({f"({_EXPAT.sub('MIT', each)})" for each in stated})) if all(stated) else ""
+    for pattern, name in _NAMES.items():
+        stated = {pattern.sub(name, each) for each in stated}
+    return " AND ".join(sorted(f"({each})" for each in stated)) if all(stated) else ""
 
 
 def _is_upstream(files: str | None) -> bool:

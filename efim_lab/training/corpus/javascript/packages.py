@@ -54,7 +54,7 @@ def unpack(archive: Path, out: Path) -> Path:
     """Unpack a package into a folder of its own; raises WorkError if a file in it would lie outside that folder."""
     folder = out / archive.name.removesuffix(".tgz")
     try:
-        with tarfile.open(archive) as packed:
+        with tarfile.open(archive, "r:gz") as packed:
             files = [each for each in packed if each.isfile()]
             for path in (PureWindowsPath(each.name) for each in files):  # it splits at both kinds of slash
                 if path.anchor or ".." in path.parts:
@@ -99,7 +99,7 @@ def package(folder: Path) -> Found:
         raise WorkError(f"cannot read {folder / 'package.json'} ({error}): fetch it again") from error
     if not is_permissive(licence):
         return RefusedPackage(name, version, licence or "not stated")
-    files = (path.relative_to(folder).as_posix() for path in folder.rglob("*.*"))
+    files = (path.relative_to(folder).as_posix() for path in folder.rglob("*.*") if path.is_file())
     return CorpusSource(name, version, licence, folder, tuple(sorted(filter(is_wanted, files))))
 
 

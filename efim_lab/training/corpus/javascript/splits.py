@@ -14,8 +14,8 @@ SPLITS = Splits(
         "heldout": frozenset({"axios", "commander", "express", "koa", "mobx", "rxjs", "zod"}),
         "tuning": frozenset(
             """
-            ajv cheerio chevrotain clean-css fabric immer joi katex knex leaflet mongodb mongoose node-forge pdf-lib pino
-            preact prosemirror-model prosemirror-view redux svgo winston ws yjs
+            ajv cheerio chevrotain clean-css fabric immer joi katex knex leaflet mongodb mongoose node-forge pdf-lib
+            pino preact prosemirror-model prosemirror-view redux svgo winston ws yjs
             """.split()  # noqa: SIM905 - shorter than a list
         ),
     },
