@@ -137,8 +137,8 @@ def _add_gathering(steps: "Subparsers") -> None:
 
 
 def _add_language(step: argparse.ArgumentParser) -> None:
-    text = "the language: %(choices)s (default: %(default)s); typescript is JavaScript, too"
-    step.add_argument("--language", choices=LANGUAGES, default="python", help=text)
+    text = "the language of the files; typescript is JavaScript, too (default: %(default)s)"
+    step.add_argument("--language", choices=tuple(LANGUAGES), default="python", help=text)
 
 
 def _add_overlap(steps: "Subparsers") -> None:

@@ -124,6 +124,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "efim_lab.training": (
         "efim_lab.evaluation",
         "efim_ls.completion",
+        "efim_ls.text.grammars",
         "efim_ls.workspace.modules",
         "efim_ls.commands.arguments",
         *RUNTIME,

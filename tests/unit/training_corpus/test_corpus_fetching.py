@@ -9,7 +9,7 @@ import json
 import subprocess
 import tarfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -172,11 +172,13 @@ def test_a_package_of_debian_with_another_digest_is_refused(tmp_path: Path, arch
         go.fetch(tmp_path / "fetched", listed)
 
 
-@pytest.mark.parametrize("each", [javascript, go])
-def test_a_folder_that_holds_something_is_not_written_to(tmp_path: Path, each: type[javascript]) -> None:
+@pytest.mark.parametrize("fetch", [javascript.fetch, go.fetch])
+def test_a_folder_that_holds_something_is_not_written_to(
+    tmp_path: Path, fetch: Callable[[Path, Path], list[Path]]
+) -> None:
     listed = written(tmp_path, f"a@1 {digest('sha512', b'')}  # MIT")
     with pytest.raises(WorkError, match="not an empty folder: name a new one"):
-        each.fetch(tmp_path, listed)
+        fetch(tmp_path, listed)
 
 
 def test_a_line_that_is_no_package_is_named(tmp_path: Path) -> None:
