@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tree_sitter import Node, Parser, Query, QueryCursor
+from tree_sitter import Node, Parser, Query, QueryCursor, Tree
 
 from efim_lab.training.corpus.filters import OPENING_NOTICE
 from efim_ls.completion.filters.trimming import NOTICE
@@ -58,12 +58,17 @@ def clean_comments(text: str, language: str) -> str:
     return data.decode().lstrip("\n")
 
 
-def _blocks(data: bytes, language: str) -> list[list[Node]]:
-    """Return the comments, those on lines that follow each other together; none that a JSX expression is made of."""
+def parsed_code(data: bytes, language: str) -> Tree:
+    """Return the syntax tree of a text; `language` is LSP's name of one that has a grammar."""
     if (grammar := grammar_of(language)) is None:
         raise ValueError(f"no grammar of {language}")
-    root = Parser(grammar).parse(data).root_node
-    found = QueryCursor(Query(grammar, "(comment) @comment")).captures(root).get("comment", [])
+    return Parser(grammar).parse(data)
+
+
+def _blocks(data: bytes, language: str) -> list[list[Node]]:
+    """Return the comments, those on lines that follow each other together; none that a JSX expression is made of."""
+    tree = parsed_code(data, language)
+    found = QueryCursor(Query(tree.language, "(comment) @comment")).captures(tree.root_node).get("comment", [])
     blocks = list[list[Node]]()
     for node in sorted(found, key=lambda each: each.start_byte):
         if node.parent and node.parent.type == "jsx_expression":

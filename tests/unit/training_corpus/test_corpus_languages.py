@@ -130,7 +130,7 @@ def test_what_compilers_write_is_not_learnt(trace: str) -> None:
 def test_examples_are_found_in_documentation() -> None:
     text = "/**\n * Adds.\n *\n * @example\n * const sum = add(1, 2);\n * add(sum, 3);\n *\n * @param a one\n */\n"
     text += "/**\n * Draws:\n *\n * ```ts\n * draw(shape);\n * ```\n * and\n * ```sh\n * npm start(1)\n * ```\n */\n"
-    text += "// ```ts not documentation```\n"
+    text += '// ```ts not documentation```\n/** @example\n * Input: "a = 1" gives { b: 2 }\n */\n'
     assert [*snippets(text)] == ["const sum = add(1, 2);\nadd(sum, 3);", "draw(shape);"]
 
 

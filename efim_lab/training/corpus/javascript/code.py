@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 
 from efim_lab.training.corpus import filters
-from efim_lab.training.corpus.comments import clean_comments
+from efim_lab.training.corpus.comments import clean_comments, parsed_code
 
 # What compilers and bundlers write, and people do not.
 _COMPILED = re.compile(
@@ -33,16 +33,21 @@ def looks_written(text: str) -> bool:
 
 def clean(text: str) -> str:
     r"""Remove comments for tools, notices and names of authors from a file whose lines end with \n."""
-    return clean_comments(text, "typescriptreact" if _JSX.search(text) else "typescript")
+    return clean_comments(text, _dialect(text))
 
 
 def snippets(text: str) -> Iterator[str]:
-    """Yield the blocks of code in a file's documentation, and its examples without such blocks."""
+    """Yield the blocks of code in a file's documentation, and its examples without such blocks, if they are code."""
     for comment in _COMMENT.findall(text):
         if "```" not in comment and "@example" not in comment:
             continue
         prose = _STAR.sub("", comment) + "\n"
         blocks = [found[2] for found in _FENCED.finditer(prose)] or _EXAMPLE.findall(prose)
         for code in (textwrap.dedent(block).strip() for block in blocks):
-            if _STATEMENT.search(code) and "```" not in code:
+            if _STATEMENT.search(code) and not parsed_code(code.encode(), _dialect(code)).root_node.has_error:
                 yield code
+
+
+def _dialect(text: str) -> str:
+    """Return LSP's name of the language that a text of this family is parsed as."""
+    return "typescriptreact" if _JSX.search(text) else "typescript"
