@@ -137,8 +137,9 @@ class Editor:
         `open_file` opens the document with a URI: an edit in a file that is not open is asked for again once it is.
         """
         place = self._place(uri, at)
-        place["textDocument"] = {"uri": uri, "version": self._documents[uri].version}
-        for edit in (await self._connection.ask("textDocument/copilotInlineEdit", place))["edits"]:
+        document = {"uri": uri, "version": self._documents[uri].version}
+        asked = {**place, "textDocument": document, "otherFiles": True}
+        for edit in (await self._connection.ask("textDocument/copilotInlineEdit", asked))["edits"]:
             if (where := edit["textDocument"]["uri"]) not in self._documents:
                 open_file(where)
                 return await self.next_edit(uri, at, open_file)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
@@ -17,7 +17,8 @@ ACCEPT_NEXT_EDIT, REFUSE_NEXT_EDIT = "efim-ls.acceptNextEdit", "efim-ls.refuseNe
 async def inline_edit(ls: EfimServer, params: Any) -> dict[str, list[dict[str, object]]]:
     """Return the next edit to offer at a position, as a list with nothing else; clients expect a list without one.
 
-    To a client that asks about another version than the one known here, nothing is offered: it will ask again.
+    To a client that asks about another version than the one known here, nothing is offered: it will ask again. Edits
+    of other documents are for clients that ask for them: copilot-lsp would draw them in the one that is shown.
     """
     match params:
         case {"textDocument": {"uri": str(uri)}, "position": raw} if (position := position_of(raw)) is not None:
@@ -26,7 +27,8 @@ async def inline_edit(ls: EfimServer, params: Any) -> dict[str, list[dict[str, o
             raise JsonRpcInvalidParams("expected {textDocument: {uri, version}, position}")
     if document is None or (version is not None and version != document.version):
         return {"edits": []}
-    offer = await ls.session.next_edits.find(document, document.offset(*position, ls.encoding))
+    elsewhere = cast("dict[str, object]", params).get("otherFiles") is True
+    offer = await ls.session.next_edits.find(document, document.offset(*position, ls.encoding), elsewhere)
     return {"edits": [_described(ls, offer)] if offer else []}
 
 

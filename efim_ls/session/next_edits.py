@@ -72,16 +72,19 @@ class EditOffers:
         self._offers: dict[str, OfferedEdit] = {}
         self._ids = itertools.count(1)
 
-    async def find(self, document: OpenDocument, cursor: int) -> OfferedEdit | None:
-        """Return the edit to offer at a cursor, None if there is none; other files are asked only if need be."""
+    async def find(self, document: OpenDocument, cursor: int, elsewhere: bool = True) -> OfferedEdit | None:
+        """Return the edit to offer at a cursor, None if there is none; other files are asked only if need be.
+
+        `elsewhere`: it may be an edit of another document.
+        """
         if not self.enabled or self._documents.why_off(document.uri) is not None:
             return None
         try:
             return (
-                await self._find_call(document, cursor, own=False)
+                await self._find_call(document, cursor, False, elsewhere)
                 or self._offer(self.proposals.propose(document, cursor))
                 or await self._find_import(document, cursor, self.proposals.unknown_names(document, cursor))
-                or await self._find_call(document, cursor, own=True)
+                or (await self._find_call(document, cursor, True, elsewhere) if elsewhere else None)
             )
         except Exception as error:  # an editor shows errors, and nobody asked for an edit
             logger.error("proposing a next edit failed", exc_info=error)
@@ -95,7 +98,7 @@ class EditOffers:
             return None
         return self._offer(self.proposals.propose(document, cursor, importable))
 
-    async def _find_call(self, document: OpenDocument, cursor: int, own: bool) -> OfferedEdit | None:
+    async def _find_call(self, document: OpenDocument, cursor: int, own: bool, elsewhere: bool) -> OfferedEdit | None:
         """Return a call in another file than the definition that it follows, this document's `own` or another's.
 
         A document that is only looked at, the last edit being elsewhere, is the only one where calls are offered.
@@ -114,7 +117,7 @@ class EditOffers:
             edit = calls.propose(other, module)
             return (other, edit) if edit else None
 
-        only = "" if last[0].uri == document.uri else document.path
+        only = "" if elsewhere and last[0].uri == document.uri else document.path
         found = await self._others.find_call(called, only, look)
         if not found or document.text != text or self._documents.history.recent(1) != last:
             return None

@@ -148,6 +148,7 @@ export class NextEdits implements Disposable {
         const params = {
             textDocument: { uri: document.uri.toString(), version: document.version },
             position: { line: selection.active.line, character: selection.active.character },
+            otherFiles: true,
         };
         try {
             const { edits } = await client.sendRequest<{ edits: readonly Offered[] }>(

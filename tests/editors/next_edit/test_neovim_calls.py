@@ -76,5 +76,5 @@ def test_it_is_refused_where_it_is_only_told_of(editor: Neovim) -> None:
     editor.type("<Esc>")
     editor.until("nothing", lambda: hints(editor) == [])
     editor.type("j")
-    asked = editor.request("textDocument/copilotInlineEdit", position={"line": 1, "character": 0})
+    asked = editor.request("textDocument/copilotInlineEdit", position={"line": 1, "character": 0}, otherFiles=True)
     assert asked == {"edits": []}

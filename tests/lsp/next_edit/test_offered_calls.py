@@ -29,8 +29,9 @@ def defined(editor: Editor, folder: Path) -> Page:
     return page
 
 
-async def offered(page: Page) -> dict[str, Any] | None:
+async def offered(page: Page, other_files: bool = True) -> dict[str, Any] | None:
     params = {"textDocument": {"uri": page.uri, "version": page.version}, "position": page.position(page.cursor)}
+    params |= {"otherFiles": True} if other_files else {}
     answer = (await page.editor.ask("textDocument/copilotInlineEdit", params))["edits"]
     return answer[0] if answer else None
 
@@ -39,6 +40,15 @@ def go_to(editor: Editor, path: Path) -> Page:
     """The page of a file with the cursor in the line of its call."""
     text = path.read_text("utf-8")
     return editor.open(text[: text.index("load(")] + "‸" + text[text.index("load(") :], path.as_uri())
+
+
+async def test_a_client_that_asks_for_one_document_is_told_of_no_other(folder: Path) -> None:
+    async with working_in(folder) as editor:
+        page = defined(editor, folder)
+        assert await offered(page)
+        assert await offered(page, other_files=False) is None
+        app = go_to(editor, folder / "app.py")
+        assert await offered(app, other_files=False), "the call is in this document"
 
 
 async def test_the_calls_of_one_file_after_the_other_are_offered(folder: Path) -> None:

@@ -131,6 +131,7 @@ local function ask(buf)
   asked.id = lsp.request(client, "textDocument/copilotInlineEdit", {
     textDocument = document,
     position = lsp.position(client),
+    otherFiles = true,
   }, function(err, answer)
     if pending ~= asked then
       return
