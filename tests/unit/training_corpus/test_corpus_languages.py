@@ -14,6 +14,7 @@ from efim_lab import documents
 from efim_lab.training.command import main
 from efim_lab.training.corpus.fetching import read_list
 from efim_lab.training.corpus.go import packages as go
+from efim_lab.training.corpus.go.notices import read_notice
 from efim_lab.training.corpus.javascript import packages as javascript
 from efim_lab.training.corpus.javascript.code import looks_written, snippets
 from efim_lab.training.corpus.language import CorpusSource, RefusedPackage
@@ -222,11 +223,27 @@ License: Expat
 
 @pytest.mark.parametrize(
     ("upstream", "licence"),
-    [("Expat", "(MIT)"), ("Apache-2.0 and Expat", "(Apache-2.0 and MIT)"), ("MPL-2.0", "(MPL-2.0)"), ("", "")],
-)
+    [
+        ("Expat", "(MIT)"), ("Apache-2.0 and Expat", "(Apache-2.0 and MIT)"), ("Go", "(BSD-3-Clause)"),
+        ("MPL-2.0", "(MPL-2.0)"), ("", ""),
+    ],
+)  # fmt: skip
 def test_debians_notices_state_licences(upstream: str, licence: str) -> None:
-    assert go.stated_licence(NOTICE.format(upstream=upstream)) == licence
+    assert read_notice(NOTICE.format(upstream=upstream)) == (licence, ())
     assert is_permissive(licence) == (licence not in ("", "(MPL-2.0)"))
+
+
+def test_files_with_other_licences_are_left_out_wherever_the_notice_counts_from(tmp_path: Path) -> None:
+    stanzas = "Files: *\nLicense: Expat\n\nFiles: b/gpl*\n c/*.go\n d.go\nLicense: GPL-2+\n The text.\n\n"
+    stanzas += "Files: isc.go\nLicense: ISC\n"
+    files = dict.fromkeys(
+        [f"example.org/a/{name}" for name in ("a.go", "b/gpl/x.go", "b/x.go", "c/x.go", "d.go")], ""
+    )
+    root = debian_package(tmp_path, "golang-a-dev", "Expat", {**files, "example.org/a/isc.go": ""})
+    (root / "usr/share/doc/golang-a-dev/copyright").write_text(stanzas)
+    (found,) = go.found_in(root)
+    assert isinstance(found, CorpusSource)
+    assert (found.licence, found.files) == ("(ISC) AND (MIT)", ("a.go", "b/x.go", "isc.go"))
 
 
 def debian_package(folder: Path, name: str, upstream: str, files: dict[str, str]) -> Path:

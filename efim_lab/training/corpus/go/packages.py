@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from efim_lab.errors import WorkError
 from efim_lab.training.corpus.fetching import check_digest, new_folder, read_list, run
+from efim_lab.training.corpus.go.notices import read_notice
 from efim_lab.training.corpus.go.splits import SPLITS
 from efim_lab.training.corpus.language import CorpusSource, Found, RefusedPackage
 from efim_lab.training.corpus.licences import is_permissive
@@ -22,10 +23,6 @@ _OTHERS = re.compile(
     r"(^|/)(\.[^/]*|_[^/]*|testdata|tests?|vendor|third[-_]?party)/|_test\.go$|"
     r"\.pb(\.gw)?\.go$|(^|/)z?z_[^/]*\.go$|(^|/)zz?[a-z]+_[^/]*\.go$"
 )
-_STANZA = re.compile(r"\n[ \t]*\n")
-_FIELD = re.compile(r"^(Files|License):[ \t]*([^\n]*)", re.MULTILINE)
-# What Debian calls licences that others know by other names.
-_NAMES = {re.compile(r"\bexpat\b", re.IGNORECASE): "MIT", re.compile(r"\bGo\b"): "BSD-3-Clause"}
 
 
 def fetch(out: Path, listed: Path = PACKAGES) -> list[Path]:
@@ -71,20 +68,21 @@ def found_in(folder: Path) -> list[Found]:
 
 
 def _package(folder: Path, notice: Path) -> Found:
-    """Return a package as a source named by its import path, or as refused unless all its licences are permissive."""
+    """Return a package as a source named by its import path, or as refused for want of a permissive licence."""
     version = unquote(folder.name.partition("_")[2])
     roots = [root for pattern in _SOURCES for root in sorted(folder.glob(pattern))]
     files = sorted(path for root in roots for path in root.rglob("*.go") if path.is_file() and not path.is_symlink())
     root = Path(os.path.commonpath([path.parent for path in files])) if files else folder
     place = next((root.relative_to(each) for each in roots if root.is_relative_to(each)), PurePosixPath())
     name = place.as_posix() if place.name else notice.parent.name
-    licence = stated_licence(notice.read_text("utf-8", errors="replace"))
-    if not is_permissive(licence):
-        return RefusedPackage(name, version, licence or "not stated")
+    stated = read_notice(notice.read_text("utf-8", errors="replace"))
+    if not is_permissive(stated.licence):
+        return RefusedPackage(name, version, stated.licence or "not stated")
     paths = (path.relative_to(root).as_posix() for path in files)
     is_learnt = SPLITS.is_learnt(name)
-    kept = (path for path in paths if is_wanted(path) and not (is_learnt and _is_copy(place / path)))
-    return CorpusSource(name, version, licence, root, tuple(kept))
+    wanted = (path for path in paths if is_wanted(path) and stated.permits(place / path))
+    kept = (path for path in wanted if not (is_learnt and _is_copy(place / path)))
+    return CorpusSource(name, version, stated.licence, root, tuple(kept))
 
 
 def _is_copy(path: PurePath) -> bool:
@@ -95,19 +93,3 @@ def _is_copy(path: PurePath) -> bool:
 def is_wanted(name: str) -> bool:
     """Return whether a relative path is that of code written by hand: no tests, generated files or copies."""
     return name.endswith(".go") and not _OTHERS.search(name)
-
-
-def stated_licence(notice: str) -> str:
-    """Return what a machine-readable notice states for the files that are not Debian's own; "" if nothing.
-
-    Its format is https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/.
-    """
-    stanzas = [dict(_FIELD.findall(stanza)) for stanza in _STANZA.split(notice)]
-    stated = {each["License"].strip() for each in stanzas if "License" in each and _is_upstream(each.get("Files"))}
-    for pattern, name in _NAMES.items():
-        stated = {pattern.sub(name, each) for each in stated}
-    return " AND ".join(sorted(f"({each})" for each in stated)) if all(stated) else ""
-
-
-def _is_upstream(files: str | None) -> bool:
-    return files is not None and not files.strip().startswith("debian/")
