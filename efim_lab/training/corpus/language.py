@@ -45,7 +45,7 @@ class Splits(NamedTuple):
 
     apart: Mapping[Part, frozenset[str]]
     measured: frozenset[str]
-    covers: Callable[[str, str], bool] = str.__eq__
+    covers: Callable[[str, str], bool]
 
     def part_of(self, name: str) -> Part | None:
         """Return the part that a package's files are written to, None if to none."""
@@ -53,6 +53,13 @@ class Splits(NamedTuple):
             if any(self.covers(each, name) for each in listed):
                 return part
         return None if any(self.covers(each, name) for each in self.measured) else "train"
+
+    def admitted(self, found: Iterable[Found]) -> list[Found]:
+        """Return what was found, refused where other measurements use it, wherever it comes from."""
+        return [
+            each if self.part_of(each.name) else RefusedPackage(each.name, each.version, each.licence)
+            for each in found
+        ]
 
     def is_learnt(self, name: str) -> bool:
         """Return whether a package may be trained on."""

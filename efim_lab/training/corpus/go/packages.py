@@ -54,17 +54,12 @@ def fetched(folder: Path) -> list[Path]:
 
 
 def found_in(folder: Path) -> list[Found]:
-    """List the sources in a folder: those of a package of Debian, or of the user's own folders.
-
-    Packages that other measurements use are refused wherever they come from.
-    """
+    """List the sources in a folder: those of a package of Debian, or of the user's own folders."""
     if not folder.is_dir():
         raise WorkError(f"{folder} is not a folder: name one with Go files")
     notices = list(folder.glob("usr/share/doc/*/copyright"))
     found: list[Found] = [_package(folder, notices[0])] if notices else [*own_packages(folder, is_wanted)]
-    return [
-        each if SPLITS.part_of(each.name) else RefusedPackage(each.name, each.version, each.licence) for each in found
-    ]
+    return SPLITS.admitted(found)
 
 
 def _package(folder: Path, notice: Path) -> Found:

@@ -76,18 +76,13 @@ def fetched(folder: Path) -> list[Path]:
 
 
 def found_in(folder: Path) -> list[Found]:
-    """List the sources in a folder: a package's, or those of the user's own folders.
-
-    Packages that other measurements use are refused wherever they come from.
-    """
+    """List the sources in a folder: a package's, or those of the user's own folders."""
     if not folder.is_dir():
         raise WorkError(f"{folder} is not a folder: name one with TypeScript or JavaScript files")
     found: list[Found] = (
         [package(folder)] if (folder / "package.json").exists() else [*own_packages(folder, is_wanted)]
     )
-    return [
-        each if SPLITS.part_of(each.name) else RefusedPackage(each.name, each.version, each.licence) for each in found
-    ]
+    return SPLITS.admitted(found)
 
 
 def package(folder: Path) -> Found:

@@ -26,16 +26,13 @@ def running_python_folders() -> list[Path]:
 
 
 def found_in(folder: Path) -> list[Found]:
-    """List the sources in a folder: a standard library, installed distributions, or the user's own packages.
-
-    Distributions that other measurements use are refused wherever they come from.
-    """
+    """List the sources in a folder: a standard library, installed distributions, or the user's own packages."""
     if not folder.is_dir():
         raise WorkError(f"{folder} is not a folder: name one with Python files")
     if (folder / "asyncio" / "base_events.py").exists():
         return [*standard_library(folder)]
     found = installed(folder) if any(folder.glob("*.dist-info")) else packages(folder)
-    return [_unless_measured(item) for item in found]
+    return SPLITS.admitted(found)
 
 
 def standard_library(root: Path) -> list[CorpusSource]:
@@ -66,12 +63,6 @@ def installed(folder: Path) -> Iterator[Found]:
             yield CorpusSource(name, dist.version, licence, folder, tuple(files))
         else:
             yield RefusedPackage(name, dist.version, licence or "not stated")
-
-
-def _unless_measured(item: Found) -> Found:
-    if SPLITS.part_of(canonical(item.name)) is None:
-        return RefusedPackage(item.name, item.version, item.licence)
-    return item
 
 
 def _python_files(dist: Distribution) -> tuple[str, ...]:

@@ -4,6 +4,16 @@ import re
 
 from efim_lab.training.corpus.language import Splits
 
+
+def canonical(name: str) -> str:
+    """Return a distribution's name as package indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _covers(listed: str, name: str) -> bool:
+    return canonical(name) == listed
+
+
 SPLITS = Splits(
     apart={
         "heldout": frozenset({"asyncio", "cattrs", "jinja2", "networkx", "pygls"}),
@@ -22,6 +32,7 @@ SPLITS = Splits(
         structlog textual tornado
         """.split()  # noqa: SIM905 - shorter than a list
     ),
+    covers=_covers,
 )
 _NOT_LEARNT = SPLITS.measured.union(*SPLITS.apart.values())
 _ONE_FILE = frozenset({"bottle", "peewee"})
@@ -37,8 +48,3 @@ def holds_copy(path: str) -> bool:
     parts = [canonical(part) for part in path.removesuffix(".py").split("/")]
     carried = [part for before, part in zip(["", *parts], parts, strict=False) if before in _CARRIERS]
     return not _NOT_LEARNT.isdisjoint(carried) or parts[-1] in _ONE_FILE
-
-
-def canonical(name: str) -> str:
-    """Return a distribution's name as package indexes compare it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
