@@ -139,7 +139,7 @@ def test_outputs_gates_and_tables_may_begin_at_zero():
 
 def test_the_export_is_the_model_in_half_precision(gathered: Path, tmp_path: Path):
     model = network.build(SHAPE).eval()
-    export(model, bpe.load(gathered), tmp_path)
+    export(model, bpe.load(gathered), tmp_path, ["python"])
     loaded = LlamaForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
     ids = torch.arange(7, 207).view(2, 100)
     with torch.no_grad():
