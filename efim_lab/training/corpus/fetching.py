@@ -1,4 +1,4 @@
-"""Reads lists of packages to download, and checks what came against them."""
+"""Downloads the packages of a list, checks them against it, and lists what was unpacked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import hashlib
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,24 @@ class ListedPackage(NamedTuple):
     licence: str
 
 
+Download = Callable[[Sequence[ListedPackage], Path], Iterable[Path]]
+
+
+def archives(listed: Path, at_once: int, download: Download) -> Iterator[tuple[ListedPackage, Path]]:
+    """Download the packages of a list, `at_once` of them together, and yield each with its archive.
+
+    `download` writes archives to a folder and returns them in the order of the packages; they are gone once all of
+    them were yielded. Raises WorkError at an archive that is not the one that is listed.
+    """
+    packages = read_list(listed)
+    for at in range(0, len(packages), at_once):
+        part = packages[at : at + at_once]
+        with tempfile.TemporaryDirectory() as folder:
+            for each, archive in zip(part, download(part, Path(folder)), strict=True):
+                check_digest(archive, each)
+                yield each, archive
+
+
 def read_list(path: Path) -> list[ListedPackage]:
     """Read a list of packages, one a line; lines that begin with # are comments."""
     lines = [line for line in path.read_text("utf-8").splitlines() if line and not line.startswith("#")]
@@ -44,11 +63,19 @@ def new_folder(out: Path) -> Path:
     return out
 
 
+def unpacked(folder: Path, mark: str, what: str = "packages") -> list[Path]:
+    """List the folders of what was fetched, in each of which something has a path like `mark`."""
+    found = sorted(path for path in folder.glob("*") if any(path.glob(mark)))
+    if not found:
+        raise WorkError(f"{folder} holds no {what}: make it with `python -m efim_lab train fetch`")
+    return found
+
+
 def check_digest(archive: Path, listed: ListedPackage) -> None:
     """Raise WorkError if an archive is not the one that is listed."""
     kind, _, expected = listed.digest.partition("-")
     if base64.b64encode(hashlib.new(kind, archive.read_bytes()).digest()).decode() != expected:
-        raise WorkError(f"{archive.name} has another digest than the list says: fetch it again, or correct the list")
+        raise WorkError(f"{archive.name} has a digest other than the one listed: fetch it again, or correct the list")
 
 
 def run(words: Sequence[str], folder: Path) -> str:

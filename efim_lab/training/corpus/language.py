@@ -73,7 +73,8 @@ class CorpusLanguage(NamedTuple):
     packages to a new folder, and `fetched` lists what it wrote. `found_in` lists the sources of a folder. Texts have
     lines that end with \n: `looks_written` judges one, `without_notices` drops what is said at its start about
     copyright, `clean` drops all that a model should not repeat, and `snippets` yields the examples in its
-    documentation. `thinned` weighs down what documents repeat.
+    documentation. `thinned` weighs down what documents repeat, and `folders` returns those that are read if none is
+    named.
     """
 
     name: str
@@ -87,6 +88,5 @@ class CorpusLanguage(NamedTuple):
     without_notices: Callable[[str], str]
     clean: Callable[[str], str]
     snippets: Callable[[str], Iterable[str]]
-    thinned: Callable[[Iterable[CodeDocument]], list[CodeDocument]]
+    thinned: Callable[[Iterable[CodeDocument]], list[CodeDocument]] = list[CodeDocument]
     folders: Callable[[], Sequence[Path]] = list[Path]
-    """Those that are read if none is named."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from efim_lab.documents import CodeDocument
 from efim_lab.training.corpus import filters
 from efim_lab.training.corpus.comments import without_opening_notices
 from efim_lab.training.corpus.go import code as go_code
@@ -16,11 +13,6 @@ from efim_lab.training.corpus.javascript.splits import SPLITS as JAVASCRIPT_SPLI
 from efim_lab.training.corpus.language import CorpusLanguage
 from efim_lab.training.corpus.python import cleanup, examples, repetition, sources, wheels
 from efim_lab.training.corpus.python.splits import SPLITS as PYTHON_SPLITS
-
-
-def _as_they_are(found: Iterable[CodeDocument]) -> list[CodeDocument]:
-    return list(found)
-
 
 LANGUAGES = {
     each.name: each
@@ -52,7 +44,6 @@ LANGUAGES = {
             without_notices=without_opening_notices,
             clean=javascript_code.clean,
             snippets=javascript_code.snippets,
-            thinned=_as_they_are,
         ),
         CorpusLanguage(
             name="go",
@@ -66,7 +57,6 @@ LANGUAGES = {
             without_notices=without_opening_notices,
             clean=go_code.clean,
             snippets=go_code.snippets,
-            thinned=_as_they_are,
         ),
     )
 }

@@ -1,13 +1,28 @@
-"""Finds the sources of a corpus in a user's own folder."""
+"""Finds the sources of a corpus in a folder: that of a fetched package, or a user's own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from efim_lab.training.corpus.language import CorpusSource
+from efim_lab.errors import WorkError
+from efim_lab.training.corpus.language import CorpusSource, Found, Splits
 
 LICENCE = "as its owner decides"
+
+
+def sources_in(
+    folder: Path,
+    splits: Splits,
+    language: str,
+    package: Callable[[Path], Found | None],
+    is_wanted: Callable[[str], bool],
+) -> list[Found]:
+    """List the sources in a folder: the `package` that it is or, if it is none, those of the user's own folders."""
+    if not folder.is_dir():
+        raise WorkError(f"{folder} is not a folder: name one with {language} files")
+    found = package(folder)
+    return splits.admitted([found] if found else own_packages(folder, is_wanted))
 
 
 def own_packages(folder: Path, is_wanted: Callable[[str], bool]) -> list[CorpusSource]:

@@ -93,7 +93,9 @@ def test_npm_fetches_what_is_listed(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("registry")
 def test_a_package_with_another_digest_is_refused(tmp_path: Path) -> None:
     listed = written(tmp_path, f"@scope/alpha@1.0.0 {digest('sha512', b'other')}  # MIT")
-    with pytest.raises(WorkError, match="has another digest than the list says: fetch it again, or correct the list"):
+    with pytest.raises(
+        WorkError, match="has a digest other than the one listed: fetch it again, or correct the list"
+    ):
         javascript.fetch(tmp_path / "fetched", listed)
     assert not list((tmp_path / "fetched").iterdir())
 
@@ -168,7 +170,7 @@ def test_apt_fetches_what_is_listed(tmp_path: Path, archive: bytes) -> None:
 
 def test_a_package_of_debian_with_another_digest_is_refused(tmp_path: Path, archive: bytes) -> None:
     listed = written(tmp_path, f"golang-a-dev=1:2.0-1 {digest('sha256', b'other')}  # MIT")
-    with pytest.raises(WorkError, match="has another digest than the list says"):
+    with pytest.raises(WorkError, match="has a digest other than the one listed"):
         go.fetch(tmp_path / "fetched", listed)
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath, PurePosixPath
 from urllib.parse import unquote
 
-from efim_lab.errors import WorkError
-from efim_lab.training.corpus.fetching import check_digest, new_folder, read_list, run
+from efim_lab.training.corpus.fetching import ListedPackage, archives, new_folder, run, unpacked
 from efim_lab.training.corpus.go.notices import read_notice
 from efim_lab.training.corpus.go.splits import SPLITS
 from efim_lab.training.corpus.language import CorpusSource, Found, RefusedPackage
 from efim_lab.training.corpus.licences import is_permissive
-from efim_lab.training.corpus.own_code import own_packages
+from efim_lab.training.corpus.own_code import sources_in
 
 PACKAGES = Path(__file__).with_name("packages.txt")  # of Debian 12
+_NOTICE = "usr/share/doc/*/copyright"
 _AT_ONCE = 100  # packages that apt is asked for
 _SOURCES = ("usr/share/gocode/src", "usr/share/go-*/src")  # where modules lie, and the standard library
 _OTHERS = re.compile(
@@ -27,43 +27,37 @@ _OTHERS = re.compile(
 
 def fetch(out: Path, listed: Path = PACKAGES) -> list[Path]:
     """Download the listed packages with apt-get and check their digests; return their unpacked folders."""
-    packages = read_list(listed)
     new_folder(out)
     folders = list[Path]()
-    with tempfile.TemporaryDirectory() as downloads:
-        folder = Path(downloads)
-        for at in range(0, len(packages), _AT_ONCE):
-            part = packages[at : at + _AT_ONCE]
-            run(("apt-get", "--quiet=2", "download", *(each.package for each in part)), folder)
-            for each in part:
-                name, _, version = each.package.partition("=")
-                (archive,) = folder.glob(f"{name}_*.deb")
-                check_digest(archive, each)
-                folders.append(out / f"{name}_{version.replace(':', '%3a')}")
-                run(("dpkg-deb", "--extract", str(archive), str(folders[-1])), folder)
-                archive.unlink()
+    for each, archive in archives(listed, _AT_ONCE, _download):
+        name, _, version = each.package.partition("=")
+        folders.append(out / f"{name}_{version.replace(':', '%3a')}")
+        run(("dpkg-deb", "--extract", str(archive), str(folders[-1])), out)
     return folders
+
+
+def _download(packages: Sequence[ListedPackage], folder: Path) -> Iterator[Path]:
+    run(("apt-get", "--quiet=2", "download", *(each.package for each in packages)), folder)
+    return (path for each in packages for path in folder.glob(f"{each.package.partition('=')[0]}_*.deb"))
 
 
 def fetched(folder: Path) -> list[Path]:
     """List the folders of the packages that `fetch` unpacked."""
-    found = sorted({path.parents[2] for path in folder.glob("*/usr/share/doc")})
-    if not found:
-        raise WorkError(f"{folder} holds no packages: make it with `python -m efim_lab train fetch`")
-    return found
+    return unpacked(folder, _NOTICE)
 
 
 def found_in(folder: Path) -> list[Found]:
     """List the sources in a folder: those of a package of Debian, or of the user's own folders."""
-    if not folder.is_dir():
-        raise WorkError(f"{folder} is not a folder: name one with Go files")
-    notices = list(folder.glob("usr/share/doc/*/copyright"))
-    found: list[Found] = [_package(folder, notices[0])] if notices else [*own_packages(folder, is_wanted)]
-    return SPLITS.admitted(found)
+    return sources_in(folder, SPLITS, "Go", _package, is_wanted)
 
 
-def _package(folder: Path, notice: Path) -> Found:
-    """Return a package as a source named by its import path, or as refused for want of a permissive licence."""
+def _package(folder: Path) -> Found | None:
+    """Return a package as a source named by its import path, or as refused for want of a permissive licence.
+
+    Return None for what is no package.
+    """
+    if (notice := next(folder.glob(_NOTICE), None)) is None:
+        return None
     version = unquote(folder.name.partition("_")[2])
     roots = [root for pattern in _SOURCES for root in sorted(folder.glob(pattern))]
     files = sorted(path for root in roots for path in root.rglob("*.go") if path.is_file() and not path.is_symlink())

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import re
 import tarfile
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PureWindowsPath
 from typing import Any, cast
 
 from efim_lab.errors import WorkError
-from efim_lab.training.corpus.fetching import ListedPackage, check_digest, new_folder, read_list, run
+from efim_lab.training.corpus.fetching import ListedPackage, archives, new_folder, run, unpacked
 from efim_lab.training.corpus.javascript.splits import SPLITS
 from efim_lab.training.corpus.language import CorpusSource, Found, RefusedPackage
 from efim_lab.training.corpus.licences import is_permissive
-from efim_lab.training.corpus.own_code import own_packages
+from efim_lab.training.corpus.own_code import sources_in
 
 PACKAGES = Path(__file__).with_name("packages.txt")
+_STATED = "package.json"  # in each package: its name, version and licence
 _AT_ONCE = 40  # packages that npm is asked for
 _CODE = re.compile(r"(?<!\.d)\.(?:[cm]?[jt]s|[jt]sx)$")
 _TEST = re.compile(
@@ -33,21 +33,15 @@ _BUILT = re.compile(
 
 def fetch(out: Path, listed: Path = PACKAGES) -> list[Path]:
     """Download the listed packages with npm and check their digests; return their unpacked folders, NAME-VERSION."""
-    packages = read_list(listed)
     new_folder(out)
-    with tempfile.TemporaryDirectory() as downloads:
-        folder = Path(downloads)
-        parts = [packages[at : at + _AT_ONCE] for at in range(0, len(packages), _AT_ONCE)]
-        return [unpack(archive, out) for part in parts for archive in _download(part, folder)]
+    return [unpack(archive, out) for _, archive in archives(listed, _AT_ONCE, _download)]
 
 
-def _download(packages: Sequence[ListedPackage], folder: Path) -> list[Path]:
+def _download(packages: Sequence[ListedPackage], folder: Path) -> Iterator[Path]:
     words = ("npm", "pack", "--ignore-scripts", "--json", *(each.package for each in packages))
     answer = cast("list[dict[str, Any]]", json.loads(run(words, folder)))
-    archives = {str(each["id"]): folder / str(each["filename"]) for each in answer}
-    for each in packages:
-        check_digest(archives[each.package], each)
-    return [archives[each.package] for each in packages]
+    found = {str(each["id"]): folder / str(each["filename"]) for each in answer}
+    return (found[each.package] for each in packages)
 
 
 def unpack(archive: Path, out: Path) -> Path:
@@ -69,29 +63,23 @@ def unpack(archive: Path, out: Path) -> Path:
 
 def fetched(folder: Path) -> list[Path]:
     """List the folders of the packages that `fetch` unpacked."""
-    found = sorted(path.parent for path in folder.glob("*/package.json"))
-    if not found:
-        raise WorkError(f"{folder} holds no packages: make it with `python -m efim_lab train fetch`")
-    return found
+    return unpacked(folder, _STATED)
 
 
 def found_in(folder: Path) -> list[Found]:
     """List the sources in a folder: a package's, or those of the user's own folders."""
-    if not folder.is_dir():
-        raise WorkError(f"{folder} is not a folder: name one with TypeScript or JavaScript files")
-    found: list[Found] = (
-        [package(folder)] if (folder / "package.json").exists() else [*own_packages(folder, is_wanted)]
-    )
-    return SPLITS.admitted(found)
+    return sources_in(folder, SPLITS, "TypeScript or JavaScript", _package, is_wanted)
 
 
-def package(folder: Path) -> Found:
-    """Return a package as a source, or as refused if no permissive licence is stated in its package.json."""
+def _package(folder: Path) -> Found | None:
+    """Return a package as a source, or as refused if it states no permissive licence; None if it is none."""
+    if not (folder / _STATED).exists():
+        return None
     try:
-        stated = cast("dict[str, Any]", json.loads((folder / "package.json").read_text("utf-8")))
+        stated = cast("dict[str, Any]", json.loads((folder / _STATED).read_text("utf-8")))
         name, version, licence = str(stated["name"]), str(stated["version"]), _licence(stated)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise WorkError(f"cannot read {folder / 'package.json'} ({error}): fetch it again") from error
+        raise WorkError(f"cannot read {folder / _STATED} ({error}): fetch it again") from error
     if not is_permissive(licence):
         return RefusedPackage(name, version, licence or "not stated")
     files = (path.relative_to(folder).as_posix() for path in folder.rglob("*.*") if path.is_file())

@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path, PureWindowsPath
 
 from efim_lab.errors import WorkError
-from efim_lab.training.corpus.fetching import new_folder
+from efim_lab.training.corpus.fetching import new_folder, unpacked
 
 DISTRIBUTIONS = Path(__file__).with_name("distributions.txt")  # in pip's format, with hashes
 # Code that is only read may ask for any version of Python.
@@ -41,7 +41,4 @@ def unpack(wheel: Path, out: Path) -> Path:
 
 def fetched(folder: Path) -> list[Path]:
     """List the folders of the distributions that `fetch` unpacked."""
-    found = sorted({info.parent for info in folder.glob("*/*.dist-info")})
-    if not found:
-        raise WorkError(f"{folder} holds no distributions: make it with `python -m efim_lab train fetch`")
-    return found
+    return unpacked(folder, "*.dist-info", "distributions")
