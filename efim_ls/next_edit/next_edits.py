@@ -36,7 +36,7 @@ class _Offered:
 
 @dataclass(frozen=True)
 class CallsElsewhere:
-    """A definition that was changed, for calls in other files to follow. Immutable: other threads may propose.
+    """A changed definition that calls in other files should follow. Immutable, so that any thread may propose.
 
     `uri` is its document's. `edits` are the last ones of all documents, and the `cursor` is in the document `asked`.
     """
@@ -49,7 +49,7 @@ class CallsElsewhere:
     refused: _Refused
 
     def propose(self, document: Document, module: str) -> ProposedEdit | None:
-        """Return the edit of a call in another document, which names the definition's module, if it is given."""
+        """Return the edit of a call in another document, which writes `module`, if any, in front of it."""
         since = self.following.change.because[0].when
         changes = [each for each in line_changes(document, self.edits) if each.because[-1].when >= since]
         cursor = self.cursor if document.uri == self.asked else 0
@@ -96,12 +96,15 @@ class NextEdits:
     def calls_elsewhere(
         self, document: Document, cursor: int, others: Sequence[Document], own: bool
     ) -> CallsElsewhere | None:
-        """Return the definition, of this document or of the others, that calls in other files should follow.
+        """Return the changed definition that calls in other files should follow, None if there is none.
 
-        It is this document's `own`, or one of the others'. The last edit, in any of them, was its own or a call's.
+        It is one of this document if `own`, else one of the others. The last edit, in any of them, must have changed
+        it or one of its calls.
         """
         self._look_for_undo(document)
-        edits, definitions = self._history.recent(), (document,) if own else others
+        edits = self._history.recent()
+        uris = {each.uri for each in edits}
+        definitions = [each for each in ((document,) if own else others) if each.uri in uris]
         edited = next((each for each in (document, *others) if edits and each.uri == edits[-1].uri), None)
         if edited is None or not definitions or (own and edited is not document):
             return None
@@ -115,7 +118,7 @@ class NextEdits:
         return None
 
     def note(self, document: Document, edit: ProposedEdit) -> None:
-        """Note that an edit of another document is offered, which may be accepted or refused."""
+        """Remember an edit that is offered in another document, so that it can be accepted or refused."""
         self._offered.append(_offer(document, edit))
 
     def accept(self, edit: ProposedEdit) -> None:

@@ -75,7 +75,7 @@ class EditOffers:
     async def find(self, document: OpenDocument, cursor: int, elsewhere: bool = True) -> OfferedEdit | None:
         """Return the edit to offer at a cursor, None if there is none; other files are asked only if need be.
 
-        `elsewhere`: it may be an edit of another document.
+        With `elsewhere` it may be an edit of another document.
         """
         if not self.enabled or self._documents.why_off(document.uri) is not None:
             return None

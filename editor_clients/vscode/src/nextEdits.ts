@@ -52,7 +52,7 @@ export class NextEdits implements Disposable {
     private readonly subscriptions: Disposable;
     private shown: Shown | undefined;
     private isDrawn = false;
-    private isOpening = false; // a file, where the edit will be asked for again
+    private isOpening = false; // true while the edit's file is opened and asked about
     private queue: Promise<void> = Promise.resolve();
     private seen: string | undefined; // the id that the server was last told of
     private timer: NodeJS.Timeout | undefined;

@@ -53,7 +53,7 @@ class Following(NamedTuple):
     known_as: str = ""
 
     def elsewhere(self, text: str, module: str) -> Following:
-        """Return it for another file, which counts as one that goes on below the definition."""
+        """Return what another file's calls should follow; they count as standing below the definition."""
         known_as = re.match(r"\w*", module or self.definition.imported)
         definition = self.definition.elsewhere(text, module)
         name = known_as[0] if known_as and definition.called != "as member" else ""

@@ -59,14 +59,14 @@ class ChangedDefinition(NamedTuple):
         return self.name if self.called == "plainly" else self.owner
 
     def elsewhere(self, text: str, module: str) -> ChangedDefinition:
-        """Return it as another file calls it, by its own name or behind a module's, with the mark between them."""
+        """Return the definition as another file calls it: by its name alone, or behind a module's and a mark."""
         called, owner = self.called, self.owner
         if called in ("plainly", "as class"):
             called, owner = ("in module", module) if module else ("plainly", "")
         return self._replace(called=called, owner=owner, start=-len(self.name), end=0, visible=(0, len(text)))
 
     def anywhere(self, text: str) -> ChangedDefinition:
-        """Return it as another file may call it, however it knows it."""
+        """Return the definition as a file may call it that imports it in any way."""
         return self.elsewhere(text, "")._replace(called="as class")
 
 
