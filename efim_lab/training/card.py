@@ -14,7 +14,8 @@ class PretrainingSummary:
     """How pretraining went; `loss` is the mean over its last 100 steps, in nats per token.
 
     A run that branched off another after `branched` tokens learnt these in the mixture `earlier_shares`.
-    `excerpt_rows` is how many tokens of excerpts it was trained to read.
+    `excerpt_rows` is how many tokens of excerpts it was trained to read; `origin` are the languages of the finished
+    model whose weights it began with, if any.
     """
 
     architecture: str
@@ -29,6 +30,7 @@ class PretrainingSummary:
     branched: int = 0
     earlier_shares: Shares | None = None
     excerpt_rows: int = 0
+    origin: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ def model_card(training: PretrainingSummary, tables: CardTables, manifest: Manif
     rows = [f"| {e.name} | {e.version} | {e.licence} | {e.files} | {e.bytes / 1000:.0f} |" for e in learnt]
     return _TEXT.format(
         language=LANGUAGES[manifest.language].title,
+        begun=_begun(training.origin),
         architecture=training.architecture,
         millions=f"{training.parameters / 1e6:.1f}",
         vocabulary=f"{training.vocabulary:,}",
@@ -63,6 +66,11 @@ def model_card(training: PretrainingSummary, tables: CardTables, manifest: Manif
         tables=tables,
         sources="\n".join(rows),
     )
+
+
+def _begun(origin: Sequence[str]) -> str:
+    """Say what weights the run began with, those of a finished model or random ones."""
+    return f"From the weights of a model that knows `{'`, `'.join(origin)}`" if origin else "From scratch"
 
 
 def _apart(entries: Sequence[ManifestEntry], part: Part) -> str:
@@ -122,7 +130,7 @@ line that is not blank, so that lines can be tokenized apart. The context is {co
 
 ## Training
 
-From scratch, on the {language} files of the packages below: {corpus} MB without tests, vendored and generated files,
+{begun}, on the {language} files of the packages below: {corpus} MB without tests, vendored and generated files,
 near duplicates and licence notices. It saw {tokens} million tokens in {minutes} minutes on a {device}, in rows of two
 lengths up to the context, and ended at a loss of {loss} nats per token. The network is {architecture};
 the optimizers are Muon for the layers' products and AdamW for everything else.

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tokenizers import Tokenizer
+
 from efim_lab import documents
 from efim_lab.errors import WorkError
 from efim_lab.evaluation import report as reports
@@ -17,11 +19,13 @@ from efim_lab.training.export import export
 from efim_lab.training.loop import device, worth_compiling
 from efim_lab.training.report import plot, read_log
 from efim_lab.training.run.measurement import MeasuringStep, record
+from efim_lab.training.run.other_vocabulary import has_vocabulary
 from efim_lab.training.run.snapshot import MANIFEST, copy_history
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.sample_maker import MOST_EXCERPT_TOKENS, Shares
 from efim_lab.training.samples.stream import ShardSource
 from efim_lab.training.trainer import PLANS, Trainer, TrainerSettings
+from model_runtime.checkpoint.config import read_languages
 
 _TOKENS_PER_SECOND = 5_000  # of the smaller plan on two cores
 _RATE_OF_FINISHED = 1 / 3  # of the plan's: a finished model should learn without first forgetting what it knows
@@ -52,7 +56,7 @@ def pretrain(order: PretrainingJob) -> Path:
     manifest = corpus.read_manifest(order.corpus / MANIFEST)
     tuning, held_out = (documents.read_documents(order.corpus / f"{part}.jsonl") for part in ("tuning", "heldout"))
     vocabulary = bpe.load(order.tokenizer)
-    trainer = _begun(order, _settings(order, vocabulary.get_vocab_size()))
+    trainer = _begun(order, _settings(order, vocabulary), vocabulary)
     source = ShardSource(order.corpus / "train.jsonl", order.tokenizer, shares=order.shares)
     trainer.learn(source, MeasuringStep(trainer, vocabulary, held_out, order.lines) if order.lines else None)
     target = order.out / "export"
@@ -69,19 +73,20 @@ def pretrain(order: PretrainingJob) -> Path:
     return target
 
 
-def _settings(order: PretrainingJob, vocabulary: int) -> TrainerSettings:
+def _settings(order: PretrainingJob, vocabulary: Tokenizer) -> TrainerSettings:
     plan = PLANS[device().type]
     plan = replace(plan, shares=order.shares, tokens=order.tokens, decay=order.decay)
+    entries = vocabulary.get_vocab_size()
     if order.start is None or order.resume:
-        return replace(plan, shape=replace(plan.shape, vocabulary=vocabulary))
+        return replace(plan, shape=replace(plan.shape, vocabulary=entries))
     if checkpoint.is_finished(order.start):
-        shape = network.read_shape(order.start)
-        return replace(plan, shape=shape, rate=plan.rate * _RATE_OF_FINISHED)
+        rate = plan.rate * _RATE_OF_FINISHED if has_vocabulary(order.start, vocabulary) else plan.rate
+        return replace(plan, shape=replace(network.read_shape(order.start), vocabulary=entries), rate=rate)
     state = checkpoint.read_state(checkpoint.newest(order.start))
     return replace(plan, shape=network.Shape(**state["settings"]["shape"]))
 
 
-def _begun(order: PretrainingJob, settings: TrainerSettings) -> Trainer:
+def _begun(order: PretrainingJob, settings: TrainerSettings, vocabulary: Tokenizer) -> Trainer:
     """Return a trainer at the point from which it is to train, with the history of that in its folder."""
     trainer = Trainer(settings, order.out, worth_compiling(order.tokens / _TOKENS_PER_SECOND))
     order.out.mkdir(parents=True, exist_ok=True)
@@ -91,7 +96,7 @@ def _begun(order: PretrainingJob, settings: TrainerSettings) -> Trainer:
     elif holds_run:
         raise WorkError(f"{order.out} holds a run: continue it with --resume or name another folder")
     elif order.start:
-        (trainer.resume if order.resume else trainer.start_from)(order.start)
+        trainer.resume(order.start) if order.resume else trainer.start_from(order.start, vocabulary)
         copy_history(order.start, order.out)  # so that the plot shows the loss from the very start
     if trainer.progress.tokens in trainer.progress.fresh:
         print(
@@ -122,4 +127,10 @@ def _summary(order: PretrainingJob, trainer: Trainer) -> PretrainingSummary:
         branched=progress.branched,
         earlier_shares=Shares(**earlier["settings"]["shares"]) if earlier else None,
         excerpt_rows=_room(order),
+        origin=_origin(order.start),
     )
+
+
+def _origin(start: Path | None) -> Sequence[str]:
+    """Return what the finished model knows that a run began with."""
+    return read_languages(start) if start and checkpoint.is_finished(start) else ()

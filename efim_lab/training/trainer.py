@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from tokenizers import Tokenizer
 
 from efim_lab.training import checkpoint, network
 from efim_lab.training.autograd.loss import GpuLoss, attend_masked, attend_samples
@@ -15,6 +16,7 @@ from efim_lab.training.native import library
 from efim_lab.training.native.gradients import NativeGradients, why_unfit
 from efim_lab.training.native.muon import KernelMuon
 from efim_lab.training.run.clock import ComputingClock
+from efim_lab.training.run.other_vocabulary import has_vocabulary, load_for_vocabulary
 from efim_lab.training.run.schedule import Schedule, TokenBudget
 from efim_lab.training.samples.sample_maker import Shares
 
@@ -55,9 +57,15 @@ class Trainer(TrainingLoop):
         learner = _learner(self.model, settings, compiled)
         super().__init__(learner, settings, folder, TokenBudget(settings.tokens), now or ComputingClock())
 
-    def start_from(self, folder: Path) -> None:
-        """Branch off another run's newest checkpoint or snapshot, with the data after its position."""
-        self.progress = checkpoint.branch(folder, self.state())
+    def start_from(self, folder: Path, vocabulary: Tokenizer) -> None:
+        """Branch off another run's newest checkpoint or snapshot, with the data after its position, or a finished model.
+
+        `vocabulary` is this run's; that of a finished model may be another.
+        """
+        if checkpoint.is_finished(folder) and not has_vocabulary(folder, vocabulary):
+            load_for_vocabulary(folder, self.model, vocabulary)
+        else:
+            self.progress = checkpoint.branch(folder, self.state())
 
 
 def _learner(model: network.EfimForCausalLM, settings: TrainerSettings, compiled: bool) -> Learner:

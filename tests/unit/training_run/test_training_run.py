@@ -52,7 +52,7 @@ def test_a_run_branches_off_another_with_the_next_data_and_its_own_budget(gather
     trunk = a_trainer(tmp_path / "trunk", replace(SETTINGS, decay=0.0))
     train(trunk, gathered, tmp_path / "trunk")
     branch = a_trainer(tmp_path / "branch")
-    branch.start_from(tmp_path / "trunk")
+    branch.start_from(tmp_path / "trunk", bpe.load(gathered))
     tokens = STEPS * STEP
     assert branch.progress == checkpoint.RunProgress(
         step=STEPS, tokens=tokens, earlier=STEPS, branched=tokens, shard=trunk.progress.shard + 1, length=128
