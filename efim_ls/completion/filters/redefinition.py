@@ -8,21 +8,24 @@ from collections.abc import Iterator
 from efim_ls.completion.filters.place import Place, indent_of, lines_with
 from efim_ls.text.lines import line_start, lines_upwards
 
-_CLASS = r"(?:export\s+)?(?:default\s+)?(?:abstract\s+)?class\b"
-_SCRIPT = rf"(?:export\s+)?(?:default\s+)?(?:async\s+)?function\b\s*\*?|{_CLASS}"
-# How a line begins that gives a name to a function or class. TypeScript's functions may have overloads.
+# A function counts with the body that it has and overloads lack; so does a method, which no word announces.
+_SCRIPT = r"""(?P<indent>[ \t]*)(?:
+    (?P<function>(?:export\s+)?(?:default\s+)?(?:async\s+)?function\b\s*\*?\s*)
+    | (?P<declared>(?:export\s+)?(?:default\s+)?
+        (?:(?:abstract\s+)?class|(?:const\s+)?enum|const(?!\s+enum)|let|interface|type)\s+)
+    | (?:(?:public|private|protected|static|override|async)\s+)*(?P<owner>[gs]et\s+)?\*?
+        (?!(?:catch|for|function|if|switch|while|with)\b)
+)(?P<name>[\w$]+)(?(declared)|(?(function)(?=[^;\n]*\{[ \t]*$)|(?=\([^()'"`;\n]*\)[^();\n]*\{[ \t]*$)))"""
+# How a line begins that gives a name to a function, a class, a type or a constant.
 _DEFINITIONS = {
-    language: re.compile(rf"(?P<indent>[ \t]*)(?:{beginning})\s*(?P<name>[\w$]+)")
-    for language, beginning in {
-        "python": r"(?:async\s+)?def\b|class\b",
-        "javascript": _SCRIPT,
-        "javascriptreact": _SCRIPT,
-        "typescript": _CLASS,
-        "typescriptreact": _CLASS,
-        "go": r"func\b(?:\s*(?P<receiver>\([^)]*\)))?|type\b",
-    }.items()
+    "python": re.compile(r"(?P<indent>[ \t]*)(?:(?:async\s+)?def|class)\b\s*(?P<name>[\w$]+)"),
+    "go": re.compile(r"(?P<indent>[ \t]*)(?:func\b(?:\s*(?P<owner>\([^)]*\)))?|type\b)\s*(?P<name>[\w$]+)"),
+    **dict.fromkeys(
+        ("javascript", "javascriptreact", "typescript", "typescriptreact"),
+        re.compile(_SCRIPT, re.MULTILINE | re.VERBOSE),
+    ),
 }
-DEFINING_WORDS = ("def", "class", "func", "type")  # each definition has one of them
+DEFINING_WORDS = ("def", "class", "func", "type", "const", "let", "enum", "interface", "{")  # each has one of them
 _MAY_REPEAT = frozenset({"_", "init"})  # a name that is never used, and Go's initializers
 _OVERLOADED = re.compile(r"@(?:[\w.]+\.)?(?:overload|setter|getter|deleter|register|\w*dispatch\w*)\b")
 _LONGEST_DECORATORS = 20  # lines
@@ -30,7 +33,7 @@ _Definition = re.Match[str]
 
 
 def redefinition(text: str, place: Place) -> str:
-    """End before a function, class or test, and its decorators, whose name its scope already has.
+    """End before a function, class, test or constant, and its decorators, whose name its scope already has.
 
     A name that the user typed may repeat, and so may overloads, setters, and definitions in other branches.
     """
@@ -62,7 +65,8 @@ def _is_defined(found: _Definition, pattern: re.Pattern[str], above: str, below:
 
 
 def _key(definition: _Definition) -> tuple[str, str | None]:
-    return definition["indent"], definition.groupdict().get("receiver")
+    """Return what sets definitions of a name apart: where they stand, a receiver, and whether they get or set."""
+    return definition["indent"], definition.groupdict().get("owner")
 
 
 def _definitions(name: str, pattern: re.Pattern[str], scope: str) -> Iterator[_Definition]:

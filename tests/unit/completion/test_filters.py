@@ -41,7 +41,7 @@ class Case:
 def golden_cases() -> dict[str, Case]:
     return {
         f"{path.stem}: {raw['name']}": Case(**raw)
-        for path in sorted(GOLDEN.glob("*.toml"))
+        for path in sorted(GOLDEN.rglob("*.toml"))
         for raw in tomllib.loads(path.read_text("utf-8"))["case"]
     }
 
