@@ -35,7 +35,8 @@ from efim_ls.completion.planning.window import Window
 from efim_ls.settings import Settings
 from kv_store.block import BLOCK_TOKENS
 from model_runtime.cancel import NEVER
-from model_runtime.checkpoint.config import EMBEDDED, read_config
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.linear import packed_format

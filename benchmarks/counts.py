@@ -22,7 +22,8 @@ import numpy as np
 import torch
 
 from benchmarks.table import show
-from model_runtime.checkpoint.config import EMBEDDED, read_config
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.counts.segment import CountedDocument
 from model_runtime.counts.snapshot import EMPTY, CountsView

@@ -19,7 +19,7 @@ from benchmarks.table import show
 from efim_ls.completion.models.kv_persistence import KvPersistence, open_for
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.engine.engine import GenerateJob, PrepareJob, SavedFrame
 from model_runtime.engine.local import LocalEngine
 from model_runtime.engine.stops import StopRule

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 
 # Prose, logs and messages to a version control system, as VS Code, Neovim, Helix and Emacs name them.
@@ -13,6 +13,7 @@ PROSE = (
     "scminput", "git-commit", "gitcommit", "git-rebase", "gitrebase", "hgcommit", "jjdescription",
 )  # fmt: skip
 
+JSX = " JSX"  # ends the name of a dialect
 ANY = "*"  # in place of a language: all of them
 # LSP's name, people's, and how names of files end; without a point, the whole names, in small letters. Others are
 # called as LSP names them.
@@ -140,6 +141,12 @@ def name_of(language: str) -> str:
     return NAMES.get(language.lower(), language)
 
 
+def names_of(languages: Iterable[str]) -> list[str]:
+    """Return what people call languages; a dialect is not named beside its language."""
+    names = [name_of(each) for each in languages]
+    return [name for name in names if name.removesuffix(JSX) == name or name.removesuffix(JSX) not in names]
+
+
 def knows(languages: Collection[str], language: str) -> bool:
     """Return whether a model that knows these languages knows this one; it is asked if the language has no name."""
     return not language or ANY in languages or language.lower() in {each.lower() for each in languages}
@@ -148,17 +155,19 @@ def knows(languages: Collection[str], language: str) -> bool:
 def notice(model: str, languages: Sequence[str], language: str) -> str | None:
     """Return a sentence for users if the model does not know a language, else None.
 
-    `model` is its name or folder; that of the embedded one is empty.
+    `model` is its name or folder; that of the embedded ones is empty.
     """
     if knows(languages, language):
         return None
-    which = f"model {model}" if model else "embedded model"
+    known = listed(names_of(languages))
+    which = f"model {model} knows" if model else "embedded models know"
     return (
-        f"The {which} knows {_listed([name_of(each) for each in languages])} only; here suggestions come from this "
-        f"file's own phrases. Choose a model that knows {name_of(language)} with the setting 'model'."
+        f"The {which} {known} only; here suggestions come from this file's own phrases. Choose a model that knows "
+        f"{name_of(language)} with the setting 'model'."
     )
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Return names as an enumeration."""
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last

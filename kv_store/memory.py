@@ -32,7 +32,8 @@ class MemoryTier:
         """Reserve as many slots as fit, perhaps none; raises MemoryError if the system cannot provide them."""
         self._slot_bytes = slot_bytes
         self._lock = Lock()  # guards what follows
-        self._reserve(capacity_bytes // slot_bytes)
+        self._given = capacity_bytes // slot_bytes  # slots
+        self._reserve(self._given)
         self._read = self._written = self._evicted = 0
 
     def lookup(self, names: Sequence[Name]) -> int:
@@ -84,6 +85,12 @@ class MemoryTier:
                 for removed in self._lru.remove(name):
                     self._wipe(removed)
         return True
+
+    def share_memory(self, parts: int) -> None:
+        """Use one of so many equal parts of the slots; if that is another number than before, forget what is here."""
+        with self._lock:
+            if len(self._slab) != (slots := self._given // parts):
+                self._reserve(slots)
 
     def stats(self) -> TierStats:
         """Return what is here, in bytes of the slots in use, and what has happened."""

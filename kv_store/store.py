@@ -178,6 +178,11 @@ class Store:
         else:
             job()
 
+    def share_memory(self, parts: int) -> None:
+        """Use one of so many equal parts of the memory that the levels were given."""
+        for level in self._levels:
+            level.tier.share_memory(parts)
+
     def stats(self) -> list[TierStats]:
         """Return what each level holds; safe on any thread."""
         return [level.tier.stats() for level in self._levels]

@@ -71,6 +71,10 @@ class Tier(Protocol):
         """Remove and wipe the blocks that a document brought, and their descendants; return whether none is left."""
         ...
 
+    def share_memory(self, parts: int) -> None:
+        """Use one of so many equal parts of the memory that it was given; it may forget what is in memory alone."""
+        ...
+
     def stats(self) -> TierStats:
         """Return what is here, and what has happened."""
         ...

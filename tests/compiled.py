@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from model_runtime.checkpoint.config import EMBEDDED, read_config
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.decoder.native.decoder import native_missing
 
 CPU = Path("/proc/cpuinfo")

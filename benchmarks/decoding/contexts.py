@@ -12,7 +12,7 @@ from benchmarks.decoding.process import LONGEST, Process, Work
 from benchmarks.decoding.sides import LLAMA, OURS, llama_missing
 from benchmarks.decoding.speed import timed, write_ggufs
 from benchmarks.table import show
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 
 ROWS = (1, 2, 4, 8, 16, 32, 64)
 CONTEXTS = (256, 512, 1100, LONGEST - max(ROWS))  # tokens before those of a pass

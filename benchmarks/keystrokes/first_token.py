@@ -26,7 +26,8 @@ from efim_lab.replay.trace import Keystroke, Trace
 from efim_ls.completion.models.open import fit_budget
 from efim_ls.completion.planning.window import Budget
 from efim_ls.settings import Settings
-from model_runtime.checkpoint.config import EMBEDDED, read_config
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.ids import Ids
 from model_runtime.prompt.prompt import order_parts, window_ids
 from model_runtime.prompt.template import Template, find_template

@@ -1,6 +1,6 @@
 """Trains networks that differ in a part on the same rows, and compares them on held-out text.
 
-python -m benchmarks.learning.arms --corpus corpus --tokenizer model_runtime/embedded --out arms
+python -m benchmarks.learning.arms --corpus corpus --tokenizer model_runtime/embedded/python --out arms
 
 An arm takes about half an hour on one core.
 """

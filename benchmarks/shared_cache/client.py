@@ -22,7 +22,8 @@ from kv_store.level import Origin, Reach
 from kv_store.open import MEMORY, SHARED, StoreOptions, open_store
 from kv_store.store import ComputedBlocks, Store
 from model_runtime.cancel import NEVER
-from model_runtime.checkpoint.config import EMBEDDED, read_config
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.kv.codec import Floats, Form, KvCodec
 from model_runtime.kv.layout import KvLayout
 

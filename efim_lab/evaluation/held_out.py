@@ -13,7 +13,7 @@ from efim_lab.evaluation.measured_model import LINE, MeasuredModel
 from efim_lab.evaluation.places.cursors import CursorPlace, choose_places
 from efim_lab.evaluation.report import HEURISTIC, CompletionSample, HeldOutReport, arm_figures, exact_difference
 from efim_lab.evaluation.retyping import COUNTED, retype
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 
 Progress = Callable[[str, int, int], None]  # (what is measured, places done, places in all)
 LONGEST_COMPLETION = 96  # tokens

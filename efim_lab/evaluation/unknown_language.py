@@ -28,7 +28,8 @@ from efim_ls.languages import ANY, name_of
 from efim_ls.request import Request
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER
-from model_runtime.checkpoint.config import EMBEDDED, read_config
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.loading.checkpoint_reader import read_tokenizer
 
 LEVELS = (0.3, 0.4, 0.5, 0.6, 0.7)

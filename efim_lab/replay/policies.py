@@ -17,7 +17,7 @@ from efim_lab.replay.trace import Keystroke
 from efim_lab.simulation import simulate_prefill
 from efim_ls.completion.planning.planner import FRAMES, Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget, Window
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.ids import Ids
 from model_runtime.isolated import SequenceKey
 from model_runtime.kv.pool import FrameId, Pool

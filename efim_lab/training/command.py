@@ -294,7 +294,7 @@ def _cache(arguments: argparse.Namespace) -> int:
 def _sureness(arguments: argparse.Namespace) -> int:
     from efim_lab.evaluation.held_out_data import read_held_out
     from efim_lab.training.sureness.report import fit_sureness
-    from model_runtime.checkpoint.config import EMBEDDED
+    from model_runtime.checkpoint.embedded import EMBEDDED
 
     print(fit_sureness(EMBEDDED, read_held_out(arguments.data), arguments.lines, arguments.out, _report))
     return 0

@@ -58,9 +58,9 @@ class Trainer(TrainingLoop):
         super().__init__(learner, settings, folder, TokenBudget(settings.tokens), now or ComputingClock())
 
     def start_from(self, folder: Path, vocabulary: Tokenizer) -> None:
-        """Branch off another run's newest checkpoint or snapshot, with the data after its position, or a finished model.
+        """Branch off another run's newest checkpoint or snapshot, with the data after its position.
 
-        `vocabulary` is this run's; that of a finished model may be another.
+        `folder` may also hold a finished model, whose tokenizer need not be this run's `vocabulary`.
         """
         if checkpoint.is_finished(folder) and not has_vocabulary(folder, vocabulary):
             load_for_vocabulary(folder, self.model, vocabulary)

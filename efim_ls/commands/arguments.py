@@ -13,6 +13,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from efim_ls.failures import Failure, Mistake
+from efim_ls.languages import name_of
 from model_runtime.regular_files import UnfitFile, check_regular
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 MODEL = "a folder, or owner/name on the Hugging Face hub (default: the embedded model)"  # help of --model
-EMBEDDED = ("model_runtime", "embedded")  # the end of the embedded model's path
+EMBEDDED = ("model_runtime", "embedded")  # what is above the folders of embedded models
 HELP_WIDTH = 78  # characters of a line of descriptions: argparse leaves two of a terminal's 80 free
 
 
@@ -135,8 +136,9 @@ def counted(count: int, noun: str) -> str:
 
 
 def model_name(name: str) -> str:
-    """Return a model's name or folder for people; that of the embedded one is a path, of any installation."""
-    return "embedded model" if PurePath(name).parts[-2:] == EMBEDDED else name
+    """Return a model's name or folder for people; that of an embedded one is a path, of any installation."""
+    parts = PurePath(name).parts
+    return f"embedded model for {name_of(parts[-1])}" if parts[-3:-1] == EMBEDDED else name
 
 
 def object_setting(option: str, name: str, text: str, others: Mapping[str, object]) -> Settings:

@@ -60,7 +60,7 @@ def _tell_here(place: FilePlace, as_json: bool, model: str) -> dict[str, Any]:
     document = one_shot.read(place.path)
     cursor, moved = one_shot.cursor_at(document, place)
     completer = one_shot.load(model)
-    request = one_shot.request_at(document, cursor, model, completer.tokenizer)
+    request = one_shot.request_at(document, cursor, model, completer.tokenizers)
     return one_shot.answer_once(completer, request, as_json, NEVER) | {"moved": moved}
 
 

@@ -47,7 +47,7 @@ def show(place: FilePlace, as_json: bool, model: str, shows_excerpts: bool = Fal
     completer = load(model, shows_excerpts)
     request = Request(document.uri, document.text, cursor, least="balanced", language=document.language)
     budget = completer.excerpt_budget
-    request = with_repository(request, model, completer.tokenizer, unindexed=True, excerpts=budget)
+    request = with_repository(request, model, completer.tokenizers, unindexed=True, excerpts=budget)
     if shows_excerpts:
         completer.prefetch(request, rested=True)(NEVER)
     answer = completer.complete(request, NEVER)

@@ -19,7 +19,7 @@ from efim_ls.access.reasons import refusal
 from efim_ls.commands.arguments import check_model, counted, model_name
 from efim_ls.commands.elsewhere import engine_settings, examine_engine
 from efim_ls.failures import Failure
-from efim_ls.languages import ANY, name_of
+from efim_ls.languages import ANY, name_of, names_of
 from efim_ls.paths import cache_folder
 from efim_ls.request import Answer, Request
 from efim_ls.session.loader import CLOSING
@@ -28,13 +28,14 @@ from efim_ls.version import installed_version
 from efim_ls.workspace.database.origin import read_summary
 from efim_ls.workspace.database.place import index_path, index_size
 from model_runtime.cancel import NEVER
-from model_runtime.checkpoint.config import EMBEDDED, read_config
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.errors import ModelError
 from model_runtime.loading.key_costs import duration, key_costs
 from model_runtime.machine import cuda_state
 
 if TYPE_CHECKING:
-    from efim_ls.completion.completer import Completer
+    from efim_ls.completion.by_language import LanguageCompleters
 
 SAMPLE = "def mean(values):\n    total = 0\n    for value in values:\n        "
 KEYSTROKES = "qux = zed(vex, wye)"  # unlike any suggestion, because typing through a suggestion costs nothing
@@ -90,10 +91,10 @@ def show(model: str, measure: bool = False, engine: str = "") -> int:
 def _examine(model: str, began: float, status: Status, measure: bool) -> Examination:
     """Load the model and measure its answers; raises Failure or ModelError if it cannot be used."""
     check_model(model)
-    from efim_ls.completion.completer import Completer
+    from efim_ls.completion.models.shared import SharedModels
     from model_runtime.decoder.native.decoder import native_missing
 
-    completer = Completer.load(
+    completer = SharedModels(lasting=False).load(
         # Without a store: a disk_mib other than the user's would discard their cache.
         Settings(model=model, persist=False),
         lambda message, percent: status.update(f"{escape(message)} ({percent} %)"),
@@ -107,12 +108,20 @@ def _examine(model: str, began: float, status: Status, measure: bool) -> Examina
     facts = {name.replace("_", " "): value for name, value in described.items() if value}
     why_not = native_missing(read_config(EMBEDDED)) if described["device"] == "cpu" else None
     slower = f"the compiled decoder is left out: {why_not}" if why_not else None
-    sections = {**found.sections, "model": facts}
+    sections = {**found.sections, "model": facts, "model of each language": _models(completer)}
     if measure:
         status.update("measuring number formats")
         in_use = f"{described['weights']} {described['decoder']}" if described["device"] == "cpu" else ""
         sections[PASSES] = _measure_formats(model, in_use)
     return found._replace(slower=slower, sections=sections)
+
+
+def _models(completer: LanguageCompleters) -> Facts:
+    """Return which model answers in which language; only the first one is loaded."""
+    by_model = dict[str, list[str]]()
+    for language in completer.languages:
+        by_model.setdefault(completer.model_for(language), []).append(language)
+    return {", ".join(names_of(languages)): model_name(model) for model, languages in by_model.items()}
 
 
 def _measure_formats(model: str, in_use: str) -> Facts:
@@ -132,7 +141,7 @@ def _measure_formats(model: str, in_use: str) -> Facts:
     }
 
 
-def _measure_answers(completer: Completer, began: float) -> Examination:
+def _measure_answers(completer: LanguageCompleters, began: float) -> Examination:
     """Complete a sample of Python, then type into it; `began` is when the command started."""
     answers = [_answer(completer, SAMPLE)]
     first = perf_counter() - began
@@ -159,11 +168,12 @@ def listed(languages: Sequence[str]) -> str:
     """Return what people call languages; many are counted."""
     if ANY in languages:
         return "all languages"
-    named, more = [name_of(each) for each in languages[:NAMED]], len(languages) - NAMED
-    return ", ".join(named) + (f" and {counted(more, 'more language')}" if more > 0 else "")
+    names = names_of(languages)
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {counted(more, 'more language')}" if more > 0 else "")
 
 
-def _answer(completer: Completer, text: str, uri: str = "doctor:sample") -> Answer:
+def _answer(completer: LanguageCompleters, text: str, uri: str = "doctor:sample") -> Answer:
     return completer.complete(Request(uri, text, len(text)), NEVER)
 
 

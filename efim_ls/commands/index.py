@@ -12,6 +12,7 @@ from rich.console import Console
 
 from efim_ls.access.rules import Rules
 from efim_ls.commands.arguments import counted
+from efim_ls.completion.by_language import has_own_models, own_tokenizers
 from efim_ls.completion.models.kinds import kind_of
 from efim_ls.failures import Failure
 from efim_ls.languages import name_of
@@ -22,7 +23,7 @@ from efim_ls.workspace.index import Scope, WorkspaceIndex, open_index
 from efim_ls.workspace.overlay import IndexStatus, Overlay
 from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint_reader import read_architecture, read_tokenizer
-from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 
 MB = 1e6
 
@@ -34,11 +35,11 @@ def build(folder: Path, cache: Path, rebuild: bool) -> int:
     settings = found.origin.settings if found else DEFAULTS
     if not settings.persist:
         raise Failure("the setting 'persist' is off, so nothing is kept on disk: turn it on to keep an index")
-    tokenizer, problems = _tokenizer(settings), list[str]()
+    tokenizers, problems = _tokenizers(settings), list[str]()
     if rebuild:
         remove_index(path)
     top = Path(os.path.realpath(folder))
-    scope = Scope.of(replace(settings, cache_folder=str(cache)), Rules(settings, [top.as_uri()]), [top], tokenizer)
+    scope = Scope.of(replace(settings, cache_folder=str(cache)), Rules(settings, [top.as_uri()]), [top], tokenizers)
     with Console(stderr=True).status("looking for files") as status:
 
         def report(progress: IndexStatus) -> None:
@@ -84,12 +85,13 @@ def _sentence(path: Path, found: IndexSummary) -> str:
     return f"{counted(found.total, 'file')} {are} indexed: {index_size(path) / MB:.1f} MB in {path}"
 
 
-def _tokenizer(settings: Settings) -> Tokenizer:
-    """Return the tokenizer of the model that a server would use; raises Failure if the model is not there."""
+def _tokenizers(settings: Settings) -> LanguageTokenizers:
+    """Return the tokenizers of the models that a server would use; raises Failure if one is not there."""
     try:
         folder = kind_of(settings).folder(settings)
         if folder is None:
             raise Failure(f"{settings.model} has not been downloaded: open a file in an editor that uses it")
-        return read_tokenizer(folder, read_architecture(folder))
+        default = read_tokenizer(folder, read_architecture(folder))
+        return LanguageTokenizers(default, own_tokenizers if has_own_models(settings) else None)
     except ModelError as error:
         raise Failure(str(error)) from error

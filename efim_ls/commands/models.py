@@ -17,9 +17,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from efim_ls.completion.models.open import capacity, fit_budget
+from efim_ls.languages import listed, names_of
 from efim_ls.memory_shares import share_out
 from efim_ls.settings import DEFAULTS
-from model_runtime.checkpoint.config import EMBEDDED, ModelConfig, read_config
+from model_runtime.checkpoint.config import ModelConfig, read_config
+from model_runtime.checkpoint.embedded import EMBEDDED, SHIPPED, embedded_models
 from model_runtime.checkpoint.hub.names import CachedModel, cached_models
 from model_runtime.decoder.gpu.device import BF16
 from model_runtime.decoder.quantization import Format
@@ -47,7 +49,7 @@ from model_runtime.prompt.tokenizer import Tokenizer
 # Licences and contexts are in --json only: 80 columns have no room for them.
 NUMBERS = ("size", "disk", "a\ntypical\nkey", "a cold\nplace")
 FIGURES_WIDTH = 41  # characters of a row beside the name
-LICENCES = {"the embedded model": "Apache-2.0"}
+OWN_LICENCE = "Apache-2.0"  # of the models of this package
 
 
 @dataclass(frozen=True)
@@ -138,8 +140,10 @@ def _computed(size: ModelSize) -> int:
 def _rows(machine: Machine, times: PassTimes | None, current: str) -> Iterator[ModelRow]:
     """Yield the models; `times` are those of the embedded one's passes."""
     here = cached_models()
-    embedded = CachedModel("the embedded model", "", (), EMBEDDED, _size(EMBEDDED))
-    yield _on_disk(machine, embedded, "", current, times)
+    for embedded, languages in embedded_models().items():
+        name = f"embedded, {listed(names_of(languages))}"
+        model = CachedModel(name, "", (), embedded, _size(embedded))
+        yield _on_disk(machine, model, "", current, times if embedded in SHIPPED.values() else None)
     folder = Path(os.path.expanduser(current))
     if current and folder.is_dir():
         yield _on_disk(machine, CachedModel(current, "", (), folder, _size(folder)), current, current)
@@ -165,7 +169,7 @@ def _on_disk(
         )
     except ModelError as error:
         return row(problem=str(error))
-    licence = known.licence if known else LICENCES.get(model.name)
+    licence = known.licence if known else OWN_LICENCE if model.folder in SHIPPED.values() else None
     part = in_part and in_part.forms[0]
     return row(size.parameters, config.context, licence, family, fits, gpu, part, *costs, bool(fits and times))
 

@@ -29,7 +29,7 @@ from efim_ls.languages import ANY, knows, notice
 from efim_ls.request import Ahead, Answer, Request
 from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.engine.engine import SavedFrame
 from model_runtime.isolated import NOTHING_COMMITTED
 from model_runtime.prompt.excerpts import ExcerptBudget, Excerpts
@@ -213,6 +213,11 @@ class Completer:
         described = asdict(self._engine.describe()) | {"languages": list(self.languages)}
         described["remote"] = self._remote.host if self._remote else ""
         return described | self._budget.describe() | self._saved.describe()
+
+    def describe_model(self) -> dict[str, object]:
+        """Return which model this is, for which languages, and how many places it has room for; on any thread."""
+        described = self._engine.describe()
+        return {"model": described.model, "languages": list(self.languages), "arenas": described.arenas}
 
     @property
     def tokenizer(self) -> Tokenizer:

@@ -22,7 +22,8 @@ from typing import cast
 
 import psutil
 
-from efim_ls.completion.completer import Completer
+from efim_ls.completion.by_language import LanguageCompleters
+from efim_ls.completion.models.kinds import no_progress
 from efim_ls.completion.models.shared import SharedModels
 from efim_ls.daemon.address import KEY, Address, NoDaemon, check_peer, is_upgrade, shares_cache
 from efim_ls.failures import Failure, FilePlace
@@ -215,8 +216,8 @@ class Daemon:
         try:
             document = await asyncio.to_thread(one_shot.read, place.path)
             cursor, moved = one_shot.cursor_at(document, place)
-            completer = await engine.run(LOADING, lambda _: self._models.load(DEFAULTS, _silent))
-            request = await asyncio.to_thread(one_shot.request_at, document, cursor, "", completer.tokenizer)
+            completer = await engine.run(LOADING, lambda _: self._models.load(DEFAULTS, no_progress))
+            request = await asyncio.to_thread(one_shot.request_at, document, cursor, "", completer.tokenizers)
             return await engine.run(document.uri, answer, turn=TURN) | {"moved": moved}
         except (Failure, ModelError) as error:
             return {"failure": str(error), "status": getattr(error, "status", Failure.status)}
@@ -302,11 +303,7 @@ class RelayedLog(logging.Handler):
             self._send(self.format(record))
 
 
-def _silent(_: str, __: int) -> None:
-    """Report no progress."""
-
-
-def _forget(completer: Completer, _: Cancel) -> None:
+def _forget(completer: LanguageCompleters, _: Cancel) -> None:
     """Close a completer without saving what it computed."""
     completer.forget_documents()
     completer.close(0)

@@ -14,7 +14,7 @@ from efim_ls.languages import family_of, language_of
 from efim_ls.request import Answer
 from efim_ls.session.documents import MOST_CHARACTERS_OF_OTHERS, MOST_OTHERS, OpenDocument
 from efim_ls.session.session import Session
-from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 
 MOST_COMPLETIONS = 8  # of one request
 
@@ -30,13 +30,13 @@ class Cut(NamedTuple):
 class Completions:
     """Answers requests, whatever their dialect. Used on the event loop only."""
 
-    def __init__(self, session: Session, tokenizer: Tokenizer | None, name: str) -> None:
+    def __init__(self, session: Session, tokenizers: LanguageTokenizers | None, name: str) -> None:
         """Answer with a session whose model is loaded; `name` is what clients call the model.
 
-        Without a `tokenizer`, completions are not cut by tokens.
+        Without `tokenizers`, completions are not cut by tokens; these are the default one's, whatever the language.
         """
         self.name = name
-        self._session, self._tokenizer = session, tokenizer
+        self._session, self._tokenizer = session, tokenizers and tokenizers.default
         session.requests.waits_for_rest = False  # these clients send no other request before the answer
         self._documents = ClientDocuments(session)
 

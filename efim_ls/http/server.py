@@ -97,4 +97,4 @@ async def _loaded(session: Session, settings: Settings) -> Completions:
     if session.status.state != "ready" or session.status.fallback:
         raise Failure(session.status.fallback or session.status.message)
     assert session.model.completer is not None
-    return Completions(session, session.model.completer.tokenizer, settings.model or "efim-ls")
+    return Completions(session, session.model.completer.tokenizers, settings.model or "efim-ls")

@@ -14,7 +14,7 @@ from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.errors import ModelError
 from model_runtime.prompt.excerpts import ExcerptBudget, Excerpts
-from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 
 CLOSING = 1.0  # seconds that each part of closing may take
 LOADING = object()  # key of the job that fetches or loads a model; completions have URIs as keys
@@ -85,8 +85,15 @@ class CompletionBackend(Protocol):
         ...
 
     @property
-    def tokenizer(self) -> Tokenizer | None:
+    def tokenizers(self) -> LanguageTokenizers | None:
         """What turns the workspace's files into tokens, None if their counts cannot be used; on any thread."""
+        ...
+
+    def describe_for(self, language: str, /) -> dict[str, object]:
+        """Return the model that answers in a language, all languages that some model knows, and what is loaded.
+
+        On any thread.
+        """
         ...
 
     @property
@@ -116,9 +123,9 @@ def nothing_to_fetch(settings: Settings, progress: Progress, beside: bool) -> No
 def load_completer(settings: Settings, progress: Progress) -> CompletionBackend:
     """Load the configured model; raises ModelError if it cannot be used."""
     # Imported late: it takes a while, during which the client is already answered.
-    from efim_ls.completion.completer import Completer
+    from efim_ls.completion.models.shared import SharedModels
 
-    return Completer.load(settings, progress)
+    return SharedModels(lasting=False).load(settings, progress)
 
 
 def fetch_model(settings: Settings, progress: Progress, beside: bool) -> None:

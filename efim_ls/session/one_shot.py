@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from efim_ls.access.reasons import Refusal, refusal
 from efim_ls.access.rules import Rules
-from efim_ls.completion.completer import Completer
+from efim_ls.completion.by_language import LanguageCompleters
+from efim_ls.completion.models.shared import SharedModels
 from efim_ls.failures import Failure, FilePlace, Mistake
 from efim_ls.languages import family_of, language_of
 from efim_ls.paths import cache_folder, real_path
@@ -25,7 +26,7 @@ from efim_ls.workspace.overlay import Overlay
 from model_runtime.cancel import Cancel
 from model_runtime.errors import ModelError
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
-from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 from model_runtime.regular_files import read_regular
 
 BYTES_OF_A_CHARACTER = 4  # at most, in UTF-8
@@ -86,16 +87,16 @@ def cursor_at(document: Document, place: FilePlace) -> tuple[int, str]:
     return cursor, f"{place.path} has no text at {place.line}:{place.column}: completing at {line}:{column} instead"
 
 
-def load(model: str, shows_excerpts: bool = False) -> Completer:
+def load(model: str, shows_excerpts: bool = False) -> LanguageCompleters:
     """Load a model that keeps nothing on disk, and may read text of other files; raises Failure."""
     settings = Settings(model=model, persist=False, other_files="on" if shows_excerpts else "off")
     try:
-        return Completer.load(settings, lambda message, _: logging.debug(message))
+        return SharedModels(lasting=False).load(settings, lambda message, _: logging.debug(message))
     except ModelError as error:
         raise Failure(str(error)) from error
 
 
-def answer_once(completer: Completer, request: Request, is_asked: bool, cancel: Cancel) -> OneShotResult:
+def answer_once(completer: LanguageCompleters, request: Request, is_asked: bool, cancel: Cancel) -> OneShotResult:
     """Return the answer to a key and, unless only that `is_asked`, the answer to typing; reasons are sentences.
 
     Once `cancel()` is true, it soon returns superseded answers.
@@ -110,10 +111,10 @@ def answer_once(completer: Completer, request: Request, is_asked: bool, cancel: 
     }
 
 
-def request_at(document: Document, cursor: int, model: str, tokenizer: Tokenizer | None) -> Request:
+def request_at(document: Document, cursor: int, model: str, tokenizers: LanguageTokenizers | None) -> Request:
     """Return the request of a key at a cursor in a file."""
     request = Request(document.uri, document.text, cursor, explicit=True, language=document.language)
-    return with_repository(request, model, tokenizer)
+    return with_repository(request, model, tokenizers)
 
 
 def _as_result(answer: Answer) -> OneShotResult:
@@ -126,7 +127,7 @@ def _as_result(answer: Answer) -> OneShotResult:
 def with_repository(
     request: Request,
     model: str,
-    tokenizer: Tokenizer | None,
+    tokenizers: LanguageTokenizers | None,
     unindexed: bool = False,
     excerpts: ExcerptBudget = NO_EXCERPT_BUDGET,
 ) -> Request:
@@ -138,11 +139,11 @@ def with_repository(
     """
     path = Path(real_path(request.uri))
     folder, settings, is_indexed = find_workspace(path, unindexed)
-    if folder is None or tokenizer is None:
+    if folder is None or tokenizers is None:
         return request
     if not is_indexed or settings.model != model or any(excerpts):
         settings = replace(settings, persist=False)
-    scope = Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], tokenizer, excerpts)
+    scope = Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], tokenizers, excerpts)
     index, mine = WorkspaceIndex(scope, open_index(scope, logging.warning)), Overlay()
     from rich.console import Console
 

@@ -94,6 +94,7 @@ class BackgroundWork:
             return
         closing = self._engine.run(("close", uri), lambda _: completer.close_document(uri, save))
         closing.add_done_callback(_log_failure)
+        closing.add_done_callback(lambda _: self._long_rest.start(LONG_REST, self._give_back))
         if save:
             self._save(uri)
 

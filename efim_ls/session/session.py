@@ -61,10 +61,14 @@ class Session:
         """Whether completions are available now."""
         return self.model.status if self.settings.enabled else Status("off", refusal("disabled").why)
 
-    def describe(self) -> dict[str, object]:
-        """Return the status, what is indexed and, once a model is loaded, what runs where and why."""
-        index = self.workspace.status
-        return asdict(self.status) | self.model.description | {"repository": asdict(index) if index else None}
+    def describe(self, language: str = "") -> dict[str, object]:
+        """Return the status, what is indexed and, once a model is loaded, what runs where and why.
+
+        The model that is named is that of a language.
+        """
+        index, completer = self.workspace.status, self.model.completer
+        described = asdict(self.status) | self.model.description | {"repository": asdict(index) if index else None}
+        return described | (completer.describe_for(language) if completer else {})
 
     def configure(self, settings: Settings) -> bool:
         """Adopt settings; return whether the model must be loaded for them."""

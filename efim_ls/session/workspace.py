@@ -70,7 +70,7 @@ class SessionWorkspace:
 
     def adopt(self, settings: Settings, rules: Rules, completer: CompletionBackend | None) -> bool:
         """Index the folders by settings, rules and the model in use; return whether that is another scope."""
-        tokenizer = completer.tokenizer if completer else None
+        tokenizers = completer.tokenizers if completer else None
         self._excerpts = excerpts = completer.excerpt_budget if completer else NO_EXCERPT_BUDGET
         if any(excerpts):
             self._loop = asyncio.get_running_loop()
@@ -80,7 +80,7 @@ class SessionWorkspace:
             for document in self._documents:
                 self._learn_modules(document)
         wanted = folders and settings.enabled and (settings.repository or any(excerpts))
-        scope = Scope.of(settings, rules, folders, tokenizer, excerpts) if wanted and tokenizer else None
+        scope = Scope.of(settings, rules, folders, tokenizers, excerpts) if wanted and tokenizers else None
         if not self._index.adopt(scope):
             return False
         for document in self._documents:

@@ -50,9 +50,10 @@ class IndexedFile(NamedTuple):
     private: bool = False
 
 
-def digest_of(text: str) -> bytes:
-    """Return the BLAKE2b-128 of a text."""
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
+def digest_of(text: str, family: str = "") -> bytes:
+    """Return the BLAKE2b-128 of a text, and of the family of languages whose tokenizer alone gives it its ids."""
+    salt = blake2b(family.encode(), digest_size=blake2b.SALT_SIZE).digest() if family else b""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES, salt=salt).digest()
 
 
 def content_of(text: str, language: str, ids: Ids, keeps: Kept) -> Content:

@@ -32,7 +32,7 @@ from efim_ls.workspace.index_file import IndexFile
 from efim_ls.workspace.overlay import MIB, Overlay
 from model_runtime.ids import Ids
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
-from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 
 T = TypeVar("T")
 
@@ -51,13 +51,13 @@ OF_COUNTS = ("repository", "memory_mib", "cache_folder", "next_edit")
 
 @dataclass(frozen=True)
 class Scope:
-    """What is indexed and how: folders by their real paths, settings and rules in force, the model's tokenizer."""
+    """What is indexed and how: folders by their real paths, settings and rules in force, the models' tokenizers."""
 
     folders: tuple[Path, ...]
     settings: Settings
     rules: Rules = field(compare=False)  # made of the same settings and folders
-    tokenizer: Tokenizer = field(compare=False)
-    digest: bytes  # the tokenizer's
+    tokenizers: LanguageTokenizers = field(compare=False)
+    default: tuple[bytes, bool]  # the digest of the default tokenizer, and whether it is that of all languages
     excerpts: ExcerptBudget = NO_EXCERPT_BUDGET  # of other files' text, for which prompts have room
 
     @classmethod
@@ -66,12 +66,13 @@ class Scope:
         settings: Settings,
         rules: Rules,
         folders: Iterable[Path],
-        tokenizer: Tokenizer,
+        tokenizers: LanguageTokenizers,
         excerpts: ExcerptBudget = NO_EXCERPT_BUDGET,
     ) -> Scope:
         """Return the scope of a session; it changes only with settings that matter here."""
         mine = replace(DEFAULTS, **{name: getattr(settings, name) for name in (*OF_INDEX, *OF_COUNTS)})
-        return cls(tuple(sorted(folders)), mine, rules, tokenizer, tokenizer.digest, excerpts)
+        default = tokenizers.default.digest, tokenizers.is_one
+        return cls(tuple(sorted(folders)), mine, rules, tokenizers, default, excerpts)
 
 
 class WorkspaceIndex:
@@ -94,7 +95,7 @@ class WorkspaceIndex:
         self._excerpts: WorkspaceExcerpts | None = None  # while prompts show no text of other files
         if any(scope.excerpts):
             folders = [str(folder) for folder in scope.folders]
-            chooser = ExcerptChooser(file, folders, scope.tokenizer, scope.excerpts, self._is_shown)
+            chooser = ExcerptChooser(file, folders, scope.tokenizers.default, scope.excerpts, self._is_shown)
             self._excerpts = WorkspaceExcerpts(chooser)
 
     def join(self, overlay: Overlay) -> Steps:
@@ -314,11 +315,12 @@ class WorkspaceIndex:
 
     def _source(self, family: str, text: str, stamp: tuple[int, int] = (0, 0)) -> IndexedText:
         """Return a text as a source, and hold its ids until they are published."""
-        digest = digest_of(text)
+        tokenizers = self._scope.tokenizers
+        digest = digest_of(text, family if tokenizers.has_own(family) else "")
         if (ids := self._ids.get(digest)) is None:
             ids = dict(self._file.ids([digest])).get(digest)
         if ids is None:
-            ids = self._scope.tokenizer.encode_file(text)
+            ids = tokenizers.of(family).encode_file(text)
         self._ids[digest] = ids
         return IndexedText(family, digest, len(ids), stamp)
 
@@ -388,4 +390,4 @@ def open_index(scope: Scope, report: Callable[[str], None]) -> IndexFile:
     path = index_path(cache_folder(chosen.cache_folder), folders) if chosen.persist else None
     origin = IndexOrigin(tuple(map(str, folders)), chosen)
     keeps: Kept = "passages" if any(scope.excerpts) else "outlines" if chosen.next_edit else "ids"
-    return IndexFile(path, origin, scope.tokenizer, report, keeps)
+    return IndexFile(path, origin, scope.tokenizers, report, keeps)

@@ -25,7 +25,7 @@ from efim_ls.workspace.database.queries import FoundDefinition, FoundImport, Ind
 from efim_ls.workspace.database.tables import Entry, IndexTables, create_tables
 from efim_ls.workspace.discovery import SourceFile
 from model_runtime.ids import Ids
-from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 
 LOCK_TIMEOUT = 20.0  # seconds to wait while another server writes
 LOCK_PAUSE = 0.01  # seconds between attempts where SQLite itself does not wait
@@ -50,17 +50,17 @@ class IndexFile:
         self,
         path: Path | None,
         origin: IndexOrigin,
-        tokenizer: Tokenizer,
+        tokenizers: LanguageTokenizers,
         report: Callable[[str], None],
         keeps: Kept = "ids",
     ) -> None:
-        """Open the file, or keep all in memory without a path, with the ids of a tokenizer; report each failure once.
+        """Open the file, or keep all in memory without a path, with the ids of tokenizers; report each failure once.
 
         The file keeps the `origin` for `efim-ls index` and `efim-ls cache`.
         """
         self.generation = 0
         self.keeps: Kept = keeps
-        self._path, self._origin, self._tokenizer = path, origin.to_json(), tokenizer
+        self._path, self._origin, self._tokenizers = path, origin.to_json(), tokenizers
         self._report, self._reported = report, set[str]()
         self._reading = threading.Lock()
         self._kept: _OpenFile | None = None
@@ -225,7 +225,7 @@ class IndexFile:
         if self._kept is None or not self._kept.is_at(path):
             with self._reading:
                 self._close_file()
-                self._kept = _OpenFile(path, self._origin, self._tokenizer, self.keeps)
+                self._kept = _OpenFile(path, self._origin, self._tokenizers, self.keeps)
         return self._kept
 
     def _start_over(self) -> None:
@@ -237,7 +237,7 @@ class IndexFile:
                 self._close_file()
                 remove_index(self._path)
                 self._retry_at = 0.0
-                self._kept = _OpenFile(self._path, self._origin, self._tokenizer, self.keeps)
+                self._kept = _OpenFile(self._path, self._origin, self._tokenizers, self.keeps)
         except Exception as error:
             self._fail(error)
 
@@ -261,7 +261,7 @@ class IndexFile:
     def _put_in_memory(self, batch: Sequence[IndexedFile]) -> None:
         with self._reading:
             if self._memory is None:
-                self._memory = _tables(":memory:", self._tokenizer, self.keeps)
+                self._memory = _tables(":memory:", self._tokenizers, self.keeps)
             self._memory.put(batch)
 
     def _remove_from_memory(self, paths: Sequence[str]) -> None:
@@ -276,12 +276,12 @@ class _OpenFile:
     The latter is made when it is first needed: most clients ask for no excerpts, and each takes two open files.
     """
 
-    def __init__(self, path: Path, origin: str, tokenizer: Tokenizer, keeps: Kept) -> None:
+    def __init__(self, path: Path, origin: str, tokenizers: LanguageTokenizers, keeps: Kept) -> None:
         """Open the file, or create it with mode 0600, which SQLite's side files inherit."""
         self._inode = create_for_owner(path)
         self._where = f"{path.absolute().as_uri()}?mode=rw"
         self._queries: IndexQueries | None = None
-        self.tables = _tables(self._where, tokenizer, keeps)
+        self.tables = _tables(self._where, tokenizers, keeps)
         try:
             self.tables.keep_origin(origin)
         except BaseException:
@@ -325,11 +325,11 @@ def _remove_for_good(tables: IndexTables, paths: Sequence[str]) -> bool:
     return True
 
 
-def _tables(where: str, tokenizer: Tokenizer | None, keeps: Kept = "ids") -> IndexTables:
+def _tables(where: str, tokenizers: LanguageTokenizers | None, keeps: Kept = "ids") -> IndexTables:
     connection = _connect(where)
     try:
         create_tables(connection)
-        return IndexTables(connection, tokenizer, keeps)
+        return IndexTables(connection, tokenizers, keeps)
     except BaseException:
         connection.close()
         raise

@@ -126,6 +126,9 @@ class DiskTier:
             self._warnings.warn(messages.failed("erased", error))
             return False
 
+    def share_memory(self, parts: int) -> None:
+        """Do nothing: its blocks are not in this process' memory."""
+
     def stats(self) -> TierStats:
         """Return what is in the file as last seen, and what this server did; never waits."""
         if (index := self._index) is None:

@@ -118,6 +118,9 @@ class SharedTier:
             self._brought[document] = brought
         return False
 
+    def share_memory(self, parts: int) -> None:
+        """Do nothing: its blocks are not in this process' memory."""
+
     def stats(self) -> TierStats:
         """Return what this process did; what is there, only the server knows."""
         with self._changed:

@@ -31,7 +31,6 @@ from model_runtime.isolated import Mask
 from model_runtime.regular_files import MIB, read_regular
 
 MOST_JSON = 16 * MIB  # bytes of a model's JSON: an index names each tensor
-EMBEDDED = Path(__file__).parents[1] / "embedded"  # the model that ships in the package
 EXCERPTS_KEY = "isolated_excerpts"  # of `config.json`: a model's mask and their most tokens
 EXCERPT_ROWS_UNIT = 64  # tokens of a block of attention
 LANGUAGES_KEY = "programming_languages"  # of `config.json`; transformers keeps it and does not read it

@@ -184,6 +184,13 @@ class Engine(Protocol):
         """
         ...
 
+    def share_memory(self, parts: int, /) -> None:
+        """Use one of so many equal parts of the memory that it was given for keys and values, one frame's at least.
+
+        Other models have the other parts. What has no room any more is computed or fetched again.
+        """
+        ...
+
     def describe(self) -> EngineDescription:
         """Return what runs where, and why. On any thread."""
         ...

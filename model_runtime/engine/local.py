@@ -59,7 +59,7 @@ class LocalEngine:
     def __init__(self, parts: EngineParts, storage: KvStorage | None = None) -> None:
         """Share the parts, and own the storage, from which arenas are filled and to which they are saved."""
         self.capacity = parts.capacity
-        self._description, self._storage = parts.description, storage
+        self._description, self._storage, self._granted = parts.description, storage, parts.pool.size
         self._context, self._decoder, self._pool = parts.context, parts.context.decoder, parts.pool
         self._library, self._composer = parts.library, parts.composer
         self._alternatives = Alternatives(parts.context, parts.pool, parts.line_tokens)
@@ -158,6 +158,14 @@ class LocalEngine:
         """Give back the memory of frames not asked for in so many seconds, if they can be fetched from storage."""
         if self._storage is not None:
             self._pool.give_back(seconds, self._last_owner)
+
+    def share_memory(self, parts: int) -> None:
+        """Use one of so many equal parts of the arenas and of the storage's memory."""
+        arenas = max(1, self._granted // parts)
+        self._pool.resize(arenas)
+        self._description = replace(self._description, arenas=arenas)
+        if self._storage is not None:
+            self._storage.share_memory(parts)
 
     def describe(self) -> EngineDescription:
         """Return what runs where, and why. On any thread."""

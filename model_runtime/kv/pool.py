@@ -27,8 +27,9 @@ class FrameId(NamedTuple):
 class Pool(Generic[S]):
     """A handful of arenas, one for each recently used frame.
 
-    Arenas are allocated when first needed and never freed, but at rest they give their memory back. One that was
-    released is reused before another is allocated; when all are taken, the least recently used one is.
+    Arenas are allocated when first needed and never freed, but at rest, and beyond the pool's size, they give their
+    memory back. One that was released is reused before another is allocated; when all are taken, the least recently
+    used one is.
     """
 
     def __init__(self, make: Callable[[], S], size: int, place: Callable[[S], None] | None = None) -> None:
@@ -38,7 +39,8 @@ class Pool(Generic[S]):
         self._acquired: dict[FrameId, float] = {}  # the last time, by a monotonic clock
         self._released: dict[FrameId, None] = {}  # the first released first
         self._all: list[S] = []
-        self._free: list[S] = []  # that nobody has owned yet
+        self._free: list[S] = []  # that nobody owns
+        self._parked: list[S] = []  # empty, and beyond the present size
 
     @property
     def wasted(self) -> int:
@@ -52,7 +54,7 @@ class Pool(Generic[S]):
         memory for the first arena; where there is none for a later one, those that are there serve all owners.
         """
         previous = self.current_owner(owner)
-        if previous is None and not self._free and self.provide(len(self._all) + 1) == len(self._owned):
+        if previous is None and not self._free and self.provide(self._present + 1) == len(self._owned):
             previous = self.current_owner(owner)
         self._released.pop(previous or owner, None)
         arena = self._free.pop() if previous is None else self._owned.pop(previous)
@@ -114,7 +116,10 @@ class Pool(Generic[S]):
 
         Raises MemoryError if there is no memory for the first one.
         """
-        while len(self._all) < min(count, self.size):
+        while self._present < min(count, self.size):
+            if self._parked:
+                self._free.append(self._parked.pop())
+                continue
             try:
                 arena = self._make()
             except MemoryError:
@@ -129,7 +134,26 @@ class Pool(Generic[S]):
                 break
             self._all.append(arena)
             self._free.append(arena)
-        return len(self._all)
+        return self._present
+
+    def resize(self, size: int) -> None:
+        """Lend at most `size` arenas from now on; those that are too many, the next to be reused, are emptied."""
+        self.size = size
+        while self._present > size:
+            if not self._free:
+                owner = next(iter(self._released), None) or next(iter(self._owned))
+                self._free.append(self._owned.pop(owner))
+                self._acquired.pop(owner, None)
+                self._released.pop(owner, None)
+            arena = self._free.pop()
+            arena.change_owner()
+            arena.give_back()
+            self._parked.append(arena)
+
+    @property
+    def _present(self) -> int:
+        """How many arenas are owned or free."""
+        return len(self._all) - len(self._parked)
 
     def current_owner(self, owner: FrameId) -> FrameId | None:
         """Return the present owner of the arena that `owner` would get; None for an arena that nobody has owned.

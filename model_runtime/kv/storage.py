@@ -52,6 +52,10 @@ class KvStorage(ExcerptSource, Protocol):
         """Save what is computed of a document's frames, the most recent last; return false if stopped."""
         ...
 
+    def share_memory(self, parts: int, /) -> None:
+        """Use one of so many equal parts of the memory that it was given; it may forget what is in memory alone."""
+        ...
+
     def stats(self) -> list[dict[str, object]]:
         """Return what each tier holds. On any thread."""
         ...

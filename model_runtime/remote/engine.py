@@ -130,6 +130,9 @@ class RemoteEngine:
     def rest(self, seconds: float) -> None:
         """Do nothing: nothing is kept here."""
 
+    def share_memory(self, parts: int) -> None:
+        """Do nothing: nothing is kept here."""
+
     def describe(self) -> EngineDescription:
         """Return the server, and its model once that is known."""
         served = self._dialect.served if self._dialect else None

@@ -270,7 +270,7 @@ def test_a_language_that_the_model_does_not_know(editor: Neovim) -> None:
     assert editor.ghost().startswith("rcle(radius)")
     editor.type("<Esc>")
     editor.api.command("Efim explain")
-    editor.until("the notice", lambda: "knows Python only" in editor.explanation)
+    editor.until("the notice", lambda: "TypeScript only" in editor.explanation)
 
 
 def test_switched_off_and_on(editor: Neovim) -> None:
@@ -346,7 +346,7 @@ def test_commands_tell(editor: Neovim) -> None:
     editor.until("its end", lambda: not editor.floating)
     editor.api.command("Efim status")
     told = editor.until("the state", lambda: editor.floating)
-    assert "efim-ls: ready" in told and "- model: the embedded model\n" in told
+    assert "efim-ls: ready" in told and "- model: the embedded model for Python\n" in told
     assert re.search(r"- a typical key: \d+\.\d ms\n", told), told
     editor.api.command("Efim nonsense")
     assert "Use one of balanced, clear-cache, disable, enable, explain, leave-out, log" in editor.notices

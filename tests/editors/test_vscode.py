@@ -155,7 +155,7 @@ def test_the_status_bar_tells_what_an_answer_cost(window: Window):
     window.type(HEAD + BEGUN)
     window.see_ghost(REST)
     told = window.hover_status()
-    assert re.search(r"Model: the embedded model, on \w+", told), told
+    assert re.search(r"Model: the embedded model for Python, on \w+", told), told
     assert re.search(r"A typical key: \d+\.\d ms", told), told
     assert re.search(r"Last suggestion: \d+\.\d ms", told), told
     assert re.search(r"Suggestions: [1-9]\d* seen, \d+ taken whole, \d+ in part", told), told

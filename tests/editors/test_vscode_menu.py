@@ -31,7 +31,7 @@ def test_a_wrong_model_is_told_and_mended_by_choosing_another(opened: Opening, t
     window.choices.first.click()
     window.page.locator(".quick-input-title", has_text="Choose a Model").wait_for()
     assert not window.page.locator(".quick-input-widget input[type=text]").get_attribute("placeholder")
-    embedded = window.choices.filter(has_text="the embedded model")
+    embedded = window.choices.filter(has_text="embedded, Python")
     embedded.wait_for()
     assert "million parameters" in embedded.inner_text() and "Fits this machine as" in embedded.inner_text()
     assert window.choices.filter(has_text="Qwen/Qwen2.5-Coder-0.5B").first.is_visible()

@@ -77,7 +77,7 @@ async def test_warming_computes_what_the_first_key_needs() -> None:
     session.configure(Settings(persist=False))
     await session.load(lambda _, __: None)
     assert session.model.completer is not None
-    dialect = LlamaCppDialect(Completions(session, session.model.completer.tokenizer, "model"))
+    dialect = LlamaCppDialect(Completions(session, session.model.completer.tokenizers, "model"))
     asked = {"input_prefix": BEFORE, "input_suffix": f"\n{AFTER}", "prompt": ""}
     await dialect.infill(Fields({"input_prefix": SOURCE[:40], "input_suffix": SOURCE[40:]}))  # so that it is open
     await session.settled()

@@ -30,7 +30,7 @@ COSTS = Costs(head=3, recomputed=5, reused=7, ms=Milliseconds(total=2.0))
 
 
 class StandIn:
-    tokenizer = None
+    tokenizers = None
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -75,6 +75,9 @@ class StandIn:
             raise ValueError(what)
         self.foreseen.append((uri, what))
         return not cancel()
+
+    def describe_for(self, language: str) -> dict[str, object]:
+        return {}
 
     def rest(self, seconds: float) -> None: ...
 

@@ -36,7 +36,7 @@ LIBRARIES = {
     "model_runtime/engine/native/_engine.so",
     "model_runtime/counts/native/_counts.so",
 }
-MODEL = "model_runtime/embedded/model.safetensors"
+MODEL = "model_runtime/embedded/python/model.safetensors"
 PACKAGES = ("efim_ls", "model_runtime", "kv_store", "editor_clients")
 FILE = "@overload\ndef area_of_circle(radius):\n    return 3.14 * radius * radius\n\n\ndef area_of_ci"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from model_runtime.cancel import NEVER, Cancel, Cancelled
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.engine.engine import PrepareJob
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.remote.engine import RemoteEngine

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from efim_ls.completion.planning.planner import FRAMES, Plan, Planner, PromptOf
 from efim_ls.completion.planning.window import Budget, Pieces, Window
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.ids import Ids
 from model_runtime.isolated import SequenceKey
 from model_runtime.kv.pool import FrameId, Pool

@@ -75,11 +75,12 @@ async function fill(list: QuickPick<Choice>, { command, args }: Server, stopped:
         return;
     }
     const { models }: { models: readonly Model[] } = JSON.parse(told.output);
-    const here = models.filter((each) => each.bytes_on_disk !== null);
+    const embedded = models.filter(({ setting }) => setting === "");
+    const here = models.filter(({ bytes_on_disk, setting }) => bytes_on_disk !== null && setting !== "");
     const elsewhere = models.filter((each) => each.bytes_on_disk === null);
     list.items = [
         separator("on this machine"),
-        ...unique(here).map(choice),
+        ...[...together(embedded), ...unique(here)].map(choice),
         separator("downloaded when you choose one"),
         ...elsewhere.map(choice),
         ...named(),
@@ -132,6 +133,16 @@ function fit({ fits, fits_gpu, milliseconds, cold_milliseconds, measured }: Mode
 function duration(milliseconds: number): string {
     const [count, unit] = milliseconds < 1000 ? [milliseconds, "ms"] : [milliseconds / 1000, "s"];
     return `${count.toFixed(count < 10 ? 1 : 0)} ${unit}`;
+}
+
+/** Return the embedded models, each for its languages, as the one choice that they are. */
+function together(embedded: readonly Model[]): Model[] {
+    const [first, ...others] = embedded;
+    if (first === undefined) {
+        return [];
+    }
+    const size = embedded.reduce((sum, { bytes_on_disk }) => sum + (bytes_on_disk ?? 0), 0);
+    return [{ ...first, name: [first, ...others].map(({ name }) => name).join("; "), bytes_on_disk: size }];
 }
 
 /** Return the first of each name: other revisions take a second setting. */

@@ -64,9 +64,12 @@ export const OUTCOMES: Readonly<Record<string, string>> = {
     error: "computing the suggestion failed: see the log",
 };
 
-const EMBEDDED = /[/\\]model_runtime[/\\]embedded$/;
+const EMBEDDED = /[/\\]model_runtime[/\\]embedded[/\\](\w+)$/;
+
+const LANGUAGES: Readonly<Record<string, string>> = { python: "Python", typescript: "TypeScript and JavaScript" };
 
 /** Return the name of a model for people, by its folder or its name on the hub. */
 export function modelName(model: string): string {
-    return EMBEDDED.test(model) ? "the embedded model" : (model.split(/[/\\]/).at(-1) ?? model);
+    const language = EMBEDDED.exec(model)?.[1];
+    return language ? `the embedded model for ${LANGUAGES[language] ?? language}` : (model.split(/[/\\]/).at(-1) ?? model);
 }

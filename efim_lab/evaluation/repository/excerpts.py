@@ -17,6 +17,7 @@ from efim_ls.workspace.index import Scope, WorkspaceIndex, open_index
 from efim_ls.workspace.overlay import Overlay
 from model_runtime.prompt.excerpts import NO_EXCERPTS, ExcerptBudget, Excerpts
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 
 
 class RepositoryExcerpts:
@@ -58,7 +59,9 @@ class RepositoryExcerpts:
             path.write_text(document.text, encoding="utf-8", newline="\n")
         # In memory, and without the counts, which are read elsewhere.
         settings, top = replace(DEFAULTS, persist=False, repository=False), self._folder / name
-        scope = Scope.of(settings, Rules(settings, [top.as_uri()]), [top], self._tokenizer, self._budget)
+        scope = Scope.of(
+            settings, Rules(settings, [top.as_uri()]), [top], LanguageTokenizers(self._tokenizer), self._budget
+        )
         index, mine = WorkspaceIndex(scope, open_index(scope, _ignore)), Overlay()
         _exhaust(chain(index.join(mine), index.build()))
         return index, mine

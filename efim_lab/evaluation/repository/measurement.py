@@ -23,7 +23,8 @@ from efim_ls.completion.suggestions.levels import UNSURE
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER
-from model_runtime.checkpoint.config import EMBEDDED, read_config
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.decoder.linear import packed_format
 from model_runtime.loading.checkpoint_reader import read_tokenizer
 from model_runtime.loading.load import LoadedModel

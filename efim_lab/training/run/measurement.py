@@ -18,7 +18,7 @@ from efim_lab.training.export import export
 from efim_lab.training.report import read_log
 from efim_lab.training.run.clock import StopRequest
 from efim_lab.training.trainer import Trainer
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.engine.ngrams import NGRAMS_FILE
 
 MEASUREMENTS = "measurements.jsonl"

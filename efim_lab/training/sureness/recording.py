@@ -25,7 +25,8 @@ from efim_ls.settings import Settings
 from efim_ls.workspace.modules.environment import find_environment
 from efim_ls.workspace.modules.table import ModuleTable
 from model_runtime.cancel import NEVER
-from model_runtime.checkpoint.config import EMBEDDED, read_config
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.output import WordEnd
 from model_runtime.loading.checkpoint_reader import read_tokenizer

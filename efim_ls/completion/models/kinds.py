@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from efim_ls.settings import Settings
+from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.checkpoint.config import UnknownArchitecture, read_config
 from model_runtime.checkpoint.hub.names import cached_folder, checked_revision, hub_name, local_folder
 from model_runtime.checkpoint.weight_files import weight_files
@@ -119,6 +119,16 @@ def _here(settings: Settings) -> Settings:
 ELSEWHERE = ComputedElsewhere()
 # The first that is named serves a model; the last one serves all others.
 KINDS: Sequence[ModelKind] = (ComputedHere(),)
+
+
+def no_progress(message: str, percent: int) -> None:
+    """Tell nobody how far a model is."""
+
+
+def open_beside(settings: Settings, folder: Path) -> OpenedModel:
+    """Return the model in a folder, computed here beside the one that the settings name; raises ModelError."""
+    own = replace(settings, model=str(folder), template=(), engine=DEFAULTS.engine)
+    return ComputedHere().open(own, no_progress)
 
 
 def kind_of(settings: Settings) -> ModelKind:

@@ -129,6 +129,10 @@ class KvPersistence:
             self._store.withdraw(Origin(tag, _reach(private=True)))
         return True
 
+    def share_memory(self, parts: int) -> None:
+        """Use one of so many equal parts of the memory that the store was given."""
+        self._store.share_memory(parts)
+
     def stats(self) -> list[dict[str, object]]:
         """Return what each tier holds and its counters; on any thread."""
         return [asdict(each) for each in self._store.stats()]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import gc
 import itertools
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
+from efim_ls.completion.by_language import LanguageCompleters
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.models.kinds import kind_of
+from efim_ls.completion.models.kinds import kind_of, open_beside
 from efim_ls.completion.models.open import OpenedModel
 from efim_ls.settings import DEFAULTS, Settings
 
@@ -23,21 +26,28 @@ logger = logging.getLogger(__name__)
 class ModelKey:
     """What makes two clients share a model: settings, and the model's files as they were when it was loaded.
 
-    `new_tokens` follow from a client's lines, and an arena has room for them.
+    `new_tokens` follow from a client's lines, and an arena has room for them. A `folder` holds a model for languages
+    that the one of the settings does not know.
     """
 
     settings: Settings
     new_tokens: int
+    folder: Path | None
     files: tuple[tuple[str, int, int], ...]
 
     @classmethod
-    def of(cls, settings: Settings) -> ModelKey:
-        """Return the key of the model that these settings name; without a folder, its name is all."""
-        folder = kind_of(settings).folder(settings)
-        stats = [(path.name, path.stat()) for path in sorted(folder.iterdir())] if folder else []
+    def of(cls, settings: Settings, folder: Path | None = None) -> ModelKey:
+        """Return the key of the model that these settings name, or of one beside it; without files, names are all."""
+        found = folder or kind_of(settings).folder(settings)
+        stats = [(path.name, path.stat()) for path in sorted(found.iterdir())] if found else []
         files = tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
         of_client = {name: getattr(DEFAULTS, name) for name in OF_CLIENT}
-        return cls(replace(settings.of_model, **of_client), settings.max_new_tokens, files)
+        return cls(replace(settings.of_model, **of_client), settings.max_new_tokens, folder, files)
+
+    @property
+    def granted(self) -> tuple[Settings, int]:
+        """What models have in common that share the memory which one client's settings grant."""
+        return self.settings, self.new_tokens
 
 
 @dataclass
@@ -54,25 +64,28 @@ class SharedModel:
 
 
 class SharedModels:
-    """Models that stay in memory while a client uses them, and after that until they are told to go.
+    """Models that stay in memory while a client uses them and, if they are `lasting`, until they are told to go.
 
     Used on the engine thread only.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lasting: bool = True) -> None:
+        self._lasting = lasting
         self._loaded: dict[ModelKey, SharedModel] = {}
         self._numbers = itertools.count(1)
 
-    def load(self, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
-        """Return a client's own completer, with a model that is in memory or is loaded; raises ModelError."""
-        key = ModelKey.of(settings)
-        if key not in self._loaded:
-            self.close_unused(0)
-            self._loaded[key] = SharedModel(kind_of(settings).open(settings, progress))
-        shared, client = self._loaded[key], f"{next(self._numbers)} "
-        shared.clients.add(client)
-        opened = shared.opened.for_client(settings, partial(shared.leave, client))
-        return Completer(opened, settings, client)
+    def load(self, settings: Settings, progress: Callable[[str, int], None]) -> LanguageCompleters:
+        """Return a client's own completers, with models that are in memory or are loaded; raises ModelError."""
+        open_model = partial(kind_of(settings).open, settings, progress)
+        opened, client = self._open(ModelKey.of(settings), open_model, settings)
+
+        def load_beside(folder: Path) -> Completer:
+            key = ModelKey.of(settings, folder)
+            beside, name = self._open(key, partial(open_beside, settings, folder), settings)
+            return Completer(replace(beside, remote=opened.remote), settings, name)
+
+        first = Completer(opened, settings, client)
+        return LanguageCompleters(first, settings, load_beside, self.close_unused, self._lasting)
 
     def close_unused(self, seconds: float) -> None:
         """Close the models that no client uses; each has `seconds` to write what is still to be written."""
@@ -84,6 +97,7 @@ class SharedModels:
                 logger.error("a model could not be closed", exc_info=error)
         if unused:
             gc.collect()  # cycles may keep a model alive, and its arenas are large
+            self._share_memory()
 
     def describe(self) -> list[dict[str, object]]:
         """Return what is in memory, and how many clients use it; on any thread."""
@@ -91,3 +105,19 @@ class SharedModels:
             {"model": shared.opened.engine.describe().model, "clients": len(shared.clients)}
             for shared in list(self._loaded.values())
         ]
+
+    def _open(self, key: ModelKey, load: Callable[[], OpenedModel], settings: Settings) -> tuple[OpenedModel, str]:
+        """Return a model for one more client, whose name is new; raises ModelError."""
+        if key not in self._loaded:
+            self.close_unused(0)
+            self._loaded[key] = SharedModel(load())
+            self._share_memory()
+        shared, client = self._loaded[key], f"{next(self._numbers)} "
+        shared.clients.add(client)
+        return shared.opened.for_client(settings, partial(shared.leave, client)), client
+
+    def _share_memory(self) -> None:
+        """Give each model an equal part of the memory that the same settings grant."""
+        parts = Counter(key.granted for key in self._loaded)
+        for key, shared in self._loaded.items():
+            shared.opened.engine.share_memory(parts[key.granted])

@@ -21,11 +21,11 @@ from efim_ls.workspace.content import PASSAGE_LINES, Content, IndexedFile, Kept,
 from efim_ls.workspace.database.queries import PASSAGE_BITS, IndexQueries
 from efim_ls.workspace.discovery import SourceFile
 from model_runtime.ids import Ids
-from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 
 APPLICATION_ID = 0x6566494E  # "efIN"
 SCHEMA_VERSION = 3
-MOST_TOKENIZERS = 2  # of which ids are kept; those of others are removed, the least recently used first
+MOST_TOKENIZERS = 2  # sets of them, whose ids are kept; those of others are removed, the least recently used first
 MOST_GONE = 10_000  # files that may still turn out to be renamed; a switch of branches renames that many
 SCHEMA = f"""
 CREATE TABLE about (origin TEXT NOT NULL, unwiped INTEGER NOT NULL);
@@ -77,17 +77,19 @@ class Entry(NamedTuple):
 class IndexTables(IndexQueries):
     """One connection and the queries that run on it; `put` and `remove` are one transaction each."""
 
-    def __init__(self, connection: sqlite3.Connection, tokenizer: Tokenizer | None, keeps: Kept = "ids") -> None:
-        """Take a connection in autocommit mode and the tokenizer whose ids are kept; to remove, none is needed.
+    def __init__(
+        self, connection: sqlite3.Connection, tokenizers: LanguageTokenizers | None, keeps: Kept = "ids"
+    ) -> None:
+        """Take a connection in autocommit mode and the tokenizers whose ids are kept; to remove, none are needed.
 
         Content counts as held only with all that it `keeps`.
         """
         super().__init__(connection)
-        self._width = np.dtype("<u2" if tokenizer and tokenizer.vocab <= 1 << 16 else "<i4")
+        self._width = np.dtype("<u2" if tokenizers and tokenizers.is_narrow else "<i4")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if (version, connection.execute("PRAGMA application_id").fetchone()[0]) != (SCHEMA_VERSION, APPLICATION_ID):
             raise Damage("it is no index of this version")
-        self._tokenizer = self._row_of_tokenizer(tokenizer.digest) if tokenizer else 0
+        self._tokenizer = self._row_of_tokenizers(tokenizers.digest) if tokenizers else 0
         if keeps != "ids":
             with self._transaction():  # another server may create them at the same time
                 if not self.has_search:
@@ -295,8 +297,8 @@ class IndexTables(IndexQueries):
         for table in ("outlines", "definitions"):
             self.connection.execute(f"DELETE FROM {table} WHERE content = ?", (content,))
 
-    def _row_of_tokenizer(self, digest: bytes) -> int:
-        """Return the number of this tokenizer; the ids of the one least recently used may have to go."""
+    def _row_of_tokenizers(self, digest: bytes) -> int:
+        """Return the number of these tokenizers; the ids of those least recently used may have to go."""
         with self._transaction():
             self.connection.execute(
                 "INSERT INTO tokenizers (digest, used) VALUES (?, unixepoch()) "

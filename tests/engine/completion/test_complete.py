@@ -22,6 +22,7 @@ from efim_ls.request import Answer, Preset, Request
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
 from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.engine.ngrams import NGRAMS_FILE, Ngrams
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
@@ -128,7 +129,7 @@ def test_a_loaded_completer_answers_and_tells_the_costs(loaded: Completer) -> No
 
 def test_the_embedded_model_is_used_where_none_is_named() -> None:
     described = Completer.load(Settings(), lambda *_: None).describe()
-    assert str(described["model"]).endswith("embedded")
+    assert described["model"] == str(EMBEDDED)
 
 
 def test_loading_reports_its_progress(folder: Path) -> None:

@@ -13,10 +13,12 @@ from typing import cast
 
 import pytest
 
+from efim_ls.completion.by_language import LanguageCompleters
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.planning.planner import FRAMES
 from efim_ls.completion.suggestions.recent import MOST_SUGGESTIONS
 from efim_ls.request import Answer, Request
+from efim_ls.session.loader import load_completer
 from efim_ls.session.session import Session
 from model_runtime.kv.arena import DenseArena
 from model_runtime.prompt.prompt import Prompt
@@ -30,7 +32,7 @@ EARLIER: list[object] = []
 
 @pytest.fixture
 async def session(folder: Path) -> AsyncIterator[Session]:
-    session = Session(Completer.load)
+    session = Session(load_completer)
     settings = Sized(model=str(folder), head_tokens=200, tail_tokens=50, max_new_tokens=8, memory_mib=ONE_PLACE)
     session.configure(replace(settings, prefetch_seconds_per_minute=60))
     await session.load(lambda *_: None)
@@ -95,7 +97,8 @@ async def start_all_threads() -> None:
 
 
 async def test_a_thousand_superseded_requests_leave_nothing_that_grows(session: Session) -> None:
-    completer = cast("Completer", session.model.completer)
+    completers = cast("LanguageCompleters", session.model.completer)
+    completer = completers._first
     await start_all_threads()
     await storm(session)
     kinds = (Answer, asyncio.Task)
@@ -115,5 +118,6 @@ async def test_a_thousand_superseded_requests_leave_nothing_that_grows(session: 
     for document in session.documents:
         session.close_document(document.uri)
     await session.settled()
+    assert not completers._of_document
     assert not any(document.unsaved for document in completer._documents.values())
     assert not any(document.suggestions._suggestions for document in completer._documents.values())

@@ -83,7 +83,7 @@ def resident(tensor: npt.NDArray[Any]) -> int:
 
 def test_an_arena_takes_memory_for_the_tokens_that_it_holds() -> None:
     """Huge pages would make it 10 MiB for a few lines, as each head's rows begin in another one."""
-    shape = parse_config(json.loads((ROOT / "model_runtime/embedded/config.json").read_text()))
+    shape = parse_config(json.loads((ROOT / "model_runtime/embedded/python/config.json").read_text()))
     arena, attention = DenseArena(shape, shape.context), shape.full
     if SETTING.exists():  # else the kernel knows no such pages
         flags = re.search("VmFlags:(.*)", mapping_of(arena.k))

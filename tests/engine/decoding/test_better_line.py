@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model_runtime.cancel import NEVER, Cancelled
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine.alternatives import MOST_LINES, forks
 from model_runtime.engine.engine import GenerateJob, Generation

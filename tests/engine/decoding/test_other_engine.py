@@ -102,6 +102,9 @@ class FarEngine:
     def release(self, document: str) -> None:
         self.released.append(document)
 
+    def share_memory(self, parts: int) -> None:
+        pass
+
     def rest(self, seconds: float) -> None:
         pass
 

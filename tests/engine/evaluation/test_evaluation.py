@@ -19,7 +19,7 @@ from efim_lab.evaluation import held_out
 from efim_lab.evaluation.arms import ARMS, EFIM, FIM, SERVER, Arm
 from efim_lab.evaluation.measured_model import LINE, UNTIL_END, MeasuredModel
 from efim_lab.evaluation.places.cursors import Context, choose_places
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.decoder.linear import packed_format
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import DenseArena

@@ -13,7 +13,7 @@ from efim_lab.evaluation.arms import Arm
 from efim_lab.evaluation.humaneval import tasks as humaneval
 from efim_lab.evaluation.measured_model import LINE, UNTIL_END
 from efim_lab.evaluation.places.cursors import Context
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from tests.engine.evaluating import ONE, TWO, WRONG, task, write_tasks
 
 

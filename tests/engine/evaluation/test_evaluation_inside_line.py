@@ -14,7 +14,7 @@ from efim_lab.evaluation.inside_line import SERVED, UNCUT, WITH_REST
 from efim_lab.evaluation.measured_model import LINE
 from efim_lab.evaluation.places import holes
 from efim_lab.evaluation.places.cursors import Context
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.engine.stops import StopRule, stop_rule
 from tests.models import CODE
 

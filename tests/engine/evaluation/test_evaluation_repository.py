@@ -25,7 +25,7 @@ from efim_lab.evaluation.repository.places import RepositoryPlace, choose_places
 from efim_lab.evaluation.repository.report import UNKNOWN, report, table
 from efim_ls.completion.models.open import load_model
 from efim_ls.settings import Settings
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.ngrams import NGRAMS_FILE, Ngrams
 from model_runtime.kv.arena import DenseArena

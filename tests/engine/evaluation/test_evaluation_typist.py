@@ -16,7 +16,7 @@ from efim_lab.evaluation.typist.report import table
 from efim_lab.evaluation.typist.typists import TYPISTS, Typist, visits
 from efim_ls.completion.completer import Completer
 from efim_ls.settings import Settings
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from tests.models import CODE
 
 DOCUMENTS = [CodeDocument("p/a.py", CODE), CodeDocument("p/b.py", CODE[: len(CODE) // 2])]

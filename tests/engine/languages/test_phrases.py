@@ -19,7 +19,7 @@ from efim_ls.request import Answer, Costs, Request
 from efim_ls.session.prefetch import accepted
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.engine.phrases import Phrases
 from model_runtime.prompt.tokenizer import Tokenizer

@@ -172,7 +172,7 @@ WITHOUT_MEMORY = """
 import resource, sys
 from pathlib import Path
 import psutil
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import load

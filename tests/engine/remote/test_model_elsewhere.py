@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from efim_ls.completion.by_language import LanguageCompleters
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.models.kinds import kind_of
 from efim_ls.completion.models.shared import SharedModels
 from efim_ls.request import Request
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.errors import ModelError
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -34,7 +35,7 @@ def server() -> Iterator[FakeServer]:
         yield served
 
 
-def asked_at(completer: Completer, text: str, language: str = "python"):
+def asked_at(completer: Completer | LanguageCompleters, text: str, language: str = "python"):
     answer = completer.complete(Request("file:///project/mean.py", text, len(text), language=language), NEVER)
     return answer, answer.better and answer.better.result(30)
 

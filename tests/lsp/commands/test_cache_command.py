@@ -86,9 +86,9 @@ def test_ls_counts_files_of_which_it_has_notes_alone(cache: Path) -> None:
 def test_the_embedded_model_has_a_name_wherever_it_is_installed(cache: Path, model: Path) -> None:
     [about] = cache.glob("*/about.json")
     assert f"{model}: " in run("ls", "--folder", str(cache))[1]
-    embedded = Path("some", "python", "model_runtime", "embedded")
+    embedded = Path("some", "python", "model_runtime", "embedded", "typescript")
     about.write_text(json.dumps({"model": str(embedded)}))
-    assert run("ls", "--folder", str(cache))[1].startswith("embedded model: ")
+    assert run("ls", "--folder", str(cache))[1].startswith("embedded model for TypeScript: ")
     assert model_name(str(embedded / "mine")) == str(embedded / "mine")
 
 

@@ -28,6 +28,7 @@ from tests.models import LLAMA, Tiny, make
 
 COMMIT = "a" * 40
 HERE = "Qwen/Qwen2.5-Coder-0.5B"  # known by its name; what lies under it is tiny
+EMBEDDED_ONES = ["embedded, Python", "embedded, JavaScript and TypeScript"]
 NOWHERE = {"HF_ENDPOINT": "http://127.0.0.1:1", "HTTP_PROXY": "http://127.0.0.1:1", "COLUMNS": "250"}
 
 
@@ -95,7 +96,7 @@ def found(home: Path) -> Found:
 
 
 def test_known_models_and_those_on_disk_are_listed_once(home: Path, found: Found) -> None:
-    on_disk = ["the embedded model", "me/markerless", "me/other", "me/own", "me/untied", HERE]
+    on_disk = [*EMBEDDED_ONES, "me/markerless", "me/other", "me/own", "me/untied", HERE]
     assert list(found) == [*on_disk, *(known.name for known in KNOWN_MODELS if known.name != HERE)]
     model, folder = found[HERE], home / "hub" / "models--Qwen--Qwen2.5-Coder-0.5B" / "snapshots" / COMMIT
     assert (model["folder"], model["revision"]) == (str(folder), COMMIT)
@@ -123,11 +124,11 @@ def test_an_embedding_that_is_not_the_head_is_not_read(found: Found) -> None:
 
 
 def test_what_is_measured_here_is_told_as_such(found: Found) -> None:
-    assert [name for name, model in found.items() if model["measured"]] == ["the embedded model"]
+    assert [name for name, model in found.items() if model["measured"]] == EMBEDDED_ONES
 
 
 def test_the_embedded_models_costs_follow_from_its_passes(shown: Callable[[], Found]) -> None:
-    embedded = shown()["the embedded model"]
+    embedded = shown()[EMBEDDED_ONES[0]]
     assert (embedded["milliseconds"], embedded["cold_milliseconds"]) == key_costs(2.0, 0.25)
 
 
@@ -135,14 +136,14 @@ def test_where_the_embedded_model_does_not_fit_nothing_was_measured(
     shown: Callable[[], Found], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("efim_ls.commands.models.available_memory", lambda: 0)
-    embedded = shown()["the embedded model"]
+    embedded = shown()[EMBEDDED_ONES[0]]
     assert (embedded["measured"], embedded["milliseconds"], embedded["fits"]) == (False, None, [])
 
 
 def test_a_cold_place_of_other_models_is_estimated_by_what_the_embedded_one_takes(home: Path, found: Found) -> None:
     smaller, larger = found[KNOWN_MODELS[1].name], found[KNOWN_MODELS[2].name]
     assert KNOWN_MODELS[1].parameters < KNOWN_MODELS[2].parameters
-    assert found["the embedded model"]["cold_milliseconds"] < smaller["cold_milliseconds"]
+    assert found[EMBEDDED_ONES[0]]["cold_milliseconds"] < smaller["cold_milliseconds"]
     assert smaller["cold_milliseconds"] < larger["cold_milliseconds"]
 
 
@@ -187,13 +188,13 @@ def test_a_name_is_broken_after_its_owner_in_a_narrow_terminal(home: Path) -> No
 
 
 def test_json_says_what_a_list_to_choose_from_needs(found: Found) -> None:
-    embedded, cached, absent = found["the embedded model"], found[HERE], found[KNOWN_MODELS[1].name]
+    embedded, cached, absent = found[EMBEDDED_ONES[0]], found[HERE], found[KNOWN_MODELS[1].name]
     assert [(each["setting"], each["downloaded"]) for each in (embedded, cached, absent)] == [
         ("", True),
         (HERE, True),
         (KNOWN_MODELS[1].name, False),
     ]
-    assert [name for name, model in found.items() if model["current"]] == ["the embedded model"]
+    assert [name for name, model in found.items() if model["current"]] == EMBEDDED_ONES
 
 
 @pytest.mark.parametrize("named", ["me/own", KNOWN_MODELS[1].name, "folder", "gone"])
@@ -225,8 +226,8 @@ def test_an_estimate_is_one_reading_of_the_weights_that_fit_beside_the_arenas(
     assert found[KNOWN_MODELS[1].name]["milliseconds"] == pytest.approx(KNOWN_MODELS[1].parameters / 1e6 + OUTSIDE_MS)
 
 
-def test_without_a_cache_of_the_hub_there_is_the_embedded_model_and_what_is_known(tmp_path: Path) -> None:
-    assert len(json.loads(run(tmp_path, "--json"))["models"]) == 1 + len(KNOWN_MODELS)
+def test_without_a_cache_of_the_hub_there_are_the_embedded_models_and_what_is_known(tmp_path: Path) -> None:
+    assert len(json.loads(run(tmp_path, "--json"))["models"]) == len(EMBEDDED_ONES) + len(KNOWN_MODELS)
 
 
 def test_known_models_have_markers_that_are_known() -> None:

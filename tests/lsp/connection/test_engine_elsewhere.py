@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import decoder_of
 from tests.engine.remote.fakes import serving

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 
 import pytest
 from pygls.exceptions import JsonRpcException
 
 from efim_ls.settings import MOST_CHARACTERS
+from model_runtime.checkpoint.embedded import EMBEDDED
 from tests.lsp.wire import GHOST_TEXT, HANG, REAL, Editor, launched, started
 
 CONFIGURATION = {**GHOST_TEXT, "workspace": {"configuration": True}}
@@ -35,7 +37,7 @@ async def test_the_embedded_model_replaces_one_that_is_not_there():
         assert "using the embedded model, because '/no/such/folder' is not a folder here" in message
         status = await editor.ask("efim/status")
         assert status["state"] == "ready" and status["fallback"] and status["message"] in message
-        assert status["model"].endswith("embedded")
+        assert Path(status["model"]) == EMBEDDED
         page = editor.open(
             "def area(width, height):\n    return width * height\n\n\ndef area_of(width, height):\n    ret‸"
         )

@@ -1,32 +1,36 @@
-"""Languages that the embedded model does not know, through a real process: whose words come, what is said."""
+"""Languages that no embedded model knows, and several that one does, through a real process."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
+from model_runtime.checkpoint.embedded import EMBEDDED, SHIPPED
 from tests.lsp.wire import REAL, Editor, started
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-FIND = """interface Product {
-  sku: string;
-  price: number;
+FIND = """struct Product {
+  let sku: String
+  let price: Double
 }
 
-export function find(products: Product[], sku: string): Product | undefined {
-  for (const product of products) {
-    if (product.sku === sku) {
-      return product;
+func find(products: [Product], sku: String) -> Product? {
+  for product in products {
+    if product.sku == sku {
+      return product
     }
   }
-  return undefined;
+  return nil
 }
 
 """
-SIGNATURE = FIND + "export function total(products: Product[]): ‸"
-LOOP = FIND + "export function total(products: Product[]): number {\n  let sum = 0;\n  for (const pro‸"
-PHRASE = "duct of products"
+SIGNATURE = FIND + "func total(products: [Product]): ‸"
+LOOP = FIND + "func total(products: [Product]) -> Double {\n  var sum = 0.0\n  for pro‸"
+PHRASE = "duct in"
+GREETING = "export function greet(user: { name: string }): string {\n  return `Hello ${user.‸"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -39,8 +43,8 @@ async def status(editor: Editor, uri: str) -> dict:
     return await editor.ask("efim/status", {"textDocument": {"uri": uri}})
 
 
-async def test_no_python_is_suggested_in_typescript(editor: Editor):
-    page = editor.open(SIGNATURE, "file:///total.ts", "typescript")
+async def test_no_python_is_suggested_in_swift(editor: Editor):
+    page = editor.open(SIGNATURE, "file:///total.swift", "swift")
     assert await page.ghost() is None
     assert (await editor.stats())["last_reason"] == "no phrase"
     explained = await page.explain()
@@ -49,13 +53,13 @@ async def test_no_python_is_suggested_in_typescript(editor: Editor):
 
 
 async def test_a_phrase_of_the_file_is_suggested_without_a_pass_and_typed_through(editor: Editor):
-    page = editor.open(LOOP, "file:///loop.ts", "typescript")
+    page = editor.open(LOOP, "file:///loop.swift", "swift")
     assert await page.ghost() == PHRASE
     costs = (await editor.stats())["last"]
     assert costs["recomputed"] == costs["reused"] == costs["passes"] == 0 < costs["new_tokens"]
-    for typed in ("d", "uct", " o"):
+    for typed in ("d", "uct", " "):
         page.type(typed)
-    assert await page.ghost() == PHRASE.removeprefix("duct o")
+    assert await page.ghost() == PHRASE.removeprefix("duct ")
     assert (await page.explain())["reason"] is None
     await editor.ask("efim/settled")
     assert (await editor.stats())["ahead"]["tokens"] == 0, "nothing is computed ahead for it, either"
@@ -63,17 +67,35 @@ async def test_a_phrase_of_the_file_is_suggested_without_a_pass_and_typed_throug
 
 
 async def test_the_status_of_a_document_says_what_the_model_knows(editor: Editor):
-    pages = {name: editor.open("‸", f"file:///a.{name}", name) for name in ("typescript", "python", "zig")}
+    pages = {name: editor.open("‸", f"file:///a.{name}", name) for name in ("kotlin", "python", "typescript", "zig")}
     told = {name: await status(editor, page.uri) for name, page in pages.items()}
-    assert told["typescript"]["notice"] == (
-        "The embedded model knows Python only; here suggestions come from this file's own phrases. "
-        "Choose a model that knows TypeScript with the setting 'model'."
+    assert told["kotlin"]["notice"] == (
+        "The embedded models know Python, JavaScript and TypeScript only; here suggestions come from this file's own "
+        "phrases. Choose a model that knows Kotlin with the setting 'model'."
     )
     assert "knows Zig with" in told["zig"]["notice"]
-    assert told["python"]["notice"] is None and (await editor.ask("efim/status"))["notice"] is None
+    assert (
+        told["python"]["notice"] is told["typescript"]["notice"] is None
+        and (await editor.ask("efim/status"))["notice"] is None
+    )
     assert {each["state"] for each in told.values()} == {"ready"}
-    assert told["typescript"]["languages"] == ["python"]
-    assert (await pages["typescript"].explain())["notice"] == told["typescript"]["notice"]
+    assert set(told["kotlin"]["languages"]) >= set(SHIPPED)
+    assert {name: each["model"] for name, each in told.items()} == {
+        name: str(SHIPPED.get(name, EMBEDDED)) for name in pages
+    }
+    assert (await pages["kotlin"].explain())["notice"] == told["kotlin"]["notice"]
+    editor.close_pages()
+
+
+async def test_two_languages_have_their_own_models_side_by_side(editor: Editor):
+    shapes = editor.open("def area(width, height):\n    return wid‸", "file:///shapes.py")
+    greeting = editor.open(GREETING, "file:///greeting.ts", "typescript")
+    for _ in range(2):
+        assert str(await shapes.ghost()).startswith("th")
+        assert str(await greeting.ghost()).startswith("name")
+    assert (await editor.stats())["last"]["recomputed"] == 0, "each goes on where it was left"
+    models = (await status(editor, greeting.uri))["models"]
+    assert [Path(each["model"]) for each in models] == [EMBEDDED, SHIPPED["typescript"]]
     editor.close_pages()
 
 
@@ -85,7 +107,13 @@ async def test_where_suggestions_are_off_only_that_is_said(editor: Editor):
 
 
 async def test_a_language_without_a_name_is_read_off_the_file(editor: Editor):
-    for uri, knows in (("file:///b.ts", False), ("file:///b.pyi", True), ("file:///b", True), ("untitled:b", True)):
+    for uri, knows in (
+        ("file:///b.kt", False),
+        ("file:///b.tsx", True),
+        ("file:///b.pyi", True),
+        ("file:///b", True),
+        ("untitled:b", True),
+    ):
         page = editor.open("‸", uri, "")
         assert ((await status(editor, uri))["notice"] is None) == knows, uri
         page.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from editor_clients.headless.ops import LANGUAGES
-from efim_ls.languages import ANY, ENDINGS, TABLE, knows, language_of, name_of, notice
+from efim_ls.languages import ANY, ENDINGS, TABLE, knows, language_of, name_of, names_of, notice
 
 
 def test_each_language_and_each_ending_stands_in_the_table_once() -> None:
@@ -42,9 +42,13 @@ def test_a_model_knows_what_is_named_and_what_has_no_name() -> None:
 def test_people_are_told_the_model_its_languages_and_the_remedy() -> None:
     assert notice("", ("python",), "python") is None
     assert notice("", ("python",), "typescript") == (
-        "The embedded model knows Python only; here suggestions come from this file's own phrases. "
+        "The embedded models know Python only; here suggestions come from this file's own phrases. "
         "Choose a model that knows TypeScript with the setting 'model'."
     )
+    known = ("python", "javascript", "javascriptreact", "typescript", "typescriptreact")
+    told = notice("", known, "rust")
+    assert told is not None and told.startswith("The embedded models know Python, JavaScript and TypeScript only;")
+    assert names_of(["typescriptreact"]) == ["TypeScript JSX"], "a dialect stands for itself where it is alone"
     message = notice("me/mine", ("python", "go", "made-up"), "rust")
     assert message is not None and message.startswith("The model me/mine knows Python, Go and made-up only;")
     assert name_of("made-up") == "made-up"

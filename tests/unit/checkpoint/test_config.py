@@ -11,7 +11,6 @@ import pytest
 from transformers import AutoConfig
 
 from model_runtime.checkpoint.config import (
-    EMBEDDED,
     LANGUAGES_KEY,
     ModelConfig,
     UnknownArchitecture,
@@ -20,6 +19,7 @@ from model_runtime.checkpoint.config import (
     read_json,
     read_languages,
 )
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.checkpoint.tensor_shapes import count_active, expected_shapes
 from model_runtime.errors import ModelError

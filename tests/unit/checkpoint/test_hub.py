@@ -21,6 +21,7 @@ from efim_lab.training.finetune import base
 from efim_ls.completion.models.open import fetch
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.checkpoint.hub import download, names
 from model_runtime.checkpoint.hub.fetch import fetch_folder, fetch_tokenizer
 from model_runtime.checkpoint.hub.names import REPOSITORY_NAME as NAMES
@@ -311,7 +312,7 @@ def test_a_name_is_a_folder_where_there_is_one(tmp_path: Path, monkeypatch: pyte
     (tmp_path / NAME).mkdir(parents=True)
     assert local_folder(NAME) == Path(NAME)
     assert local_folder(str(tmp_path / NAME)) == local_folder(f"~/{NAME}") == tmp_path / NAME
-    assert local_folder("") == Path(download.__file__).parents[2] / "embedded"
+    assert local_folder("") == EMBEDDED
     assert hub_origin(tmp_path / NAME) == (str(tmp_path / NAME), "")
 
 

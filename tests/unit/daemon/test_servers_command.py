@@ -8,7 +8,7 @@ import pytest
 
 from efim_ls.commands import servers
 from efim_ls.commands.servers import DaemonStatus
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 
 
 def test_a_daemon_is_told_with_names_and_numbers_as_people_write_them(
@@ -24,7 +24,7 @@ def test_a_daemon_is_told_with_names_and_numbers_as_people_write_them(
     assert servers.show(as_json=False) == 0
     assert capsys.readouterr().out.splitlines() == [
         "efim-ls 1.2, process 7, 140 MiB, for 1 minute",
-        "  embedded model: 2 clients",
+        "  embedded model for Python: 2 clients",
         f"  {Path('my', 'model')}: 1 client",
         "  Neovim: 1 open document",
         "  VS Code: 2 open documents",

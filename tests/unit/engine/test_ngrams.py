@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.counts import lookup
 from model_runtime.counts.segment import CountedDocument
 from model_runtime.counts.snapshot import EMPTY, Counts

@@ -9,7 +9,8 @@ import pytest
 
 from efim_lab.documents import CodeDocument
 from efim_lab.package_counts import PackageCounts
-from model_runtime.checkpoint.config import EMBEDDED, read_config
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.counts.snapshot import CountedDocument, Counts, CountsView
 from model_runtime.loading.checkpoint_reader import read_tokenizer
 from model_runtime.prompt.tokenizer import Tokenizer

@@ -10,9 +10,10 @@ from efim_ls.workspace.database.origin import IndexOrigin
 from efim_ls.workspace.discovery import SourceFile
 from efim_ls.workspace.excerpts.chooser import ExcerptChooser
 from efim_ls.workspace.index_file import IndexFile
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.prompt.excerpts import ExcerptBudget
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 
 ROOT = "/project"
 TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")
@@ -31,7 +32,9 @@ def indexed(path: str, text: str) -> IndexedFile:
 
 def make_chooser(files: Files, budget: ExcerptBudget = ROOMY, hidden: tuple[str, ...] = ()) -> ExcerptChooser:
     """Return a chooser over an index of files, of which those named in `hidden` may not be shown."""
-    index = IndexFile(None, IndexOrigin((ROOT,), DEFAULTS), TOKENIZER, lambda _: None, keeps="passages")
+    index = IndexFile(
+        None, IndexOrigin((ROOT,), DEFAULTS), LanguageTokenizers(TOKENIZER), lambda _: None, keeps="passages"
+    )
     index.put([indexed(path, text) for path, text in files.items()])
     secret = {f"{ROOT}/{path}" for path in hidden}
     return ExcerptChooser(index, [ROOT], TOKENIZER, budget, lambda path: path not in secret)

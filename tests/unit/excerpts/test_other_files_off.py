@@ -18,7 +18,7 @@ from efim_ls.workspace.database.tables import APPLICATION_ID
 from efim_ls.workspace.index import Scope
 from efim_ls.workspace.shared import IndexClient, SharedIndexes
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
-from tests.unit.workspace_index.conftest import TOKENIZER
+from tests.unit.workspace_index.conftest import TOKENIZERS
 from tests.unit.workspace_index.test_index_privacy import SECRET, SOURCE, WORDS, traces
 
 SOON = 60.0  # seconds after which a test fails rather than wait on
@@ -48,7 +48,7 @@ def repository() -> Iterator[IndexClient]:
 
 def adopt(repository: IndexClient, folder: Path, cache: Path, budget: ExcerptBudget, next_edit: bool = False) -> None:
     settings = Settings(cache_folder=str(cache), next_edit=next_edit)
-    repository.adopt(Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], TOKENIZER, budget))
+    repository.adopt(Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], TOKENIZERS, budget))
     assert repository.wait(SOON)
 
 

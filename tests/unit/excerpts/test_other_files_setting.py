@@ -10,7 +10,8 @@ import pytest
 
 from efim_ls.completion.models.open import FULL_EXCERPTS, load_model, shows_other_files
 from efim_ls.settings import Settings
-from model_runtime.checkpoint.config import EMBEDDED, ModelConfig, parse_config, read_config
+from model_runtime.checkpoint.config import ModelConfig, parse_config, read_config
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.loading.checkpoint_reader import Checkpoint, read_checkpoint
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET
 from model_runtime.prompt.template import find_template

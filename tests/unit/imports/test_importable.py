@@ -11,7 +11,7 @@ from efim_ls.languages import language_of
 from efim_ls.text.outline import outline
 from efim_ls.workspace.imports.importable import ImportingFile, find_importable
 from efim_ls.workspace.index_file import IndexFile
-from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZER, indexed
+from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZERS, indexed
 
 ITS_FILE = "class Square: pass\n"
 
@@ -21,7 +21,7 @@ def found(folder: Path, files: Mapping[str, str], path: str, name: str) -> tuple
     for each, text in files.items():
         (folder / each).parent.mkdir(parents=True, exist_ok=True)
         (folder / each).write_text(text)
-    opened, where = IndexFile(None, ORIGIN, TOKENIZER, pytest.fail, "outlines"), str(folder / path)
+    opened, where = IndexFile(None, ORIGIN, TOKENIZERS, pytest.fail, "outlines"), str(folder / path)
     opened.put([indexed(str(folder / each), text, language_of(each)) for each, text in files.items()])
     file = ImportingFile(where, language_of(path), files[path])
     own = outline(file.text, file.language).imports

@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from model_runtime.checkpoint.config import EMBEDDED, read_config
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.checkpoint.layer_spec import AltUp
 from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.checkpoint.weights import read_weights

@@ -42,7 +42,7 @@ class Lending(RuleBasedStateMachine):
 
     @initialize(size=st.integers(1, 4), memory=st.integers(1, 6))
     def start(self, size: int, memory: int) -> None:
-        self.size, self.memory = size, memory
+        self.size, self.memory, self.most = size, memory, size
         self.made: list[TokenSequence] = []
         self.pool = Pool(self.make, size)
         self.owned: dict[FrameId, TokenSequence] = {}
@@ -113,14 +113,26 @@ class Lending(RuleBasedStateMachine):
 
     @rule(count=st.integers(0, 6))
     def provide(self, count: int) -> None:
-        assert self.pool.provide(count) == len(self.made) >= min(count, self.size, self.memory)
+        assert min(count, self.size, self.memory) <= self.pool.provide(count) <= min(len(self.made), self.size)
+
+    @rule(size=st.integers(1, 4))
+    def resize(self, size: int) -> None:
+        """Those that are too many are emptied: of nobody first, then as they would have been reused."""
+        before, self.size = self.contents(), size
+        self.most = max(self.most, size)
+        self.pool.resize(size)
+        order = [*self.released, *(owner for owner in self.owned if owner not in self.released)]
+        for owner in order[: max(0, len(order) - size)]:
+            assert self.owned.pop(owner).length == 0
+            self.released = [each for each in self.released if each != owner]
+        assert all(arena.ids.tolist() == before[id(arena)] for arena in self.owned.values())
 
     def contents(self) -> dict[int, list[int]]:
         return {id(each): each.ids.tolist() for each in self.made}
 
     @invariant()
     def never_makes_more_arenas_than_its_size(self) -> None:
-        assert len(self.owned) <= len(self.made) <= self.size
+        assert len(self.owned) <= self.size and len(self.made) <= self.most
 
     @invariant()
     def tells_what_was_wasted_in_all_arenas(self) -> None:
@@ -341,6 +353,22 @@ def test_without_memory_for_another_arena_the_oldest_is_reused(caplog: pytest.Lo
     assert [record.getMessage().rpartition(": ")[2] for record in caplog.records] == [
         "lower memory_mib or end other programs"
     ]
+
+
+def test_arenas_beyond_a_smaller_size_are_used_again_once_it_grows() -> None:
+    made = list[TokenSequence]()
+
+    def make() -> TokenSequence:
+        made.append(TokenSequence(CAPACITY))
+        return made[-1]
+
+    pool = Pool(make, 3)
+    kept = [fill(pool, owner, [n]) for n, owner in enumerate((A, B, C))][-1]
+    pool.resize(1)
+    assert (pool.get(A), pool.get(B), pool.get(C)) == (None, None, kept)
+    pool.resize(3)
+    assert [fill(pool, owner, [7]).ids.tolist() for owner in (A, B)] == [[7], [7]]
+    assert (pool.get(C), len(made)) == (kept, 3)
 
 
 def test_without_memory_for_any_arena_the_caller_is_told() -> None:

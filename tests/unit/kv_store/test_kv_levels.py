@@ -70,6 +70,9 @@ class LateTier:
     def remove_document(self, document: int) -> bool:
         return self.is_reached and self.inner.remove_document(document)
 
+    def share_memory(self, parts: int) -> None:
+        self.inner.share_memory(parts)
+
     def stats(self) -> TierStats:
         return self.inner.stats()
 

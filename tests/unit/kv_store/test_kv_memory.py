@@ -65,7 +65,7 @@ class MemoryStates(RuleBasedStateMachine):
 
     @initialize(slots=st.integers(0, 8), rest=st.integers(0, SLOT - 1))
     def start(self, slots: int, rest: int) -> None:
-        self.slots = slots
+        self.slots = self.given = slots
         self.tier = MemoryTier(slots * SLOT + rest, SLOT)
         self.expected: dict[Name, Content] = {}
         self.pinned: list[Name] = []
@@ -126,6 +126,13 @@ class MemoryStates(RuleBasedStateMachine):
         self.tier.remove_document(document)
         brought = {name for name, each in self.expected.items() if each.document == document}
         self.expected = {name: each for name, each in self.expected.items() if not brought & self.ancestors(name)}
+
+    @rule(parts=st.integers(1, 3))
+    def share_memory(self, parts: int) -> None:
+        """Another number of slots begins empty."""
+        if (slots := self.given // parts) != self.slots:
+            self.expected, self.pinned, self.slots = {}, [], slots
+        self.tier.share_memory(parts)
 
     def ancestors(self, name: Name) -> set[Name]:
         """The block, and those before it up to the first that is gone."""

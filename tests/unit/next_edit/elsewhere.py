@@ -19,7 +19,7 @@ from efim_ls.workspace.imports.files import IndexedFiles
 from efim_ls.workspace.index_file import IndexFile
 from efim_ls.workspace.shared import SharedIndexes
 from tests.unit.edited import Marked
-from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZER, indexed
+from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZERS, indexed
 
 
 class AnsweredAtOnce(SessionWorkspace):
@@ -27,7 +27,7 @@ class AnsweredAtOnce(SessionWorkspace):
 
     def __init__(self, documents: OpenDocuments, folder: Path, files: Collection[str]) -> None:
         super().__init__(documents, SharedIndexes(lambda: False), lambda _: None)
-        index = IndexFile(None, ORIGIN, TOKENIZER, pytest.fail, "outlines")
+        index = IndexFile(None, ORIGIN, TOKENIZERS, pytest.fail, "outlines")
         paths = [folder / each for each in files if language_of(each)]
         index.put([indexed(str(path), path.read_text("utf-8"), language_of(path.name)) for path in paths])
         self.read, self.asked = list[str](), 0

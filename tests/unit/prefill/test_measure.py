@@ -9,7 +9,8 @@ import pytest
 
 from efim_lab.errors import WorkError
 from efim_lab.prefill.measure import check_attends_to_all, costs_of, fitted
-from model_runtime.checkpoint.config import EMBEDDED, read_config
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.embedded import EMBEDDED
 
 
 def test_passes_of_a_known_cost_are_fitted() -> None:

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from efim_ls.completion.planning.planner import Plan, Planner
 from efim_ls.completion.planning.window import Budget
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.prompt.prompt import LONGEST_STUB_BYTES, Prompt, Surroundings, build, heal
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import LONGEST_FRAGMENT, Tokenizer
+from tests.unit.prompt.each_tokenizer import each_tokenizer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "prompts"
 TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")
@@ -72,27 +73,30 @@ def test_a_drawn_cursor_gives_the_drawn_prompt(case: Case) -> None:
     assert made.stub.decode() == case.stub
 
 
+@each_tokenizer
 @unhurried
 @given(texts)
 @example("x = '\ud83d")
-def test_what_is_done_and_the_stub_make_up_what_was_typed(typed: str) -> None:
-    done, stub = heal(TOKENIZER, typed)
+def test_what_is_done_and_the_stub_make_up_what_was_typed(tokenizer: Tokenizer, typed: str) -> None:
+    done, stub = heal(tokenizer, typed)
     assert done + stub == typed
     assert len(stub.encode("utf-8", "replace")) <= LONGEST_STUB_BYTES
     assert "\n" not in stub and "\r" not in stub
 
 
+@each_tokenizer
 @unhurried
 @given(code, letters, letters)
 @example("    return ", "wid", "th")
 @example("", "ß" * 12, "日" * 12)
-def test_typing_on_inside_a_word_changes_no_token(before: str, word: str, more: str) -> None:
+def test_typing_on_inside_a_word_changes_no_token(tokenizer: Tokenizer, before: str, word: str, more: str) -> None:
+    template = find_template(tokenizer)
     longest_word = max(len(each.encode()) for each in re.findall(r"\w+", before + word + more))
     if longest_word >= LONGEST_STUB_BYTES or len(before + word + more) > LONGEST_FRAGMENT:
         return
-    assert heal(TOKENIZER, before + word)[1].endswith(word)
-    one = build(TOKENIZER, TEMPLATE, "head\n", "tail\n", before + word)
-    two = build(TOKENIZER, TEMPLATE, "head\n", "tail\n", before + word + more)
+    assert heal(tokenizer, before + word)[1].endswith(word)
+    one = build(tokenizer, template, "head\n", "tail\n", before + word)
+    two = build(tokenizer, template, "head\n", "tail\n", before + word + more)
     assert one.ids.tolist() == two.ids.tolist()
     assert two.stub == one.stub + more.encode()
 
@@ -103,20 +107,26 @@ def test_a_word_too_long_to_be_one_is_sent_as_it_is() -> None:
     assert heal(TOKENIZER, "a =\n" + longer) == ("a =\n" + longer, "")
 
 
+@each_tokenizer
 @unhurried
 @given(code, code, code)
-def test_a_prompt_is_its_parts_between_markers(head: str, tail: str, typed: str) -> None:
-    made = build(TOKENIZER, TEMPLATE, head, tail, typed)
-    h, t, y = (TOKENIZER.encode(text).tolist() for text in (head, tail, heal(TOKENIZER, typed)[0]))
-    assert made.ids.tolist() == [*TEMPLATE.prefix, *h, *TEMPLATE.suffix, *t, *TEMPLATE.middle, *y]
+def test_a_prompt_is_its_parts_between_markers(tokenizer: Tokenizer, head: str, tail: str, typed: str) -> None:
+    template = find_template(tokenizer)
+    made = build(tokenizer, template, head, tail, typed)
+    h, t, y = (tokenizer.encode(text).tolist() for text in (head, tail, heal(tokenizer, typed)[0]))
+    assert made.ids.tolist() == [*template.prefix, *h, *template.suffix, *t, *template.middle, *y]
     assert (made.size("head"), made.size("tail"), made.size("typed")) == (len(h), len(t), len(y))
 
 
+@each_tokenizer
 @unhurried
 @given(code, code, code)
-def test_the_history_is_the_tail_a_break_and_what_stands_before_the_cursor(head: str, tail: str, typed: str) -> None:
-    made = build(TOKENIZER, TEMPLATE, head, tail, typed)
-    h, t, y = (TOKENIZER.encode(text).tolist() for text in (head, tail, heal(TOKENIZER, typed)[0]))
+def test_the_history_is_the_tail_a_break_and_what_stands_before_the_cursor(
+    tokenizer: Tokenizer, head: str, tail: str, typed: str
+) -> None:
+    template = find_template(tokenizer)
+    made = build(tokenizer, template, head, tail, typed)
+    h, t, y = (tokenizer.encode(text).tolist() for text in (head, tail, heal(tokenizer, typed)[0]))
     assert made.history.tolist() == [*t, -1, *h, *y]
 
 
@@ -134,12 +144,14 @@ def test_the_history_is_all_that_surrounds_the_cursor_the_nearest_last(
     assert made.ids.tolist() == window.ids.tolist()
 
 
+@each_tokenizer
 @unhurried
 @given(code, code, code)
-def test_only_the_three_markers_are_special(head: str, tail: str, typed: str) -> None:
-    special = set(TOKENIZER.special.values())
-    found = [i for i in build(TOKENIZER, TEMPLATE, head, tail, typed).ids.tolist() if i in special]
-    assert found == [*TEMPLATE.prefix, *TEMPLATE.suffix, *TEMPLATE.middle]
+def test_only_the_three_markers_are_special(tokenizer: Tokenizer, head: str, tail: str, typed: str) -> None:
+    template = find_template(tokenizer)
+    special = set(tokenizer.special.values())
+    found = [i for i in build(tokenizer, template, head, tail, typed).ids.tolist() if i in special]
+    assert found == [*template.prefix, *template.suffix, *template.middle]
 
 
 def test_a_stub_that_is_no_text_is_replaced_in_bytes() -> None:

@@ -10,9 +10,10 @@ import tokenizers
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.errors import ModelError
 from model_runtime.prompt.tokenizer import LONGEST_FRAGMENT, Tokenizer, fragments
+from tests.unit.prompt.each_tokenizer import each_tokenizer
 
 PATH = EMBEDDED / "tokenizer.json"
 TOKENIZER = Tokenizer(PATH)
@@ -67,12 +68,13 @@ def test_a_long_line_is_cut_at_multiples_of_256(length: int) -> None:
     assert list(fragments("a\n" + line))[1:] == [line[at : at + 256] for at in range(0, length, 256)]
 
 
+@each_tokenizer
 @unhurried
 @given(texts)
-def test_ids_are_those_of_the_fragments_in_turn(text: str) -> None:
-    apart = [i for piece in fragments(text) for i in TOKENIZER.encode(piece).tolist()]
-    assert TOKENIZER.encode(text).tolist() == apart
-    assert [count for _, count in TOKENIZER.pieces(text)] == [len(TOKENIZER.encode(p)) for p in fragments(text)]
+def test_ids_are_those_of_the_fragments_in_turn(tokenizer: Tokenizer, text: str) -> None:
+    apart = [i for piece in fragments(text) for i in tokenizer.encode(piece).tolist()]
+    assert tokenizer.encode(text).tolist() == apart
+    assert [count for _, count in tokenizer.pieces(text)] == [len(tokenizer.encode(p)) for p in fragments(text)]
 
 
 @unhurried
@@ -105,33 +107,37 @@ def test_text_that_spells_a_special_token_is_text(name: str) -> None:
         assert TOKENIZER.decode(ids) == text
 
 
+@each_tokenizer
 @unhurried
 @given(texts)
 @example("\ud83d")
 @example("a = '\ude00\n")
-def test_token_bytes_join_to_the_texts_bytes(text: str) -> None:
-    spelled = b"".join(TOKENIZER.token_bytes[i] for i in TOKENIZER.encode(text).tolist())
+def test_token_bytes_join_to_the_texts_bytes(tokenizer: Tokenizer, text: str) -> None:
+    spelled = b"".join(tokenizer.token_bytes[i] for i in tokenizer.encode(text).tolist())
     assert spelled == text.encode("utf-8", "replace")
 
 
+@each_tokenizer
 @unhurried
 @given(texts)
-def test_decoding_gives_the_text_back(text: str) -> None:
+def test_decoding_gives_the_text_back(tokenizer: Tokenizer, text: str) -> None:
     assume(not has_surrogates(text))
-    assert TOKENIZER.decode(TOKENIZER.encode(text)) == text
+    assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
-def test_decoding_shows_special_tokens_by_name() -> None:
+@each_tokenizer
+def test_decoding_shows_special_tokens_by_name(tokenizer: Tokenizer) -> None:
     prefix, suffix, middle = "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"
-    marks = [np.array([TOKENIZER.special[name]], dtype=np.int32) for name in (prefix, suffix, middle)]
-    ids = np.concatenate((marks[0], TOKENIZER.encode("ab"), marks[1], marks[2], TOKENIZER.encode("c\n")))
-    assert TOKENIZER.decode(ids) == f"{prefix}ab{suffix}{middle}c\n"
+    marks = [np.array([tokenizer.special[name]], dtype=np.int32) for name in (prefix, suffix, middle)]
+    ids = np.concatenate((marks[0], tokenizer.encode("ab"), marks[1], marks[2], tokenizer.encode("c\n")))
+    assert tokenizer.decode(ids) == f"{prefix}ab{suffix}{middle}c\n"
 
 
-def test_decoding_replaces_what_is_not_utf8() -> None:
-    ids = TOKENIZER.encode("\U0001fae8")
+@each_tokenizer
+def test_decoding_replaces_what_is_not_utf8(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode("\U0001fae8")
     assert len(ids) > 1
-    assert "\ufffd" in TOKENIZER.decode(ids[:1])
+    assert "\ufffd" in tokenizer.decode(ids[:1])
 
 
 def test_every_id_has_a_row_and_only_special_ones_spell_nothing() -> None:
@@ -140,11 +146,12 @@ def test_every_id_has_a_row_and_only_special_ones_spell_nothing() -> None:
     assert empty == set(TOKENIZER.special.values())
 
 
+@each_tokenizer
 @pytest.mark.parametrize(
     "line, start", [("", 0), ("word", 0), ("a.b", 1), ("    x", 3), ("é = 日本語", 3), ("'😀é", 2)]
 )
-def test_the_last_piece_begins_where_the_pre_tokenizer_cuts(line: str, start: int) -> None:
-    assert TOKENIZER.last_piece(line) == start
+def test_the_last_piece_begins_where_the_pre_tokenizer_cuts(tokenizer: Tokenizer, line: str, start: int) -> None:
+    assert tokenizer.last_piece(line) == start
 
 
 @pytest.mark.parametrize("line", ["\ud83d", "x = '\ud83d", "\ude00y", "a\ud83d b"])

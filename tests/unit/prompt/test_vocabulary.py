@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.prompt.tokenizer import Tokenizer, Vocabulary
 
 unhurried = settings(deadline=None, max_examples=200)

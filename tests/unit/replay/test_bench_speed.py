@@ -19,7 +19,8 @@ from benchmarks.decoding.sides import COMPILED, STEP_ROWS, CompiledTransformers,
 from benchmarks.decoding.targets import Reach
 from benchmarks.environment import other_processes
 from benchmarks.keystrokes.first_token import BATCH, Infill
-from model_runtime.checkpoint.config import EMBEDDED, read_config
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.ids import Ids
 from model_runtime.prompt.template import find_template

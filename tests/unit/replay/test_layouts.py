@@ -11,7 +11,7 @@ from efim_lab.replay.layouts import LAYOUTS, count_layouts
 from efim_lab.replay.report import KeystrokeRow
 from efim_lab.replay.trace import Event, Patch, Trace
 from efim_ls.completion.planning.window import Budget
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "replays" / "layouts.json"
 FILES = {

@@ -16,7 +16,7 @@ from efim_lab.replay.trace import Event, Patch, Trace
 from efim_lab.team.blocks import BlockCache, count_blocks
 from efim_lab.team.people import TYPING, PersonKey, keys_a_minute, people_of
 from efim_ls.completion.planning.window import Budget
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.ids import Ids, common_prefix
 
 BUDGET = Budget(head=64, tail=16)

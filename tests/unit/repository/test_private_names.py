@@ -15,10 +15,10 @@ UNDONE = {
     "completion/test_complete_again.py",
     "completion/test_kv_persistence.py",
     "completion/test_leaks.py",
-    "completion/test_phrases.py",
     "completion/test_warm_equals_cold.py",
     "excerpts/test_excerpts.py",
     "excerpts/test_warm_with_excerpts.py",
+    "languages/test_phrases.py",
     "persistence.py",
 }
 NAMED_TUPLE = {"_replace", "_asdict", "_fields", "_make"}  # public, in spite of their names

@@ -13,7 +13,7 @@ PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 LONGEST_FILE, LONGEST_FUNCTION, MOST_FILES = 400, 50, 12
 MOST_PARAMETERS = 8
-MOST_WEIGHTS = 40_000_000  # bytes of the embedded model, with what it looks up
+MOST_WEIGHTS = 40_000_000  # bytes of an embedded model, with what it looks up
 MOST_METHODS_OF_A_SESSION = 20  # it is where all parts meet, and grows if nothing holds it
 
 
@@ -92,4 +92,5 @@ def test_a_public_class_name_is_unique_in_its_package(package: str) -> None:
 
 
 def test_the_embedded_models_weights_stay_small() -> None:
-    assert (ROOT / "model_runtime/embedded/model.safetensors").stat().st_size <= MOST_WEIGHTS
+    weights = [*(ROOT / "model_runtime/embedded").glob("*/model.safetensors")]
+    assert weights and all(path.stat().st_size <= MOST_WEIGHTS for path in weights)

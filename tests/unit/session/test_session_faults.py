@@ -23,7 +23,7 @@ BAD, GOOD = "file:///bad.py", "file:///good.py"
 class Fake:
     """A completer that cannot prefetch or save one of its documents."""
 
-    tokenizer = None
+    tokenizers = None
 
     def __init__(self) -> None:
         self.prefetched: list[str] = []

@@ -23,7 +23,7 @@ FOREVER = 20.0  # seconds: no test waits so long unless it is to fail
 class Fake:
     """A completer that answers with the request's text, once the gate is open."""
 
-    tokenizer = None
+    tokenizers = None
 
     def __init__(self) -> None:
         self.began, self.gate, self.stopped = threading.Event(), threading.Event(), threading.Event()

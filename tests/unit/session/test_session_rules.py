@@ -23,7 +23,7 @@ OFF, ON = Settings(disabled_languages=("python",)), Settings()
 class Fake:
     """A completer that answers and works ahead once the gate is open, and remembers for whom."""
 
-    tokenizer = None
+    tokenizers = None
 
     def __init__(self) -> None:
         self.began, self.gate = threading.Event(), threading.Event()
@@ -190,4 +190,12 @@ async def test_memory_is_given_back_after_a_long_rest(
     monkeypatch.setattr(prefetch, "LONG_REST", 0.01)
     model.gate.set()
     await session.requests.complete(Request("a", "x", 1, explicit=True))
+    assert await asyncio.to_thread(model.rested.wait, 10)
+
+
+async def test_memory_is_given_back_a_while_after_a_document_was_closed(
+    session: Session, model: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prefetch, "LONG_REST", 0.01)
+    session.close_document("a")
     assert await asyncio.to_thread(model.rested.wait, 10)

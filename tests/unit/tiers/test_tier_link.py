@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from efim_lab.prefill.costs import Link
 from efim_lab.tiers.break_even import ModelCosts, draw, ratios
 from efim_lab.tiers.link import PIECE, relayed
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 
 FAST = Link(1.0, 0.001)
 

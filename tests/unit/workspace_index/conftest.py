@@ -12,10 +12,12 @@ from efim_ls.workspace.content import IndexedFile, content_of, digest_of
 from efim_ls.workspace.database.origin import IndexOrigin
 from efim_ls.workspace.discovery import SourceFile
 from efim_ls.workspace.index_file import IndexFile
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 
 TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")
+TOKENIZERS = LanguageTokenizers(TOKENIZER)
 ORIGIN = IndexOrigin(("/project",), DEFAULTS)
 
 
@@ -50,7 +52,7 @@ def open_index(place: Path, reports: list[str]) -> Iterator[Open]:
     opened = list[IndexFile]()
 
     def make() -> IndexFile:
-        opened.append(IndexFile(place, ORIGIN, TOKENIZER, reports.append, keeps="passages"))
+        opened.append(IndexFile(place, ORIGIN, TOKENIZERS, reports.append, keeps="passages"))
         return opened[-1]
 
     yield make

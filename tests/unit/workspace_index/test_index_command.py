@@ -17,9 +17,10 @@ from efim_ls.workspace.database.origin import IndexOrigin
 from efim_ls.workspace.database.place import index_path
 from efim_ls.workspace.index import Scope, WorkspaceIndex, open_index
 from efim_ls.workspace.index_file import IndexFile
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.prompt.excerpts import ExcerptBudget
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 from tests.lsp.wire import ENV, HANG
 
 
@@ -48,13 +49,21 @@ def cache(tmp_path: Path) -> Path:
 def by_server(project: Path, cache: Path, settings: Settings) -> None:
     """Leave what a server with these settings leaves."""
     tokenizer = Tokenizer(EMBEDDED / "tokenizer.json")
-    IndexFile(index_path(cache, [project]), IndexOrigin((str(project),), settings), tokenizer, print).close()
+    IndexFile(
+        index_path(cache, [project]), IndexOrigin((str(project),), settings), LanguageTokenizers(tokenizer), print
+    ).close()
 
 
 def by_server_with_other_files(project: Path, cache: Path) -> None:
     """Leave what a server leaves whose prompts show text of other files."""
     settings, tokenizer = Settings(cache_folder=str(cache)), Tokenizer(EMBEDDED / "tokenizer.json")
-    scope = Scope.of(settings, Rules(settings, [project.as_uri()]), [project], tokenizer, ExcerptBudget(9, 9, 9))
+    scope = Scope.of(
+        settings,
+        Rules(settings, [project.as_uri()]),
+        [project],
+        LanguageTokenizers(tokenizer),
+        ExcerptBudget(9, 9, 9),
+    )
     index = WorkspaceIndex(scope, open_index(scope, pytest.fail))
     for _ in index.build():
         pass

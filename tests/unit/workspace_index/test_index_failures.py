@@ -20,7 +20,7 @@ from efim_ls.workspace import index_file as module
 from efim_ls.workspace.content import digest_of
 from efim_ls.workspace.database.place import remove_index
 from efim_ls.workspace.index_file import IndexFile
-from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZER, Open, has_name, indexed
+from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZER, TOKENIZERS, Open, has_name, indexed
 
 TEXT = "".join(f"def function_{n}(argument):\n    return argument + {n}\n" for n in range(300))
 OTHER = "other_name = 1\n"
@@ -227,7 +227,7 @@ def test_a_folder_that_is_read_only_is_done_without(tmp_path: Path) -> None:
             os.setgroups([]), os.setgid(65534), os.setuid(65534)
         reports = []
         path = c.Path(sys.argv[1]) / "repositories" / "index.sqlite3"
-        index = c.IndexFile(path, c.ORIGIN, c.TOKENIZER, reports.append, keeps="passages")
+        index = c.IndexFile(path, c.ORIGIN, c.TOKENIZERS, reports.append, keeps="passages")
         index.put([c.indexed("/project/a.py", "name = 1")])
         print(bool(index.similar(["name"], 1)), len(reports), reports)
     """
@@ -255,7 +255,7 @@ def test_another_process_that_writes_long_is_waited_for_or_done_without(
 PUTS = """if True:
     import sys
     from tests.unit.workspace_index import conftest as c
-    index = c.IndexFile(c.Path(sys.argv[1]), c.ORIGIN, c.TOKENIZER, print, keeps="passages")
+    index = c.IndexFile(c.Path(sys.argv[1]), c.ORIGIN, c.TOKENIZERS, print, keeps="passages")
     first = int(sys.argv[2])
     print("ready", flush=True)
     for n in range(100):
@@ -283,7 +283,7 @@ def test_several_open_a_new_index_at_the_same_instant(tmp_path: Path, reports: l
     def open_all(_: int) -> None:
         for number in range(rounds):
             together.wait()
-            IndexFile(tmp_path / f"{number}.sqlite", ORIGIN, TOKENIZER, reports.append, keeps="passages").close()
+            IndexFile(tmp_path / f"{number}.sqlite", ORIGIN, TOKENIZERS, reports.append, keeps="passages").close()
 
     with ThreadPoolExecutor(openers) as pool:
         list(pool.map(open_all, range(openers)))

@@ -20,15 +20,22 @@ from efim_ls.workspace.database.queries import MOST_COMPARED, Passage
 from efim_ls.workspace.database.tables import Entry
 from efim_ls.workspace.index_file import IndexFile
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 from tests.tiny_tokenizers import tokenizer as tiny
-from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZER, Open, has_name, indexed
+from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZER, TOKENIZERS, Open, has_name, indexed
 
 TEXT = "import os\n\ndef load_user(Name):\n    return Name\n"
 
 
 @pytest.fixture(params=["file", "memory"])
 def index(request: pytest.FixtureRequest, place: Path, reports: list[str]) -> IndexFile:
-    made = IndexFile(place if request.param == "file" else None, ORIGIN, TOKENIZER, reports.append, keeps="passages")
+    made = IndexFile(
+        place if request.param == "file" else None,
+        ORIGIN,
+        TOKENIZERS,
+        reports.append,
+        keeps="passages",
+    )
     request.addfinalizer(made.close)
     return made
 
@@ -151,7 +158,7 @@ def test_two_indexes_of_a_file_see_each_others_work(open_index: Open) -> None:
 
 def test_ids_of_another_tokenizer_are_kept_apart(place: Path, reports: list[str]) -> None:
     def ids(tokenizer: Tokenizer) -> list[int] | None:
-        index = IndexFile(place, ORIGIN, tokenizer, reports.append, keeps="passages")
+        index = IndexFile(place, ORIGIN, LanguageTokenizers(tokenizer), reports.append, keeps="passages")
         try:
             if ids_of(index, TEXT) is None:
                 file = indexed("/project/a.py", TEXT)
@@ -171,7 +178,7 @@ def test_ids_of_another_tokenizer_are_kept_apart(place: Path, reports: list[str]
 
 def test_ids_beyond_two_bytes(place: Path, reports: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TOKENIZER, "token_bytes", [b""] * 100_000)
-    index = IndexFile(place, ORIGIN, TOKENIZER, reports.append, keeps="passages")
+    index = IndexFile(place, ORIGIN, LanguageTokenizers(TOKENIZER), reports.append, keeps="passages")
     file = indexed("/project/a.py", TEXT)
     assert file.content
     ids = np.array([1, 65_536, 99_999], dtype=np.int32)
@@ -190,7 +197,7 @@ def test_the_path_names_a_set_of_folders(tmp_path: Path) -> None:
 def test_the_file_says_whose_it_is(place: Path, reports: list[str]) -> None:
     settings = Settings(private_files=("*/client/*",), persist=True, model="/models/x", max_lines=3)
     for origin in (ORIGIN, IndexOrigin(("/project", "/other"), settings)):
-        index = IndexFile(place, origin, TOKENIZER, reports.append, keeps="passages")
+        index = IndexFile(place, origin, TOKENIZERS, reports.append, keeps="passages")
         index.put([indexed("/project/a.py", TEXT), indexed("/project/b.py", "")])
         index.close()
     found = read_summary(place)
@@ -205,7 +212,7 @@ def test_the_file_says_whose_it_is(place: Path, reports: list[str]) -> None:
 @settings(deadline=None, max_examples=25)
 def test_entries_come_in_parts(names: set[str], most: int, hidden: int) -> None:
     with TemporaryDirectory() as folder:
-        index = IndexFile(Path(folder, "index.sqlite3"), ORIGIN, TOKENIZER, print, keeps="passages")
+        index = IndexFile(Path(folder, "index.sqlite3"), ORIGIN, TOKENIZERS, print, keeps="passages")
         files = [indexed(f"/{name}", name, private=n < hidden) for n, name in enumerate(sorted(names))]
         index.put(files)
         found, last = dict[str, object](), ""

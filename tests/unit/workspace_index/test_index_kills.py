@@ -22,7 +22,7 @@ SCRIPT = """if True:
         child = os.fork()
         if child == 0:
             os.close(read)
-            index = c.IndexFile(path, c.ORIGIN, c.TOKENIZER, lambda said: os._exit(3), keeps="passages")
+            index = c.IndexFile(path, c.ORIGIN, c.TOKENIZERS, lambda said: os._exit(3), keeps="passages")
             for round in range(10 ** 9):
                 for each in FILES:
                     index.put([each])
@@ -40,7 +40,7 @@ SCRIPT = """if True:
         _, status = os.waitpid(child, 0)
         os.close(read)
         assert os.WTERMSIG(status) == signal.SIGKILL, status
-        index = c.IndexFile(path, c.ORIGIN, c.TOKENIZER, print, keeps="passages")
+        index = c.IndexFile(path, c.ORIGIN, c.TOKENIZERS, print, keeps="passages")
         known = {each.digest: each.content.ids.tolist() for each in FILES}
         found = dict(index.ids(known))
         assert all(known[digest] == ids.tolist() for digest, ids in found.items())

@@ -14,7 +14,7 @@ from efim_ls.workspace import index as workspace_index
 from efim_ls.workspace import index_file
 from efim_ls.workspace.index import Scope, WorkspaceIndex
 from efim_ls.workspace.index_file import IndexFile
-from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZER, Open, has_name, indexed
+from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZER, TOKENIZERS, Open, has_name, indexed
 
 SECRET = "hunter_two_password"  # a name, so that it stands in words, outlines and token ids
 WORDS = SECRET.split("_")
@@ -22,7 +22,7 @@ SOURCE = f"import {SECRET}_module\n\n\nclass {SECRET}:\n    {SECRET}_field = 1\n
 
 
 def update(index: IndexFile, folder: Path, settings: Settings) -> None:
-    scope = Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], TOKENIZER)
+    scope = Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], TOKENIZERS)
     take(WorkspaceIndex(scope, index).build())
 
 
@@ -126,7 +126,7 @@ def test_the_text_of_a_file_that_is_deleted_or_renamed_leaves_at_once(
     (folder / "ignored").mkdir()
     (folder / ".gitignore").write_text("ignored/\n")
     (folder / "a.py").write_text(SOURCE)
-    scope = Scope.of(Settings(), Rules(Settings(), [folder.as_uri()]), [folder], TOKENIZER)
+    scope = Scope.of(Settings(), Rules(Settings(), [folder.as_uri()]), [folder], TOKENIZERS)
     index = WorkspaceIndex(scope, open_index())
     take(index.build())
     assert traces(place.parent)
@@ -143,7 +143,7 @@ def test_a_file_that_is_renamed_while_it_is_indexed_is_not_derived_again(
     place: Path, open_index: Open, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "a.py").write_text(SOURCE)
-    scope = Scope.of(Settings(), Rules(Settings(), [folder.as_uri()]), [folder], TOKENIZER)
+    scope = Scope.of(Settings(), Rules(Settings(), [folder.as_uri()]), [folder], TOKENIZERS)
     index = WorkspaceIndex(scope, open_index())
     take(index.build())
     monkeypatch.setattr(workspace_index, "content_of", lambda *_: pytest.fail("it is derived again"))
@@ -163,7 +163,7 @@ def test_without_a_path_nothing_is_written(tmp_path: Path, folder: Path, monkeyp
     cache = tmp_path / "cache"
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     (folder / "a.py").write_text(SOURCE)
-    index = IndexFile(None, ORIGIN, TOKENIZER, pytest.fail, keeps="passages")
+    index = IndexFile(None, ORIGIN, TOKENIZERS, pytest.fail, keeps="passages")
     update(index, folder, Settings())
     assert has_name(index, SECRET) and not cache.exists()
     index.close()

@@ -15,7 +15,7 @@ from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.workspace import index as module
 from efim_ls.workspace.index import Scope, WorkspaceIndex
 from efim_ls.workspace.index_file import IndexFile
-from tests.unit.workspace_index.conftest import TOKENIZER, Open, has_name
+from tests.unit.workspace_index.conftest import TOKENIZERS, Open, has_name
 
 
 class Counted:
@@ -41,7 +41,7 @@ class Counted:
     ) -> tuple[list[str], list[str]]:
         """Return which files were read, and which texts something was derived from."""
         self.read, self.derived = [], []
-        scope = Scope.of(settings, Rules(settings), [self.folder], TOKENIZER)
+        scope = Scope.of(settings, Rules(settings), [self.folder], TOKENIZERS)
         for _ in WorkspaceIndex(scope, index).build():
             if len(self.read) == files:
                 break

@@ -14,6 +14,7 @@ from efim_ls.workspace import thread as module
 from efim_ls.workspace.index import Scope, Steps, WorkspaceIndex
 from efim_ls.workspace.overlay import IndexStatus
 from efim_ls.workspace.shared import IndexClient, SharedIndexes
+from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 from tests.unit.workspace_index.test_workspace_index import TOKENIZER
 
 SOON = 60.0  # seconds after which a test fails rather than wait on
@@ -54,7 +55,7 @@ def folder(tmp_path: Path) -> Path:
 
 def scope_of(folder: Path, cache: Path, **wanted: Any) -> Scope:
     settings = Settings(cache_folder=str(cache), **wanted)
-    return Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], TOKENIZER)
+    return Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], LanguageTokenizers(TOKENIZER))
 
 
 def test_what_new_rules_exclude_is_out_of_the_next_view(

@@ -21,7 +21,7 @@ from efim_ls.workspace.index import Scope, Steps, WorkspaceIndex
 from efim_ls.workspace.overlay import IndexStatus
 from efim_ls.workspace.shared import IndexClient, SharedIndexes
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
-from tests.unit.workspace_index.conftest import TOKENIZER
+from tests.unit.workspace_index.conftest import TOKENIZER, TOKENIZERS
 
 SOON = 60.0  # seconds after which a test fails rather than wait on
 CODE = "def total(values):\n    return sum(values)\n"
@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 def make_scope(folder: Path, tmp_path: Path) -> MakeScope:
     def make(budget: ExcerptBudget = NO_EXCERPT_BUDGET, **wanted: Any) -> Scope:
         settings = Settings(cache_folder=str(tmp_path / "cache"), **wanted)
-        return Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], TOKENIZER, budget)
+        return Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], TOKENIZERS, budget)
 
     return make
 

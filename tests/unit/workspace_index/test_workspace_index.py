@@ -17,12 +17,14 @@ from efim_ls.settings import Settings
 from efim_ls.workspace.content import digest_of
 from efim_ls.workspace.index import Scope, Steps, WorkspaceIndex, open_index
 from efim_ls.workspace.overlay import Overlay
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED, SHIPPED
 from model_runtime.counts.segment import LEAST, MOST
 from model_runtime.counts.snapshot import EMPTY, Counts
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 
 TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")
+TOKENIZERS = LanguageTokenizers(TOKENIZER, lambda: {"javascript": SHIPPED["javascript"]})
 NAMES = ("a.py", "b.py", "deep/a.py", "deep/down/c.py", "web/a.ts", "web/b.tsx", "notes.txt", "ignored/a.py")
 LINES = (
     "def total(values):\n", "    return sum(values)\n", "    total = total + 1\n", "import os\n",
@@ -82,7 +84,7 @@ class Workspace(RuleBasedStateMachine):
 
     def scope(self, cache: Path) -> Scope:
         chosen = Settings(disabled_files=self.excluded, private_files=self.private, cache_folder=str(cache))
-        return Scope.of(chosen, Rules(chosen, [self.folder.as_uri()]), [self.folder], TOKENIZER)
+        return Scope.of(chosen, Rules(chosen, [self.folder.as_uri()]), [self.folder], TOKENIZERS)
 
     def begin(self, cache: Path) -> WorkspaceIndex:
         index, self.overlays = made(self.scope(cache)), [Overlay() for _ in CLIENTS]
@@ -203,9 +205,10 @@ class Workspace(RuleBasedStateMachine):
             mine, fresh = overlay.counts.get(family, EMPTY), other.counts.get(family, EMPTY)
             assert dict(mine.paths) == dict(fresh.paths)
             assert mine.version == fresh.version
-            ends = [TOKENIZER.encode("".join(LINES[at:] + LINES[:at]).rstrip()) for at in range(len(LINES))]
+            encode = TOKENIZERS.of(family).encode
+            ends = [encode("".join(LINES[at:] + LINES[:at]).rstrip()) for at in range(len(LINES))]
             assert followers(mine, ends) == followers(fresh, ends) == followers(mine.merged(), ends)
-            read = [TOKENIZER.encode(text_of(path)) for path in fresh.paths]
+            read = [encode(text_of(path)) for path in fresh.paths]
             for end, said in zip(ends, followers(mine, ends), strict=True):
                 tokens, lengths, counts = said
                 assert dict(zip(zip(lengths, tokens, strict=True), counts, strict=True)) == counted(read, end)
@@ -241,12 +244,29 @@ def project(tmp_path: Path) -> Scope:
         (tmp_path / "project" / f"m{number}.py").write_text(LARGE.replace("total", f"total{number}"))
     chosen = Settings(cache_folder=str(tmp_path / "cache"))
     folder = tmp_path / "project"
-    return Scope.of(chosen, Rules(chosen, [folder.as_uri()]), [folder], TOKENIZER)
+    return Scope.of(chosen, Rules(chosen, [folder.as_uri()]), [folder], TOKENIZERS)
 
 
 def joined(index: WorkspaceIndex) -> Overlay:
     take(index.join(overlay := Overlay()))
     return overlay
+
+
+def test_each_family_is_counted_in_its_own_tokens(tmp_path: Path) -> None:
+    """Files of one text in two languages, too, also when they are read back."""
+    text, folder = "x = total(values)\nconst a = total(values);\n", tmp_path / "project"
+    folder.mkdir()
+    for name in ("a.py", "a.ts"):
+        (folder / name).write_text(text)
+    chosen = Settings(cache_folder=str(tmp_path / "cache"))
+    for tokenizers in (TOKENIZERS, TOKENIZERS, LanguageTokenizers(TOKENIZER), TOKENIZERS):
+        index = made(Scope.of(chosen, Rules(chosen, [folder.as_uri()]), [folder], tokenizers))
+        overlay = joined(index)
+        take(index.build())
+        for family in ("python", "javascript"):
+            ids = tokenizers.of(family).encode(text)
+            assert followers(overlay.counts[family], [ids[:3]])[0][0] == [int(ids[3])]
+        index.close()
 
 
 def test_clients_hold_the_same_arrays_whatever_each_has_open(project: Scope) -> None:

@@ -27,10 +27,13 @@ local function of_tokens(costs)
   return ("%d tokens reused, %d recomputed"):format(costs.reused, costs.recomputed)
 end
 
+local LANGUAGES = { python = "Python", typescript = "TypeScript and JavaScript" }
+
 --- Return the name of a model for people, by its folder or its name on the hub.
 ---@param model string
 local function model_name(model)
-  return model:find("[/\\]model_runtime[/\\]embedded$") and "the embedded model" or model
+  local language = model:match("[/\\]model_runtime[/\\]embedded[/\\](%w+)$")
+  return language and "the embedded model for " .. (LANGUAGES[language] or language) or model
 end
 
 --- Return the state, what runs, and the last answer.

@@ -15,8 +15,9 @@ from efim_ls.access.rules import Rules
 from efim_ls.session import one_shot
 from efim_ls.settings import Settings
 from efim_ls.workspace.index import Scope, open_index
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 from tests.lsp.daemon.clients import clients
 from tests.lsp.wire import ENV, HANG
 
@@ -85,7 +86,7 @@ def test_a_link_is_judged_by_its_own_name_and_by_its_target(
 
 def indexed(folder: Path, settings: Settings) -> None:
     """Write the index of a folder as an editor with these settings leaves it."""
-    scope = Scope.of(settings, Rules(settings), [folder], Tokenizer(EMBEDDED / "tokenizer.json"))
+    scope = Scope.of(settings, Rules(settings), [folder], LanguageTokenizers(Tokenizer(EMBEDDED / "tokenizer.json")))
     open_index(scope, pytest.fail).close()
 
 
