@@ -1,6 +1,7 @@
 """A whole pretraining run: train, export, fit the n-grams, measure, write the model card."""
 
 import shutil
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,7 +58,7 @@ def pretrain(order: PretrainingJob) -> Path:
     tuning, held_out = (documents.read_documents(order.corpus / f"{part}.jsonl") for part in ("tuning", "heldout"))
     vocabulary = bpe.load(order.tokenizer)
     trainer = _begun(order, _settings(order, vocabulary), vocabulary)
-    source = ShardSource(order.corpus / "train.jsonl", order.tokenizer, shares=order.shares)
+    source = ShardSource(order.corpus / "train.jsonl", order.tokenizer, trainer.settings.seed, shares=order.shares)
     trainer.learn(source, MeasuringStep(trainer, vocabulary, held_out, order.lines) if order.lines else None)
     target = order.out / "export"
     export(trainer.model, vocabulary, target, LANGUAGES[manifest.language].known, _room(order))
@@ -77,11 +78,16 @@ def _settings(order: PretrainingJob, vocabulary: Tokenizer) -> TrainerSettings:
     plan = PLANS[device().type]
     plan = replace(plan, shares=order.shares, tokens=order.tokens, decay=order.decay)
     entries = vocabulary.get_vocab_size()
+    if order.resume and checkpoint.found(order.out):  # it may have begun with a finished model
+        begun = checkpoint.read_state(checkpoint.newest(order.out))["settings"]
+        plan = replace(plan, rate=begun["rate"], seed=begun["seed"])
     if order.start is None or order.resume:
         return replace(plan, shape=replace(plan.shape, vocabulary=entries))
     if checkpoint.is_finished(order.start):
         rate = plan.rate * _RATE_OF_FINISHED if has_vocabulary(order.start, vocabulary) else plan.rate
-        return replace(plan, shape=replace(network.read_shape(order.start), vocabulary=entries), rate=rate)
+        seed = zlib.crc32((order.start / checkpoint.WEIGHTS).read_bytes())  # it may have read the rows of another
+        shape = replace(network.read_shape(order.start), vocabulary=entries)
+        return replace(plan, shape=shape, rate=rate, seed=seed)
     state = checkpoint.read_state(checkpoint.newest(order.start))
     return replace(plan, shape=network.Shape(**state["settings"]["shape"]))
 

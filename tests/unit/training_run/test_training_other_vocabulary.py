@@ -1,16 +1,18 @@
 """A run that begins with the weights of a finished model whose tokenizer is another."""
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import torch
 from tokenizers import Tokenizer
 
-from efim_lab.training import network
+from efim_lab.training import checkpoint, network, pretraining
+from efim_lab.training.command import main
 from efim_lab.training.export import export
 from efim_lab.training.samples import bpe
-from tests.unit.training_run.tiny_run import SETTINGS, SHAPE, a_trainer
+from tests.unit.training_run.tiny_run import SETTINGS, SHAPE, STEP, a_trainer
 
 OLD, NEW = 300, 340
 TEXTS = ("function add(first, second) {\n  return first + second;\n}\n", "const added = add(first, second);\n") * 9
@@ -51,6 +53,23 @@ def test_layers_are_the_finished_models(
     theirs, ours = (dict(each.model.layers.named_parameters()) for each in (model, trainer.model))
     for name, weights in theirs.items():
         torch.testing.assert_close(ours[name], weights.half().float())
+
+
+def test_each_finished_model_reads_the_corpus_in_an_order_of_its_own_and_a_resumed_run_goes_on_with_it(
+    gathered: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = replace(SETTINGS, tokens=4 * STEP)
+    monkeypatch.setattr(pretraining, "PLANS", {"cpu": settings, "cuda": settings})
+    run = ["run", "--corpus", str(gathered), "--tokenizer", str(gathered), "--lines", "0"]
+    folders = [tmp_path / name for name in ("first", "second", "third")]
+    for before, out in pairwise((None, *folders)):
+        start = ["--from", str(before / "export")] if before else []
+        assert main([*run, "--tokens", "0.001", "--out", str(out), *start]) == 0
+    states = [checkpoint.read_state(checkpoint.newest(out))["settings"] for out in folders]
+    assert len({each["seed"] for each in states}) == 3 and states[0]["seed"] == 0
+    assert [each["rate"] for each in states] == pytest.approx([SETTINGS.rate, SETTINGS.rate / 3, SETTINGS.rate / 3])
+    assert main([*run, "--tokens", "0.001", "--out", str(folders[2]), "--resume"]) == 0
+    assert checkpoint.read_state(checkpoint.newest(folders[2]))["settings"] == states[2]
 
 
 def _started(folder: Path, vocabulary: Tokenizer, tmp_path: Path):
