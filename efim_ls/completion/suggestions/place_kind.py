@@ -6,6 +6,7 @@ import re
 from typing import Literal, NamedTuple, get_args
 
 from efim_ls.completion.filters.place import Place
+from efim_ls.completion.suggestions.language_words import language_words
 
 PlaceKind = Literal[
     "start of line", "import", "new name", "attribute", "argument", "value", "number", "string", "docstring",
@@ -17,7 +18,6 @@ _TRIPLES = '"""', "'''"
 _STUB = re.compile(r"\w*\Z")
 _NUMBER = re.compile(r"(?<![\w.])\.?\d[\w.]*\Z")
 _IMPORT = re.compile(r"\s*(?:from|import)\s")
-_DEFINES = re.compile(r"\b(?:def|class)\s+\Z")
 _ASSIGNS = re.compile(r"[^=!<>]=\s*\Z")
 _OPENS = re.compile(r"[(\[{,]\s*\Z")
 _PREFIX = re.compile(r"\s*[rRbBuUfF]{0,2}\Z")  # what may stand before the quotes of a docstring on its line
@@ -42,15 +42,15 @@ def spot_of(place: Place, refuted: bool = False) -> Spot:
     found = _STUB.search(place.before)
     stub = found[0] if found else ""
     lead = place.before[: len(place.before) - len(stub)]
-    return Spot(_quoted(place) or _code_kind(place.before, lead, stub), stub, refuted)
+    return Spot(_quoted(place) or _code_kind(place, lead), stub, refuted)
 
 
-def _code_kind(before: str, lead: str, stub: str) -> PlaceKind:
-    if _NUMBER.search(before):
+def _code_kind(place: Place, lead: str) -> PlaceKind:
+    if _NUMBER.search(place.before):
         return "number"
-    if _IMPORT.match(before):
+    if _IMPORT.match(place.before):
         return "import"
-    if _DEFINES.search(lead):
+    if language_words(place.language).new_name.search(lead):
         return "new name"
     if lead.endswith("."):
         return "attribute"

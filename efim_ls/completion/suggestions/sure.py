@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from keyword import iskeyword
 from typing import NamedTuple
 
 from efim_ls.completion.filters.place import Place
+from efim_ls.completion.suggestions.language_words import language_words
 from efim_ls.completion.suggestions.levels import LEVELS
 from efim_ls.completion.suggestions.place_kind import Spot, spot_of
 from efim_ls.completion.suggestions.shown import ShownPart, last_shown, shown_part
@@ -47,6 +47,7 @@ class Guess(NamedTuple):
     ends: Sequence[WordEnd]
     size: int
     sureness: float
+    language: str = ""
 
 
 def sure_part(
@@ -74,7 +75,8 @@ def sure_part(
     ends = likelihood.word_ends(start)
     shown, pieces = "", word_pieces(likelihood.text, start, ends)
     if facts:
-        shown = sure_beginning(Guess(likelihood.text, start, spot, ends, facts.size, sure), least, divisible)
+        guess = Guess(likelihood.text, start, spot, ends, facts.size, sure, place.language)
+        shown = sure_beginning(guess, least, divisible)
         shown = "" if shown and is_made_up(likelihood, start, facts.size, spot, words, place) else shown
     return ShownPart(shown, text[len(shown) :], sure, pieces, least)
 
@@ -86,7 +88,7 @@ def is_preferred(word: str, sureness: float, rival: float, least: float) -> bool
 
 def sure_beginning(guess: Guess, least: float, divisible: bool = True) -> str:
     """Return what is sure enough of a guess; whether it makes a word that stands nowhere is not looked at."""
-    text, start, spot, ends, size, sure = guess
+    text, start, spot, ends, size, sure, language = guess
     if not ends or not sure >= least:  # NaN is below any limit
         return ""
     first = next((index for index, end in enumerate(ends) if end.at - start >= size), 0)
@@ -96,7 +98,7 @@ def sure_beginning(guess: Guess, least: float, divisible: bool = True) -> str:
     # What cannot be divided is shown with the blanks before the code that follows.
     end = last_shown(text, start, joint, least, NEXT_LINE).at if divisible else len(text)
     shown = text[start:end]
-    return "" if _adds_nothing(shown, spot) else shown
+    return "" if _adds_nothing(shown, spot, language) else shown
 
 
 def paused_part(likelihood: TextProbability, start: int, place: Place, divisible: bool = True) -> ShownPart | None:
@@ -105,7 +107,7 @@ def paused_part(likelihood: TextProbability, start: int, place: Place, divisible
     Who types on would have to read what the next key may refute.
     """
     part, spot = shown_part(likelihood, start, PAUSED, divisible), spot_of(place)
-    if not part.shown or _is_little(part.shown, spot):
+    if not part.shown or _is_little(part.shown, spot, place.language):
         return None
     size, words = first_word_end(likelihood.text[start:]), words_at(spot, place)
     return None if is_made_up(likelihood, start, size, spot, words, place) else part
@@ -130,13 +132,14 @@ def _surest_word(
     return best
 
 
-def _adds_nothing(shown: str, spot: Spot) -> bool:
+def _adds_nothing(shown: str, spot: Spot, language: str) -> bool:
     """Return whether a text is not worth a look: one character, signs alone, a number's, or a keyword by itself."""
-    return not _ALNUM.search(shown) or _is_little(shown, spot)
+    return not _ALNUM.search(shown) or _is_little(shown, spot, language)
 
 
-def _is_little(shown: str, spot: Spot) -> bool:
+def _is_little(shown: str, spot: Spot, language: str) -> bool:
     """Return whether a text is one character, closing brackets, a number's, or a keyword by itself."""
     if len(shown) < SHORTEST or _CLOSING.fullmatch(shown) or spot.kind == "number":
         return True
-    return spot.kind == "start of line" and not spot.stub and iskeyword(shown.strip())
+    begins = spot.kind == "start of line" and not spot.stub
+    return begins and shown.strip() in language_words(language).keywords

@@ -5,26 +5,18 @@ One of them is often what is meant, and a guess that is none of them seldom is.
 
 from __future__ import annotations
 
-import builtins
 import re
 from collections import Counter
-from keyword import kwlist, softkwlist
 from typing import NamedTuple
 
 from efim_ls.completion.filters.place import Place, holds_word
+from efim_ls.completion.suggestions.language_words import language_words
 from efim_ls.completion.suggestions.place_kind import PROSE, Spot
 from efim_ls.request import Expected
 
 LEAST_LETTERS = 2  # of the word at the cursor: too many words of a file begin with one
 REACH = 60_000  # characters above the cursor's line, and below it, that are looked at
 LONGEST_BEFORE = 80  # characters before the cursor's word that are compared with what stands elsewhere
-_TYPES = (bool, bytearray, bytes, complex, dict, float, frozenset, int, list, property, set, slice, str, tuple, type)
-ALWAYS_KNOWN = frozenset(
-    {*dir(builtins), *kwlist, *softkwlist, "self", "cls", *(name for each in _TYPES for name in dir(each))}
-)
-# Where code defines names, any may stand: parameters, targets, what is imported under another name.
-_DEFINES = re.compile(r"\b(?:def|class|lambda|for|as|global|nonlocal)\b[^:]*\Z")
-_DEFINED = re.compile(r"\s*(?::|=(?!=)|,[\w\s,]*=(?!=))")
 # What stands before a word: the word or the signs before it, with the blanks between.
 _BEFORE = re.compile(r"(?:\w+\s*)?[^\w\s]{1,3}\s*\Z|\w+\s+\Z")
 _REST = re.compile(r"\w*")
@@ -108,13 +100,17 @@ def is_usual(guess: str, spot: Spot, place: Place) -> bool:
 def stands_nowhere(word: str, rest: str, spot: Spot, words: Words, place: Place) -> bool:
     """Return whether a word at the cursor is used in code and stands nowhere else that is known; `rest` follows it.
 
-    Names that code defines there are new, and prose may have any word.
+    Names that code defines there are new, such as parameters and targets, and prose may have any word.
     """
-    if spot.kind in PROSE or spot.kind in ("new name", "number") or word in ALWAYS_KNOWN:
+    language = language_words(place.language)
+    if spot.kind in PROSE or spot.kind in ("new name", "number") or word in language.known:
         return False
     if words.expected and words.expected.kind != "keyword":
         return not words.expected.names.may_have(word)
-    if _DEFINES.search(place.before) or (spot.kind in ("start of line", "argument") and _DEFINED.match(rest)):
+    if not language.lists_words or (spot.kind == "attribute" and not language.lists_members):
+        return False
+    is_defined = spot.kind in ("start of line", "argument") and language.defined.match(rest)
+    if is_defined or language.defines.search(place.before):
         return False
     if place.in_modules(word):
         return False

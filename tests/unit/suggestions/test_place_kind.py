@@ -61,7 +61,7 @@ def test_a_cursor_in_python_is_at(marked: str, kind: PlaceKind, stub: str) -> No
 @pytest.mark.parametrize(
     ("marked", "language", "kind", "stub"),
     [
-        ("let wid‸", "typescript", "elsewhere", "wid"), ("shape.wid‸", "go", "attribute", "wid"),
+        ("let wid‸", "typescript", "new name", "wid"), ("shape.wid‸", "go", "attribute", "wid"),
         ("f(a, ‸", "c", "argument", ""), ("x = ‸", "rust", "value", ""), ("x = 1‸", "java", "number", "1"),
         ("x = 'a.b‸", "ruby", "string", "b"), ('x = "a" + y.‸', "java", "attribute", ""),
         ("x = `a.b‸", "typescript", "string", "b"), ("x = `a` + y.‸", "typescript", "attribute", ""),

@@ -11,9 +11,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from efim_ls.completion.filters.place import Place, place_at
+from efim_ls.completion.suggestions.language_words import language_words
 from efim_ls.completion.suggestions.place_kind import KINDS, PROSE, PlaceKind, Spot, spot_of
 from efim_ls.completion.suggestions.words import (
-    ALWAYS_KNOWN,
     Word,
     Words,
     is_usual,
@@ -156,6 +156,28 @@ def test_python_has_words_of_its_own(word: str) -> None:
     assert not is_nowhere(f"x = {word[:2]}‸", word[2:])
 
 
+@pytest.mark.parametrize(
+    ("language", "marked", "made", "rest", "expected"),
+    [
+        ("typescript", "const x = wid‸", "th", ";", True), ("typescript", "const x = int‸", "erface", "", False),
+        ("typescript", "const wid‸", "th", " = 1;", False), ("typescript", "x = shape.wid‸", "th", "", False),
+        ("typescript", "function area(wid‸", "th", ": number) {", False),
+        ("typescript", "  wid‸", "th", "(): number {", False), ("typescript", "  wid‸", "th", "();", True),
+        ("typescript", "  wid‸", "th", ": number;", False), ("typescript", "import { wid‸", "th", " }", False),
+        ("typescriptreact", "shapes.map((wid‸", "th", ") => (", False), ("javascript", "x = Pro‸", "mise", "", False),
+        ("javascript", "x = wid‸", "th", "", True), ("javascript", "x = __n‸", "ame__", "", True),
+        ("go", "\tx := wid‸", "th", "", True), ("go", "\twid‸", "th", " := 1", False),
+        ("go", "func area(wid‸", "th", " int) int {", False), ("go", "\tfmt.Pri‸", "ntln", "(x)", False),
+        ("go", "\tx = str‸", "uct", "", False), ("go", "\tx = wid‸", "th()", "", True),
+        ("go", "type Wid‸", "th", " int", False), ("rust", "let x = wid‸", "th", ";", False),
+    ],
+)  # fmt: skip
+def test_other_languages_have_their_words_and_definitions(
+    language: str, marked: str, made: str, rest: str, expected: bool
+) -> None:
+    assert is_nowhere(marked, made, rest, language=language) is expected
+
+
 @given(
     word=st.text("aé_", min_size=1, max_size=3),
     kind=st.sampled_from(KINDS),
@@ -167,7 +189,7 @@ def test_a_word_stands_nowhere_if_a_slow_look_does_not_find_it(
     word: str, kind: PlaceKind, parts: tuple[str, str, str, str], expected: Expected | None, is_in_modules: bool
 ) -> None:
     above, before, below, other = parts
-    assume(word not in ALWAYS_KNOWN)
+    assume(word not in language_words("python").known)
     place = Place(
         before, "", above, below, "python", (other,), in_modules=lambda each: each == word and is_in_modules
     )
