@@ -20,6 +20,7 @@ _NUMBER = re.compile(r"(?<![\w.])\.?\d[\w.]*\Z")
 _IMPORT = re.compile(r"\s*(?:from|import)\s")
 _ASSIGNS = re.compile(r"[^=!<>]=\s*\Z")
 _OPENS = re.compile(r"[(\[{,]\s*\Z")
+_BLOCK = re.compile(r"^[ \t]*/\*", re.MULTILINE)
 _PREFIX = re.compile(r"\s*[rRbBuUfF]{0,2}\Z")  # what may stand before the quotes of a docstring on its line
 # A comment, quotes of a string of several lines, or a string, closed or not.
 _PARTS = re.compile(r"""(#)|(\"{3}|'{3})|"(?:\\.|[^"\\])*("?)|'(?:\\.|[^'\\])*('?)""")
@@ -64,7 +65,7 @@ def _code_kind(place: Place, lead: str) -> PlaceKind:
 def _quoted(place: Place) -> PlaceKind | None:
     """Return the kind of text in quotes or the comment that the cursor is in, None in code."""
     python = place.language in ("", "python")
-    inside = _open_triple(place.above) if python else None
+    inside = _open_triple(place.above) if python else _open_comment(place.above)
     kind = None if inside is None else inside[1]
     quotes = inside[0] if inside else ""
     at = 0
@@ -87,6 +88,14 @@ def _quoted(place: Place) -> PlaceKind | None:
             return "string"
         else:
             at = part.end()
+
+
+def _open_comment(above: str) -> tuple[str, PlaceKind] | None:
+    """Return what ends a comment of several lines that is open at the end of some text, and its kind.
+
+    Only one that begins its line counts: patterns of file names have the same signs.
+    """
+    return ("*/", "comment") if _BLOCK.search(above, above.rfind("*/") + 1) else None
 
 
 def _open_triple(above: str) -> tuple[str, PlaceKind] | None:

@@ -69,7 +69,9 @@ def test_a_cursor_in_python_is_at(marked: str, kind: PlaceKind, stub: str) -> No
         ("# a.b‸", "shellscript", "comment", "b"),
         ("#!a‸", "shellscript", "comment", "a"), ("#define AB‸", "c", "elsewhere", "AB"),
         ("x = 'http://a‸", "typescript", "string", "a"), ('"""\nx.‸', "rust", "attribute", ""),
-        ("x // a‸", "python", "elsewhere", "a"),
+        ("x // a‸", "python", "elsewhere", "a"), ("/**\n * a.b‸", "typescript", "comment", "b"),
+        ("/** a */\nx.a‸", "typescript", "attribute", "a"), ("/*\na */ x.a‸", "go", "attribute", "a"),
+        ("x = 'a/**/*.ts'\nx.a‸", "javascript", "attribute", "a"),
     ],
 )  # fmt: skip
 def test_a_cursor_in_another_language_is_at(marked: str, language: str, kind: PlaceKind, stub: str) -> None:
