@@ -1,13 +1,14 @@
-"""`python -m tests.lsp.tasks.record`: write what the server shows in everyday tasks into their golden file."""
+"""`python -m tests.lsp.tasks.record`: write what the server shows in everyday tasks into their golden files."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.lsp.tasks.task_file import TASKS, UNJUDGED, Task, read_project, read_tasks, rewritten
+from efim_ls.languages import language_of
+from tests.lsp.tasks.task_file import TASK_SETS, UNJUDGED, Task, TaskSet, read_tasks, rewritten
 from tests.lsp.wire import GHOST_TEXT, REAL, Editor, launched
 
 # With these the same text gets the same answer on a busy machine: by default a server times which weights are the
@@ -26,7 +27,7 @@ def write_project(folder: Path, files: Mapping[str, str]) -> None:
 async def type_task(editor: Editor, task: Task, folder: Path, text: str) -> list[str]:
     """Type a task in its file, letter by letter; return what is shown at each pause."""
     above, below = task.split(text)
-    page = editor.open(f"{above}‸{below}", (folder / task.file).as_uri())
+    page = editor.open(f"{above}‸{below}", (folder / task.file).as_uri(), language_of(task.file))
     await editor.ask("efim/settled")  # the files that are not open are known again
     shown: list[str] = []
     for pause in task.pauses():
@@ -37,29 +38,30 @@ async def type_task(editor: Editor, task: Task, folder: Path, text: str) -> list
     return shown
 
 
-async def suggestions(tasks: Sequence[Task]) -> list[list[str]]:
+async def suggestions(tasks: TaskSet) -> list[list[str]]:
     """Return what a server that has read the project shows in each task, at each pause."""
-    files = read_project()
+    files, name = tasks.files(), tasks.project.stem
     with TemporaryDirectory() as parent:
-        folder = Path(parent) / "shop"
+        folder = Path(parent) / name
         write_project(folder, files)
         async with launched(REAL) as editor:
-            where = [{"uri": folder.as_uri(), "name": "shop"}]
+            where = [{"uri": folder.as_uri(), "name": name}]
             await editor.start(GHOST_TEXT, REPEATABLE, workspaceFolders=where)
-            shown = [await type_task(editor, task, folder, files[task.file]) for task in tasks]
+            shown = [await type_task(editor, task, folder, files[task.file]) for task in tasks.read()]
             assert await editor.close() == 0
     return shown
 
 
-async def record() -> str:
-    """Rewrite the golden file; return in one sentence what is left for a person to do."""
-    source = TASKS.read_text("utf-8")
-    TASKS.write_text(text := rewritten(source, await suggestions(read_tasks(source))), "utf-8")
-    tasks = read_tasks(text)
-    marks = sum(task.marks.count(UNJUDGED) for task in tasks)
-    verdicts = sum(not task.verdict for task in tasks)
-    return f"{TASKS.name}: {marks} suggestions and {verdicts} verdicts are to be judged."
+async def record(tasks: TaskSet) -> str:
+    """Rewrite a golden file; return in one sentence what is left for a person to do."""
+    text = rewritten(tasks.tasks.read_text("utf-8"), await suggestions(tasks))
+    tasks.tasks.write_text(text, "utf-8")
+    written = read_tasks(text)
+    marks = sum(task.marks.count(UNJUDGED) for task in written)
+    verdicts = sum(not task.verdict for task in written)
+    return f"{tasks.tasks.name}: {marks} suggestions and {verdicts} verdicts are to be judged."
 
 
 if __name__ == "__main__":
-    print(asyncio.run(record()))
+    for each in TASK_SETS:
+        print(asyncio.run(record(each)))

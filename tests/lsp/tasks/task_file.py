@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tasks"
-TASKS, PROJECT = GOLDEN / "tasks.toml", GOLDEN / "shop.toml"
 PAUSE = "‸"
 UNJUDGED = "?"
 TAKEN = ("right", "begins", "fits")
@@ -17,6 +16,28 @@ MARKS = (*TAKEN, "wrong", "-", UNJUDGED)
 MARK_WIDTH = 9
 TEXT = re.compile(r"^types = '''\n.*?^'''\n", re.DOTALL | re.MULTILINE)
 JUDGED = re.compile(r"^shown = '''\n.*?^'''\n|^verdict = [^\n]*\n", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class TaskSet:
+    """A golden file of tasks, the project in which they are done, and how many are useful, which may only rise."""
+
+    tasks: Path
+    project: Path
+    useful: int
+
+    def read(self) -> list[Task]:
+        """Return the tasks."""
+        return read_tasks(self.tasks.read_text("utf-8"))
+
+    def files(self) -> dict[str, str]:
+        """Return the texts of the project's files by path."""
+        return {file["path"]: file["text"] for file in tomllib.loads(self.project.read_text("utf-8"))["file"]}
+
+
+PYTHON = TaskSet(GOLDEN / "tasks.toml", GOLDEN / "shop.toml", 10)
+TYPESCRIPT = TaskSet(GOLDEN / "typescript.toml", GOLDEN / "library.toml", 0)
+TASK_SETS = (PYTHON, TYPESCRIPT)
 
 
 @dataclass(frozen=True)
@@ -103,11 +124,6 @@ def judged(suggestion: str, wanted: str) -> str:
 def read_tasks(source: str) -> list[Task]:
     """Return the tasks of the golden file's text."""
     return [Task(**raw) for raw in tomllib.loads(source)["task"]]
-
-
-def read_project() -> dict[str, str]:
-    """Return the texts of the project's files by path."""
-    return {file["path"]: file["text"] for file in tomllib.loads(PROJECT.read_text("utf-8"))["file"]}
 
 
 def rewritten(source: str, answers: Sequence[Sequence[str]]) -> str:

@@ -2,65 +2,76 @@
 
 from __future__ import annotations
 
-import ast
 from difflib import unified_diff
 
 import pytest
 import pytest_asyncio
+from tree_sitter import Parser
 
+from efim_ls.languages import language_of
+from efim_ls.text.grammars import grammar_of
 from tests.lsp.tasks.record import suggestions
 from tests.lsp.tasks.task_file import (
     MARKS,
     PAUSE,
-    TASKS,
+    TASK_SETS,
     UNJUDGED,
     Task,
+    TaskSet,
     drawing,
     judged,
-    read_project,
     read_tasks,
     rewritten,
     suggestions_in,
 )
 
-USEFUL = 10  # of fifteen; may only rise
-RENEW = f"Run `python -m tests.lsp.tasks.record` to renew {TASKS.name}, then judge what it leaves open."
+RENEW = "Run `python -m tests.lsp.tasks.record`, then judge what it leaves open."
 
-SOURCE = TASKS.read_text("utf-8")
-TASKS_READ = read_tasks(SOURCE)
-each_task = pytest.mark.parametrize("task", TASKS_READ, ids=lambda task: task.name)
+SETS = {tasks.tasks.stem: tasks for tasks in TASK_SETS}
+ALL_TASKS = {f"{name}: {task.name}": (name, task) for name, tasks in SETS.items() for task in tasks.read()}
+each_task = pytest.mark.parametrize(("name", "task"), ALL_TASKS.values(), ids=ALL_TASKS)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def answers() -> dict[str, list[str]]:
-    """What the server shows, by the task's name."""
-    return {task.name: shown for task, shown in zip(TASKS_READ, await suggestions(TASKS_READ), strict=True)}
+async def answers() -> dict[tuple[str, str], list[str]]:
+    """What the server shows, by the golden file's name and the task's."""
+    return {
+        (name, task.name): shown
+        for name, tasks in SETS.items()
+        for task, shown in zip(tasks.read(), await suggestions(tasks), strict=True)
+    }
 
 
 @each_task
 @pytest.mark.asyncio(loop_scope="module")
-async def test_what_is_shown_is_what_was_judged(task: Task, answers: dict[str, list[str]]) -> None:
-    recorded, shown = task.shown, task.rows(answers[task.name])
+async def test_what_is_shown_is_what_was_judged(
+    name: str, task: Task, answers: dict[tuple[str, str], list[str]]
+) -> None:
+    recorded, shown = task.shown, task.rows(answers[name, task.name])
     lines = unified_diff(recorded.splitlines(), shown.splitlines(), "recorded", "shown now", lineterm="")
     if recorded != shown:
         pytest.fail("\n".join([f"other suggestions in task {task.name}. {RENEW}", *lines]), pytrace=False)
 
 
 @each_task
-def test_a_person_has_judged_each_task_by_the_rule(task: Task) -> None:
+def test_a_person_has_judged_each_task_by_the_rule(name: str, task: Task) -> None:
     assert set(task.marks) <= {*MARKS} - {UNJUDGED}, f"task {task.name} has suggestions without a mark: judge them"
     assert task.verdict, f"task {task.name} has no verdict: judge it; by its marks it is {task.due_verdict()}"
     assert task.verdict == task.due_verdict(), "the verdict does not follow from the marks"
 
 
-def test_enough_tasks_are_useful() -> None:
-    assert sum(task.verdict == "useful" for task in TASKS_READ) >= USEFUL
+@pytest.mark.parametrize("tasks", TASK_SETS, ids=SETS)
+def test_enough_tasks_are_useful(tasks: TaskSet) -> None:
+    assert sum(task.verdict == "useful" for task in tasks.read()) >= tasks.useful
 
 
 @each_task
-def test_a_task_is_python_that_fits_into_its_file(task: Task) -> None:
-    above, below = task.split(read_project()[task.file])
-    ast.parse(above + "\n" + task.types.replace(PAUSE, "").removesuffix("\n") + below)
+def test_a_task_is_code_that_fits_into_its_file(name: str, task: Task) -> None:
+    above, below = task.split(SETS[name].files()[task.file])
+    grammar = grammar_of(language_of(task.file))
+    assert grammar is not None
+    code = above + "\n" + task.types.replace(PAUSE, "").removesuffix("\n") + below
+    assert not Parser(grammar).parse(code.encode()).root_node.has_error
     assert 4 <= len(task.pauses()) <= 8
 
 
