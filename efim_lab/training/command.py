@@ -85,6 +85,7 @@ def build_parser() -> Parser:
     step.add_argument("--data", type=Path, required=True, metavar="PATH", help=data)
     step.set_defaults(step=_cache)
     _add_sureness(steps)
+    _add_wheel(steps)
     summary = "measure what isolated excerpts cost a model that was trained with them"
     step = add_command(
         steps, "masks", summary, "python -m efim_lab train masks --model run/export --data py/heldout.jsonl"
@@ -107,6 +108,18 @@ def _add_sureness(steps: "Subparsers") -> None:
     step.add_argument("--lines", type=int, default=800, metavar="N", help=lines)
     step.add_argument("--out", type=Path, required=True, metavar="FILE", help="the Python file to write")
     step.set_defaults(step=_sureness)
+
+
+def _add_wheel(steps: "Subparsers") -> None:
+    summary = "pack a model as a wheel, which the server finds once it is installed beside it"
+    line = "python -m efim_lab train wheel --model run/export --name efim-ls-go --out dist"
+    step = add_command(steps, "wheel", summary, line)
+    model = "the model's folder; its config.json names the languages"
+    step.add_argument("--model", type=Path, required=True, metavar="DIR", help=model)
+    step.add_argument("--name", required=True, metavar="NAME", help="the package's name, with hyphens")
+    step.add_argument("--version", default="1.0", metavar="VERSION", help="its version (default: %(default)s)")
+    step.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write the wheel to")
+    step.set_defaults(step=_wheel)
 
 
 def _add_gathering(steps: "Subparsers") -> None:
@@ -288,6 +301,13 @@ def _cache(arguments: argparse.Namespace) -> int:
     from efim_lab.training import mixture
 
     print(mixture.fit_in_place(arguments.model, read_held_out(arguments.data)))
+    return 0
+
+
+def _wheel(arguments: argparse.Namespace) -> int:
+    from efim_lab.publishing.wheel import ModelPackage, write_wheel
+
+    print(write_wheel(ModelPackage(arguments.model, arguments.name, arguments.version), arguments.out))
     return 0
 
 

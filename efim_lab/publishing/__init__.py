@@ -1,0 +1,1 @@
+"""Models as packages that others install."""
