@@ -43,6 +43,7 @@ LAB = tuple(
         "tiers",
         "eviction",
         "next_edit",
+        "publishing",
     )
 )
 # A room, and the rooms beside itself that it may import.
@@ -121,8 +122,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "model_runtime.prompt": ("model_runtime.counts",),
     "model_runtime.counts": (),
     "kv_store": (),
+    "efim_lab.publishing": ("efim_ls.languages", "model_runtime.checkpoint"),
     "efim_lab.training": (
         "efim_lab.evaluation",
+        "efim_lab.publishing",
         "efim_ls.completion",
         "efim_ls.text.grammars",
         "efim_ls.workspace.modules",
