@@ -27,12 +27,31 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass
-class LoadedLanguage:
-    """A completer with the model of some languages, the URIs of its open documents, and when the last was closed."""
+class UsedModel:
+    """A completer with one model, the URIs of the documents that it has open, and when the last was closed.
+
+    `work` says whether the client works with it: a model that nobody works with has memory for one place.
+    """
 
     completer: Completer
+    work: Callable[[bool], None]
     open: set[str] = field(default_factory=set[str])
     left_at: float = field(default_factory=monotonic)
+
+    def open_document(self, uri: str) -> None:
+        """Note a document; the first one is the beginning of work."""
+        if not self.open:
+            self.work(True)
+        self.open.add(uri)
+
+    def close_document(self, uri: str) -> None:
+        """Forget a document."""
+        self.open.discard(uri)
+        self.left_at = monotonic()
+
+    def is_left(self, seconds: float) -> bool:
+        """Return whether no document has been open for so long."""
+        return not self.open and monotonic() - self.left_at >= seconds
 
 
 class LanguageCompleters:
@@ -40,14 +59,14 @@ class LanguageCompleters:
 
     The `first` answers in all languages that have no model of their own, or whose model cannot be loaded. The others
     are loaded when a document in their language is first opened or asked about, and closed when none has been open
-    for a while. All share the memory that the settings grant for keys and values.
+    for a while. Those with open documents share the memory that the settings grant for keys and values.
     """
 
     def __init__(
         self,
-        first: Completer,
+        first: UsedModel,
         settings: Settings,
-        load: Callable[[Path], Completer],
+        load: Callable[[Path], UsedModel],
         close_unused: Callable[[float], None],
         lasting: bool,
     ) -> None:
@@ -59,10 +78,10 @@ class LanguageCompleters:
         self._first, self._load, self._close_unused, self._lasting = first, load, close_unused, lasting
         self._has_own = has_own_models(settings)
         self._named = settings.model_languages if self._has_own and not settings.engine.url else ()
-        self._loaded: dict[Path, LoadedLanguage] = {}
+        self._loaded: dict[Path, UsedModel] = {}
         self._failures: dict[Path, str] = {}  # why a model could not be loaded
-        self._of_document: dict[str, Completer] = {}  # by URI, since it was asked about until it is closed
-        self.tokenizers = LanguageTokenizers(first.tokenizer, own_tokenizers if self._has_own else None)
+        self._of_document: dict[str, UsedModel] = {}  # by URI, since it was asked about until it is closed
+        self.tokenizers = LanguageTokenizers(first.completer.tokenizer, own_tokenizers if self._has_own else None)
 
     def complete(self, request: Request, cancel: Cancel) -> Answer:
         """Answer a request; once `cancel()` is true, return it as superseded within one decode step."""
@@ -91,7 +110,7 @@ class LanguageCompleters:
 
     def made_from(self, uri: str) -> AnswerOrigin | None:
         """Return what the last answer in a document was made from, if it was made and not refused."""
-        return self._of_document.get(uri, self._first).made_from(uri)
+        return self._of_document.get(uri, self._first).completer.made_from(uri)
 
     def notice(self, language: str) -> str | None:
         """Return a sentence for users if no model knows a language, or its model gives no answers; else None.
@@ -101,7 +120,7 @@ class LanguageCompleters:
         folder = self._folder(language)
         if folder is None:
             named = not self._has_own or self._named
-            return self._first.notice(language) if named else notice("", self.languages, language)
+            return self._first.completer.notice(language) if named else notice("", self.languages, language)
         if failure := self._failures.get(folder):
             return f"The model for {name_of(language)} cannot be used: {failure}."
         loaded = self._loaded.get(folder)
@@ -111,7 +130,7 @@ class LanguageCompleters:
     def languages(self) -> tuple[str, ...]:
         """The languages that a model knows, loaded or not; on any thread."""
         own = (*SHIPPED, *installed()) if self._has_own and not self._named else ()
-        return tuple(dict.fromkeys((*self._first.languages, *own)))
+        return tuple(dict.fromkeys((*self._first.completer.languages, *own)))
 
     def forget_suggestions(self) -> None:
         """Forget what was suggested in all documents: files that it came from may no longer be read."""
@@ -126,12 +145,9 @@ class LanguageCompleters:
 
     def close_document(self, uri: str, save: bool) -> None:
         """Forget a document's suggestions and release its arenas; with `save`, its frames stay until saved."""
-        completer = self._of_document.pop(uri, self._first)
-        completer.close_document(uri, save)
-        for loaded in self._loaded.values():
-            if loaded.completer is completer:
-                loaded.open.discard(uri)
-                loaded.left_at = monotonic()
+        used = self._of_document.pop(uri, self._first)
+        used.completer.close_document(uri, save)
+        used.close_document(uri)
 
     def save(self, uri: str, cancel: Cancel) -> bool:
         """Save a document's frames and what was computed for them; return false if stopped before the end."""
@@ -139,11 +155,13 @@ class LanguageCompleters:
 
     def rest(self, seconds: float) -> None:
         """Give back the memory of places where nobody has worked for so long, and of models without a document."""
-        for folder, loaded in list(self._loaded.items()):
-            if not loaded.open and monotonic() - loaded.left_at >= seconds:
+        for folder, used in list(self._loaded.items()):
+            if used.is_left(seconds):
                 del self._loaded[folder]
-                loaded.completer.close(CLOSING)
+                used.completer.close(CLOSING)
                 self._close_unused(CLOSING)
+        if self._loaded and self._first.is_left(seconds):
+            self._first.work(False)
         for completer in self._all:
             completer.rest(seconds)
 
@@ -164,11 +182,11 @@ class LanguageCompleters:
         """Return the name or the folder of the model that answers in a language, loaded or not; on any thread."""
         folder = self._folder(language)
         unusable = folder is None or folder in self._failures
-        return str(self._first.describe_model()["model"] if unusable else folder)
+        return str(self._first.completer.describe_model()["model"] if unusable else folder)
 
     def describe(self) -> dict[str, object]:
         """Return what runs where and why, of the first model."""
-        return self._first.describe()
+        return self._first.completer.describe()
 
     def describe_for(self, language: str) -> dict[str, object]:
         """Return the model that answers in a language, all languages that some model knows, and what is loaded.
@@ -185,7 +203,7 @@ class LanguageCompleters:
     @property
     def excerpt_budget(self) -> ExcerptBudget:
         """The most tokens of each part of other files' text; on any thread."""
-        return self._first.excerpt_budget
+        return self._first.completer.excerpt_budget
 
     @property
     def tiers(self) -> list[dict[str, object]]:
@@ -201,7 +219,7 @@ class LanguageCompleters:
 
     @property
     def _all(self) -> list[Completer]:
-        return [*(loaded.completer for loaded in list(self._loaded.values())), self._first]
+        return [used.completer for used in (*list(self._loaded.values()), self._first)]
 
     def _folder(self, language: str) -> Path | None:
         """Return the folder of a language's own model, None if the first one answers in it."""
@@ -211,29 +229,28 @@ class LanguageCompleters:
 
     def _serving(self, uri: str, language: str) -> Completer:
         """Return who answers in a document, which belongs to it until it is closed or its language changes."""
-        completer = self._completer(self._folder(language))
+        used = self._used(self._folder(language))
         before = self._of_document.get(uri)
-        if before is not completer:
+        if before is not used:
             if before is not None:
                 self.close_document(uri, save=False)
-            self._of_document[uri] = completer
-        for loaded in self._loaded.values():
-            if loaded.completer is completer:
-                loaded.open.add(uri)
-        return completer
+            self._of_document[uri] = used
+            if knows(used.completer.languages, language):  # phrases take no memory of places
+                used.open_document(uri)
+        return used.completer
 
-    def _completer(self, folder: Path | None) -> Completer:
-        """Return the completer of a model, loaded if need be; the first one if that fails, which is logged once."""
+    def _used(self, folder: Path | None) -> UsedModel:
+        """Return a model, loaded if need be; the first one if that fails, which is logged once."""
         if folder is None or folder in self._failures:
             return self._first
         if folder not in self._loaded:
             try:
-                self._loaded[folder] = LoadedLanguage(self._load(folder))
+                self._loaded[folder] = self._load(folder)
             except ModelError as error:
                 self._failures[folder] = str(error)
                 logger.warning("the model in %s cannot be used: %s", folder, error)
                 return self._first
-        return self._loaded[folder].completer
+        return self._loaded[folder]
 
     def _readable_for(self, completer: Completer, request: Request) -> Request:
         """Return a request without counts if these are of another tokenizer's ids."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import itertools
 import logging
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from efim_ls.completion.by_language import LanguageCompleters
+from efim_ls.completion.by_language import LanguageCompleters, UsedModel
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.models.kinds import kind_of, open_beside
 from efim_ls.completion.models.open import OpenedModel
@@ -52,14 +53,16 @@ class ModelKey:
 
 @dataclass
 class SharedModel:
-    """A model in memory, and the names of the clients that use it now."""
+    """A model in memory, and the names of the clients that use it now, and of those that have documents for it."""
 
     opened: OpenedModel
     clients: set[str] = field(default_factory=set[str])
+    working: set[str] = field(default_factory=set[str])
 
     def leave(self, client: str) -> bool:
         """Forget a client; return whether no other uses the model."""
         self.clients.discard(client)
+        self.working.discard(client)
         return not self.clients
 
 
@@ -76,15 +79,15 @@ class SharedModels:
 
     def load(self, settings: Settings, progress: Callable[[str, int], None]) -> LanguageCompleters:
         """Return a client's own completers, with models that are in memory or are loaded; raises ModelError."""
-        open_model = partial(kind_of(settings).open, settings, progress)
-        opened, client = self._open(ModelKey.of(settings), open_model, settings)
+        key = ModelKey.of(settings)
+        shared = self._loaded_model(key, partial(kind_of(settings).open, settings, progress))
+        remote = shared.opened.remote
 
-        def load_beside(folder: Path) -> Completer:
+        def load_beside(folder: Path) -> UsedModel:
             key = ModelKey.of(settings, folder)
-            beside, name = self._open(key, partial(open_beside, settings, folder), settings)
-            return Completer(replace(beside, remote=opened.remote), settings, name)
+            return self._used(self._loaded_model(key, partial(open_beside, settings, folder)), settings, remote)
 
-        first = Completer(opened, settings, client)
+        first = self._used(shared, settings, remote)
         return LanguageCompleters(first, settings, load_beside, self.close_unused, self._lasting)
 
     def close_unused(self, seconds: float) -> None:
@@ -106,18 +109,34 @@ class SharedModels:
             for shared in list(self._loaded.values())
         ]
 
-    def _open(self, key: ModelKey, load: Callable[[], OpenedModel], settings: Settings) -> tuple[OpenedModel, str]:
-        """Return a model for one more client, whose name is new; raises ModelError."""
+    def _loaded_model(self, key: ModelKey, load: Callable[[], OpenedModel]) -> SharedModel:
+        """Return a model that is in memory, or is loaded now; raises ModelError."""
         if key not in self._loaded:
             self.close_unused(0)
             self._loaded[key] = SharedModel(load())
             self._share_memory()
-        shared, client = self._loaded[key], f"{next(self._numbers)} "
+        return self._loaded[key]
+
+    def _used(self, shared: SharedModel, settings: Settings, remote: OpenedModel | None) -> UsedModel:
+        """Return a model for one more client, with its own completer."""
+        client = f"{next(self._numbers)} "
         shared.clients.add(client)
-        return shared.opened.for_client(settings, partial(shared.leave, client)), client
+        opened = shared.opened.for_client(settings, partial(shared.leave, client))
+
+        def work(is_working: bool) -> None:
+            (shared.working.add if is_working else shared.working.discard)(client)
+            self._share_memory()
+
+        return UsedModel(Completer(replace(opened, remote=remote), settings, client), work)
 
     def _share_memory(self) -> None:
-        """Give each model an equal part of the memory that the same settings grant."""
-        parts = Counter(key.granted for key in self._loaded)
+        """Share the memory that the same settings grant evenly between the models that somebody works with.
+
+        The others keep one place each; while nobody works, all count as if somebody did.
+        """
+        working = Counter(key.granted for key, shared in self._loaded.items() if shared.working)
+        loaded = Counter(key.granted for key in self._loaded)
         for key, shared in self._loaded.items():
-            shared.opened.engine.share_memory(parts[key.granted])
+            parts = working[key.granted] or loaded[key.granted]
+            has_part = shared.working or not working[key.granted]
+            shared.opened.engine.share_memory(parts if has_part else sys.maxsize)

@@ -98,7 +98,7 @@ async def start_all_threads() -> None:
 
 async def test_a_thousand_superseded_requests_leave_nothing_that_grows(session: Session) -> None:
     completers = cast("LanguageCompleters", session.model.completer)
-    completer = completers._first
+    completer = completers._first.completer
     await start_all_threads()
     await storm(session)
     kinds = (Answer, asyncio.Task)

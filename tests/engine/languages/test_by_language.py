@@ -114,6 +114,33 @@ def test_models_share_the_memory_and_one_that_is_let_go_gives_it_back(load: Load
     assert again.text == answer.text and again.costs.recomputed == answer.costs.recomputed
 
 
+def test_a_model_without_documents_leaves_its_memory_to_those_that_have_some(load: Load, settings: Settings) -> None:
+    completers = load(settings)
+    ask(completers, "python")
+    [whole] = arenas(completers)
+    ask(completers, "typescript")
+    completers.close_document(URIS["python"], save=False)
+    assert arenas(completers) == [whole // 2, whole // 2]
+    completers.rest(0)
+    assert arenas(completers) == [1, whole]
+    ask(completers, "python")
+    assert arenas(completers) == [whole // 2, whole // 2]
+
+
+def test_a_model_that_another_client_works_with_keeps_its_memory(load: Load, settings: Settings) -> None:
+    one, two = load(settings), load(settings)
+    [whole] = arenas(two)
+    ask(one, "typescript")
+    ask(one, "go")
+    assert arenas(one) == [1, whole], "phrases need none"
+    ask(two, "python")
+    one.rest(0)
+    assert arenas(one) == [whole // 2, whole // 2]
+    two.close(1.0)
+    one.rest(0)
+    assert arenas(one) == [1, whole]
+
+
 def test_a_model_stays_while_any_document_in_its_languages_is_open(load: Load, settings: Settings) -> None:
     completers = load(settings)
     ask(completers, "typescript")
