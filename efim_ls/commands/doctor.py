@@ -108,7 +108,9 @@ def _examine(model: str, began: float, status: Status, measure: bool) -> Examina
     facts = {name.replace("_", " "): value for name, value in described.items() if value}
     why_not = native_missing(read_config(EMBEDDED)) if described["device"] == "cpu" else None
     slower = f"the compiled decoder is left out: {why_not}" if why_not else None
-    sections = {**found.sections, "model": facts, "model of each language": _models(completer)}
+    sections = {**found.sections, "model": facts}
+    if len(models := _models(completer)) > 1:
+        sections["model of each language"] = models
     if measure:
         status.update("measuring number formats")
         in_use = f"{described['weights']} {described['decoder']}" if described["device"] == "cpu" else ""

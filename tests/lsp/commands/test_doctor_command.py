@@ -17,7 +17,7 @@ from tests.lsp.wire import ENV, HANG
 from tests.models import Tiny, make
 
 DOCTOR = [sys.executable, "-m", "efim_ls", "doctor"]
-VERDICT = r"works: (Python|all languages), a typical key takes about [\d.,]+ m?s"
+VERDICT = r"works: (Python, JavaScript, TypeScript|all languages), a typical key takes about [\d.,]+ m?s"
 RED = "\x1b[1;31m"
 
 
@@ -55,7 +55,8 @@ def test_the_verdict_comes_first_and_then_sections_of_facts(tmp_path: Path) -> N
     first, *lines = done.stdout.splitlines()
     assert re.fullmatch(VERDICT, first)
     sections = [line for line in lines if line and not line.startswith((" ", "slower than it could be: "))]
-    assert sections == ["measured now", "model", "index of the working folder", "machine"]
+    assert sections == ["measured now", "model", "model of each language", "index of the working folder", "machine"]
+    assert ["JavaScript,", "TypeScript", "embedded", "model", "for", "TypeScript"] in [line.split() for line in lines]
     for label in ("a typical key", "a cold place"):
         assert any(re.match(rf"  {label} +[\d.,]+ m?s: ", line) for line in lines)
     assert any(line.split() == ["weights", "fp16"] or line.startswith("  weights ") for line in lines)
