@@ -36,7 +36,7 @@ class TaskSet:
 
 
 PYTHON = TaskSet(GOLDEN / "tasks.toml", GOLDEN / "shop.toml", 10)
-TYPESCRIPT = TaskSet(GOLDEN / "typescript.toml", GOLDEN / "library.toml", 0)
+TYPESCRIPT = TaskSet(GOLDEN / "typescript.toml", GOLDEN / "library.toml", 5)
 TASK_SETS = (PYTHON, TYPESCRIPT)
 
 
