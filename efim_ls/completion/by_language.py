@@ -80,6 +80,8 @@ class LanguageCompleters:
         self._named = settings.model_languages if self._has_own and not settings.engine.url else ()
         self._loaded: dict[Path, UsedModel] = {}
         self._failures: dict[Path, str] = {}  # why a model could not be loaded
+        self._folders: dict[str, Path | None] = {}  # by language, as far as they were asked for
+        self._reads_counts: dict[str, bool] = {}  # by language: whether its model has the tokenizer that counts it
         self._of_document: dict[str, UsedModel] = {}  # by URI, since it was asked about until it is closed
         self.tokenizers = LanguageTokenizers(first.completer.tokenizer, own_tokenizers if self._has_own else None)
 
@@ -119,8 +121,9 @@ class LanguageCompleters:
         """
         folder = self._folder(language)
         if folder is None:
-            named = not self._has_own or self._named
-            return self._first.completer.notice(language) if named else notice("", self.languages, language)
+            first = self._first.completer
+            is_own = not self._has_own or self._named or knows(first.languages, language)
+            return first.notice(language) if is_own else notice("", self.languages, language)
         if failure := self._failures.get(folder):
             return f"The model for {name_of(language)} cannot be used: {failure}."
         loaded = self._loaded.get(folder)
@@ -223,9 +226,13 @@ class LanguageCompleters:
 
     def _folder(self, language: str) -> Path | None:
         """Return the folder of a language's own model, None if the first one answers in it."""
-        if not self._has_own or not language or (self._named and not knows(self._named, language)):
+        if not self._has_own:
             return None
-        return folder if (folder := embedded_for(language)) != EMBEDDED else None
+        if language not in self._folders:
+            is_asked = language and not (self._named and not knows(self._named, language))
+            folder = embedded_for(language) if is_asked else None
+            self._folders[language] = folder if folder != EMBEDDED else None
+        return self._folders[language]
 
     def _serving(self, uri: str, language: str) -> Completer:
         """Return who answers in a document, which belongs to it until it is closed or its language changes."""
@@ -256,8 +263,10 @@ class LanguageCompleters:
         """Return a request without counts if these are of another tokenizer's ids."""
         if request.counts is None:
             return request
-        counted_with = self.tokenizers.of(family_of(request.language))
-        return request if counted_with.digest == completer.tokenizer.digest else replace(request, counts=None)
+        if (language := request.language) not in self._reads_counts:
+            counted_with = self.tokenizers.of(family_of(language))
+            self._reads_counts[language] = counted_with.digest == completer.tokenizer.digest
+        return request if self._reads_counts[language] else replace(request, counts=None)
 
 
 def has_own_models(settings: Settings) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from keyword import kwlist, softkwlist
 
@@ -98,6 +99,13 @@ _UNLISTED = LanguageWords(
 _BY_FAMILY = {"": _PYTHON, "python": _PYTHON, "javascript": _SCRIPT, "go": _GO}
 
 
-def language_words(language: str) -> LanguageWords:
-    """Return what is known of the words of a language, by LSP's name; of a file without one, what is of Python."""
-    return _BY_FAMILY.get(family_of(language), _UNLISTED)
+class _ByLanguage(dict[str, LanguageWords]):
+    """Words by language, looked up once for each: every key asks several times."""
+
+    def __missing__(self, language: str) -> LanguageWords:
+        self[language] = _BY_FAMILY.get(family_of(language), _UNLISTED)
+        return self[language]
+
+
+# What is known of the words of a language, by LSP's name; of a file without one, what is of Python.
+LANGUAGE_WORDS: Mapping[str, LanguageWords] = _ByLanguage()

@@ -6,7 +6,7 @@ import re
 from typing import Literal, NamedTuple, get_args
 
 from efim_ls.completion.filters.place import Place
-from efim_ls.completion.suggestions.language_words import language_words
+from efim_ls.completion.suggestions.language_words import LANGUAGE_WORDS
 
 PlaceKind = Literal[
     "start of line", "import", "new name", "attribute", "argument", "value", "number", "string", "docstring",
@@ -51,7 +51,7 @@ def _code_kind(place: Place, lead: str) -> PlaceKind:
         return "number"
     if _IMPORT.match(place.before):
         return "import"
-    if language_words(place.language).new_name.search(lead):
+    if LANGUAGE_WORDS[place.language].new_name.search(lead):
         return "new name"
     if lead.endswith("."):
         return "attribute"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from efim_ls.completion.filters.place import Place
-from efim_ls.completion.suggestions.language_words import language_words
+from efim_ls.completion.suggestions.language_words import LANGUAGE_WORDS
 from efim_ls.completion.suggestions.levels import LEVELS
 from efim_ls.completion.suggestions.place_kind import Spot, spot_of
 from efim_ls.completion.suggestions.shown import ShownPart, last_shown, shown_part
@@ -142,4 +142,4 @@ def _is_little(shown: str, spot: Spot, language: str) -> bool:
     if len(shown) < SHORTEST or _CLOSING.fullmatch(shown) or spot.kind == "number":
         return True
     begins = spot.kind == "start of line" and not spot.stub
-    return begins and shown.strip() in language_words(language).keywords
+    return begins and shown.strip() in LANGUAGE_WORDS[language].keywords

@@ -252,5 +252,5 @@ def test_counts_are_read_only_by_the_model_whose_tokens_they_count(
     completers.complete(replace(request("typescript"), language="javascriptreact", counts=counts), NEVER)
     assert [each.counts for each in asked] == [counts, counts]
     monkeypatch.setattr(by_language, "embedded_for", lambda _: None)
-    completers.complete(replace(request("typescript"), counts=counts), NEVER)
+    load(settings).complete(replace(request("typescript"), counts=counts), NEVER)
     assert asked[-1].counts is None, "the first model has another tokenizer"
