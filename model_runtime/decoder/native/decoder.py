@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.layer_spec import Experts, Latent, LayerSpec, Recurrence
-from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32
+from model_runtime.checkpoint.weights import BF16, Fp32, Weights, as_fp32
 from model_runtime.decoder.any_decoder import CHUNK, Rotations, Span, parts_of
 from model_runtime.decoder.native import library as c
 from model_runtime.decoder.native.places.experts import ExpertPlacement
@@ -178,10 +179,10 @@ class NativeDecoder:
         here = wanted[first:last] - start
         x = self._x[: len(ids)]
         x[:, self.config.hidden :] = 0  # an earlier pass may have left NaN there
-        x[:, : self.config.hidden] = as_fp32(self._embed.take(ids, axis=0))
+        x[:, : self.config.hidden] = _widened(self._embed.take(ids, axis=0))
         if self.config.embedding_scale != 1:
             x[:, : self.config.hidden] *= self.config.embedding_scale
-        values = None if self._token_values is None else as_fp32(self._token_values.take(ids, axis=0))
+        values = None if self._token_values is None else _widened(self._token_values.take(ids, axis=0))
         self._library.efim_pass(
             self._runner, len(ids), shared, places.ctypes.data, self._x.ctypes.data,
             None if values is None else values.ctypes.data, len(here), here.ctypes.data, logits[first:].ctypes.data,
@@ -230,3 +231,8 @@ def _logit_rows(spans: Sequence[Span]) -> Iterator[npt.NDArray[np.int64]]:
     for span in spans:
         end += len(span.ids)
         yield np.arange(end - span.rows, end)
+
+
+def _widened(rows: npt.NDArray[Any]) -> Fp32:
+    """Return rows of a table as fp32."""
+    return as_fp32(rows) if rows.dtype == BF16 else rows.astype(np.float32, copy=False)
