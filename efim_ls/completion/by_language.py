@@ -1,4 +1,4 @@
-"""The models of one client: each language's own, loaded while a document in it is open, and the one of all others."""
+"""The models of one client: some languages have one of their own, loaded while needed; one answers in the rest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 
-from efim_ls.completion.answerers.answerer import Preparation
+from efim_ls.completion.answerers.answerer import Preparation, begun_later
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.suggestions.explanation import AnswerOrigin
 from efim_ls.languages import family_of, knows, name_of, notice
@@ -39,7 +39,7 @@ class UsedModel:
     left_at: float = field(default_factory=monotonic)
 
     def open_document(self, uri: str) -> None:
-        """Note a document; the first one is the beginning of work."""
+        """Note a document; with the first one, the client begins to work with the model."""
         if not self.open:
             self.work(True)
         self.open.add(uri)
@@ -95,13 +95,13 @@ class LanguageCompleters:
 
         Where the cursor has `rested` and no suggestion is shown, the prompt takes up the excerpts that are offered.
         """
-        return _once_begun(lambda: self._serving(request.uri, request.language).prefetch(request, rested))
+        return begun_later(lambda: self._serving(request.uri, request.language).prefetch(request, rested))
 
     def prefetch_opened(
         self, uri: str, text: str, language: str = "", excerpts: Excerpts | None = None
     ) -> Preparation:
         """Return work that loads a document's model, and prefetches what a first completion in it will need."""
-        return _once_begun(lambda: self._serving(uri, language).prefetch_opened(uri, text, language, excerpts))
+        return begun_later(lambda: self._serving(uri, language).prefetch_opened(uri, text, language, excerpts))
 
     def explain(self, request: Request, answered: Answer | None = None) -> dict[str, object]:
         """Return the exact prompt that a request would send, its costs, and what was `answered` there last."""
@@ -278,14 +278,3 @@ def own_tokenizers() -> Mapping[str, Path]:
     """Return the folders of models with a tokenizer of their own, by the families of languages that they know."""
     own = {**SHIPPED, **installed()}
     return {family: own[family] for family in map(family_of, own) if own.get(family, EMBEDDED) != EMBEDDED}
-
-
-def _once_begun(begin: Callable[[], Preparation]) -> Preparation:
-    """Return work that is found out on the engine thread, when it starts."""
-    begun: list[Preparation] = []
-
-    def prepare(cancel: Cancel) -> bool:
-        begun[:] = begun or [begin()]
-        return begun[0](cancel)
-
-    return prepare

@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from efim_ls.access.secrets import may_reach_disk, private_among
-from efim_ls.completion.answerers.answerer import Answerer, Preparation
+from efim_ls.completion.answerers.answerer import Answerer, Preparation, begun_later
 from efim_ls.completion.answerers.local_then_remote import LocalThenRemote
 from efim_ls.completion.answerers.model import ModelAnswerer
 from efim_ls.completion.answerers.phrases import PhraseAnswerer
@@ -271,12 +271,11 @@ class Completer:
 
     def _ahead_of_need(self, begin: Callable[[], Preparation]) -> Preparation:
         """Return work that `begin` returns on the engine thread, when it starts; its time is counted."""
-        begun: list[Preparation] = []
+        work = begun_later(begin)
 
         def prepare(cancel: Cancel) -> bool:
             started = perf_counter()
-            begun[:] = begun or [begin()]
-            done = begun[0](cancel)
+            done = work(cancel)
             self._ahead_ms += (perf_counter() - started) * 1e3
             return done
 

@@ -137,12 +137,12 @@ function duration(milliseconds: number): string {
 
 /** Return the embedded models, each for its languages, as the one choice that they are. */
 function together(embedded: readonly Model[]): Model[] {
-    const [first, ...others] = embedded;
+    const [first] = embedded;
     if (first === undefined) {
         return [];
     }
     const size = embedded.reduce((sum, { bytes_on_disk }) => sum + (bytes_on_disk ?? 0), 0);
-    return [{ ...first, name: [first, ...others].map(({ name }) => name).join("; "), bytes_on_disk: size }];
+    return [{ ...first, name: embedded.map(({ name }) => name).join("; "), bytes_on_disk: size }];
 }
 
 /** Return the first of each name: other revisions take a second setting. */
