@@ -34,8 +34,10 @@ check: lint types
 
 # The tests of the rooms that pyproject.toml names for coverage.py, and which of the rooms' branches they do not take.
 # Only these, because coverage.py slows down what it looks at.
-MEASURED := $(addprefix tests/unit/,kv_store kv_disk shared kv engine) tests/shared $(addprefix tests/engine/,decoding excerpts compose \
-	kinds/test_sliding.py kinds/test_states.py decoder/test_arena.py gpu/test_gpu_top_tokens.py $(addprefix completion/,test_phrases.py test_kv_persistence.py test_complete_ahead.py))
+MEASURED := $(addprefix tests/unit/,kv_store kv_disk shared kv engine) tests/shared \
+	$(addprefix tests/engine/,decoding excerpts compose kinds/test_sliding.py kinds/test_states.py decoder/test_arena.py \
+	gpu/test_gpu_top_tokens.py languages/test_phrases.py \
+	$(addprefix completion/,test_kv_persistence.py test_complete_ahead.py))
 
 coverage: MEASURE = -m coverage run
 coverage: .venv/develops

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import affected
-from tests.affected import ALWAYS, MOST, Suite
+from tests.affected import ALWAYS, MOST, ROOT, Suite
 
 FILES = {
     "tests/unit/ink/test_ink.py": "from shop.ink.pen import Pen",
@@ -122,3 +122,11 @@ def test_it_says_when_it_leaves_tests_out(clone: Path, capsys: pytest.CaptureFix
 def test_a_base_that_git_does_not_know_ends_it(clone: Path) -> None:
     with pytest.raises(subprocess.CalledProcessError):
         affected.main("nowhere")
+
+
+def test_the_makefile_names_tests_that_exist() -> None:
+    """pytest does not name a missing path when it has several processes: it says that no tests ran."""
+    commands = subprocess.run(("make", "--dry-run", "coverage"), cwd=ROOT, check=True, capture_output=True, text=True)
+    named = [word for word in commands.stdout.split() if word.startswith("tests/")]
+    assert named
+    assert [name for name in named if not (ROOT / name).exists()] == []
