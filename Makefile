@@ -14,7 +14,7 @@ VSCODE := editor_clients/vscode
 TABBY := tests/http/tabby
 NPM = $(BIN)/python -m tests.editors.fetching.node --prefix $(VSCODE)
 
-.PHONY: demo test check coverage lint types fix docs vsix release wheels editors pictures fuzz bench gpu-check gpu-run team-check eval clean
+.PHONY: demo test check coverage lint types fix docs vsix release wheels editors programs pictures fuzz bench gpu-check gpu-run team-check eval clean
 
 demo: .venv/runs
 	$(BIN)/efim-ls demo
@@ -40,7 +40,7 @@ MEASURED := $(addprefix tests/unit/,kv_store kv_disk shared kv engine) tests/sha
 	$(addprefix completion/,test_kv_persistence.py test_complete_ahead.py))
 
 coverage: MEASURE = -m coverage run
-coverage: .venv/develops
+coverage: programs
 	rm -rf build/coverage && mkdir -p build/coverage
 	$(SIDE_BY_SIDE) --durations 30 $(MEASURED)
 	$(BIN)/python -m coverage combine --quiet
@@ -76,9 +76,12 @@ release: $(VSCODE)/dist/efim-ls.vsix
 	cd dist && sha256sum *-$(VERSION)[.-]* > SHA256SUMS && cat SHA256SUMS
 
 # Real editors for the tests, kept in the user's cache. Tests of what cannot be had say so, and fail where CI is set.
-editors: .venv/develops $(VSCODE)/node_modules/.package-lock.json $(TABBY)/node_modules/.package-lock.json
-	$(BIN)/python -m tests.editors.fetching
+editors: programs $(VSCODE)/node_modules/.package-lock.json $(TABBY)/node_modules/.package-lock.json
 	-$(MAKE) --no-print-directory release && $(NPM) run build-test
+
+# The editors, and the servers that other tests ask.
+programs: .venv/develops
+	$(BIN)/python -m tests.editors.fetching
 
 pictures: editors
 	$(BIN)/python -m tests.editors.pictures
