@@ -29,3 +29,20 @@ class Cancel:
 
 
 NEVER = Cancel(lambda: False)
+Preparation = Callable[[Cancel], bool]  # works until told to stop; returns whether it is done
+
+
+def begun_later(begin: Callable[[], Preparation]) -> Preparation:
+    """Return work that `begin` returns when it is first called, on the engine thread."""
+    begun: list[Preparation] = []
+
+    def prepare(cancel: Cancel) -> bool:
+        begun[:] = begun or [begin()]
+        return begun[0](cancel)
+
+    return prepare
+
+
+def nothing_to_prepare(_: Cancel) -> bool:
+    """Do nothing, which is done at once."""
+    return True

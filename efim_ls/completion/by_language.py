@@ -9,13 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 
-from efim_ls.completion.answerers.answerer import Preparation, begun_later
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.suggestions.explanation import AnswerOrigin
 from efim_ls.languages import family_of, knows, name_of, notice
 from efim_ls.request import Ahead, Answer, Request
 from efim_ls.settings import Settings
-from model_runtime.cancel import Cancel
+from model_runtime.cancel import Cancel, Preparation, begun_later
 from model_runtime.checkpoint.embedded import EMBEDDED, SHIPPED, embedded_for, installed
 from model_runtime.errors import ModelError
 from model_runtime.prompt.excerpts import ExcerptBudget, Excerpts

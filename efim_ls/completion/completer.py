@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from efim_ls.access.secrets import may_reach_disk, private_among
-from efim_ls.completion.answerers.answerer import Answerer, Preparation, begun_later
+from efim_ls.completion.answerers.answerer import Answerer
 from efim_ls.completion.answerers.local_then_remote import LocalThenRemote
 from efim_ls.completion.answerers.model import ModelAnswerer
 from efim_ls.completion.answerers.phrases import PhraseAnswerer
@@ -28,7 +28,7 @@ from efim_ls.completion.suggestions.explanation import AnswerOrigin
 from efim_ls.languages import ANY, knows, notice
 from efim_ls.request import Ahead, Answer, Request
 from efim_ls.settings import Settings
-from model_runtime.cancel import Cancel
+from model_runtime.cancel import Cancel, Preparation, begun_later
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.engine.engine import SavedFrame
 from model_runtime.isolated import NOTHING_COMMITTED

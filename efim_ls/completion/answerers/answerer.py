@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Protocol
 
 from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.suggestions.recent import Asked
 from efim_ls.request import Answer, Request
-from model_runtime.cancel import Cancel
-
-Preparation = Callable[[Cancel], bool]  # works until told to stop; returns whether it is done
+from model_runtime.cancel import Cancel, Preparation
 
 
 class Answerer(Protocol):
@@ -42,19 +40,3 @@ class Answerer(Protocol):
     def explain(self, document: DocumentState, request: Request, answered: Answer | None) -> dict[str, object]:
         """Return what answers a request, and what was `answered` there last, as plain values; changes nothing."""
         ...
-
-
-def begun_later(begin: Callable[[], Preparation]) -> Preparation:
-    """Return work that `begin` returns when it is first called, on the engine thread."""
-    begun: list[Preparation] = []
-
-    def prepare(cancel: Cancel) -> bool:
-        begun[:] = begun or [begin()]
-        return begun[0](cancel)
-
-    return prepare
-
-
-def nothing_to_prepare(_: Cancel) -> bool:
-    """Do nothing, which is done at once."""
-    return True

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from efim_ls.completion.answerers.answerer import Preparation
 from efim_ls.completion.costs import CostMeter
 from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.filters.chain import clean, several
@@ -25,7 +24,7 @@ from efim_ls.completion.suggestions.shown import ShownPart, shown_part
 from efim_ls.completion.suggestions.sure import paused_part, sure_part
 from efim_ls.request import Answer, Reason, Request
 from efim_ls.text.lines import enclosing_line
-from model_runtime.cancel import Cancel, Cancelled
+from model_runtime.cancel import Cancel, Cancelled, Preparation
 from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import GenerateJob, Generation, PrepareJob
 from model_runtime.engine.output import TextProbability

@@ -7,7 +7,6 @@ repository's counts and of the suggestions that are still typed through.
 from __future__ import annotations
 
 from efim_ls.access.reasons import without_prompt
-from efim_ls.completion.answerers.answerer import Preparation, nothing_to_prepare
 from efim_ls.completion.costs import CostMeter
 from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.filters.chain import clean
@@ -19,7 +18,7 @@ from efim_ls.completion.suggestions.recent import Asked
 from efim_ls.languages import ANY
 from efim_ls.request import Answer, Preset, Reason, Request
 from efim_ls.text.lines import enclosing_line
-from model_runtime.cancel import Cancel, Cancelled
+from model_runtime.cancel import Cancel, Cancelled, Preparation, nothing_to_prepare
 from model_runtime.engine.phrases import Phrases
 from model_runtime.engine.stops import stop_rule
 from model_runtime.prompt.prompt import history_of

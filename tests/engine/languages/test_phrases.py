@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_ls.completion.answerers.answerer import Preparation
 from efim_ls.completion.answerers.phrases import LONGEST_LINE, SHORTEST, PhraseAnswerer
 from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.suggestions.recent import Asked
 from efim_ls.request import Answer, Costs, Request
 from efim_ls.session.prefetch import accepted
 from efim_ls.settings import Settings
-from model_runtime.cancel import NEVER, Cancel
+from model_runtime.cancel import NEVER, Cancel, Preparation
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.engine.phrases import Phrases
