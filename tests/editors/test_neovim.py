@@ -268,8 +268,7 @@ def test_a_language_that_the_model_does_not_know(editor: Neovim) -> None:
     editor.until("the line", lambda: editor.api.current.line.endswith("area_of_c"))
     editor.type("i")
     assert editor.ghost().startswith("rcle(radius)")
-    editor.type("<Esc>")
-    editor.api.command("Efim explain")
+    editor.type("<Esc>", ":Efim explain<CR>")
     editor.until("the notice", lambda: "TypeScript only" in editor.explanation)
 
 

@@ -91,7 +91,7 @@ class Neovim:
 
     def until(self, what: str, find: Callable[[], Found]) -> Found:
         """Wait for a true value, and return it."""
-        return eventually(find, lambda: f"no {what}; {self.lines}, {self.ghosts}, {self.notices}")
+        return eventually(find, lambda: f"no {what}; {self.lines}, {self.ghosts}, {self.notices}, {self.explanation}")
 
     def lua(self, code: str, *arguments: object) -> Any:
         return self.api.exec_lua(code, *arguments)

@@ -46,4 +46,5 @@ def test_what_was_typed_through_stays(begun: Window, elsewhere: Elsewhere) -> No
     for typed in range(3, 15):
         begun.type(REST[typed])
         begun.see_ghost(REST[typed + 1 :])
-    assert {line + ghost for line, ghost in begun.watched()} == {f"    {BEGUN}{REST}"}
+    # If the better one comes before the extension has heard of the last key, it hides the ghost text for a frame.
+    assert {line + ghost for line, ghost in begun.watched() if ghost} == {f"    {BEGUN}{REST}"}
