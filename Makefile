@@ -12,6 +12,9 @@ SECONDS ?= 120
 GPU_PYTHON ?= .venv-gpu/bin/python
 VSCODE := editor_clients/vscode
 TABBY := tests/http/tabby
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+SDIST := dist/efim_ls-$(VERSION).tar.gz
+GO := dist/efim_ls_go-$(VERSION)-py3-none-any.whl
 NPM = $(BIN)/python -m tests.editors.fetching.node --prefix $(VSCODE)
 
 .PHONY: demo test check coverage lint types fix docs vsix release wheels editors programs pictures fuzz bench gpu-check gpu-run team-check eval clean
@@ -64,9 +67,10 @@ docs: .venv/develops
 
 vsix: $(VSCODE)/dist/efim-ls.vsix
 
-# What users without a clone install from, in dist/: the server as source and as wheels, the VS Code extension with those
-# wheels in it, the Neovim plugin, and the hashes of all that. From a clean clone of a commit they are the same bytes.
-release: $(VSCODE)/dist/efim-ls.vsix
+# What users without a clone install from, in dist/: the server as source and as wheels, the model for Go, the VS Code
+# extension with the server's wheels in it, the Neovim plugin, and the hashes of all that. From a clean clone of a
+# commit they are the same bytes.
+release: $(VSCODE)/dist/efim-ls.vsix $(GO)
 	rm -rf build/release && mkdir -p build/release
 	tar -xzf $(SDIST) -C build/release
 	cd build/release && $(TAR) $(notdir $(SDIST:.tar.gz=)) | gzip -9n > ../../$(SDIST)
@@ -147,8 +151,6 @@ $(TABBY)/node_modules/.package-lock.json: $(TABBY)/package-lock.json | .venv/dev
 	$(BIN)/python -m tests.editors.fetching.node --prefix $(TABBY) ci --ignore-scripts --no-audit --no-fund
 	touch $@
 
-VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
-SDIST := dist/efim_ls-$(VERSION).tar.gz
 export SOURCE_DATE_EPOCH := $(or $(shell git log -1 --format=%ct 2>/dev/null),1767225600)
 TAR = tar --create --sort=name --mtime=@$(SOURCE_DATE_EPOCH) --owner=0 --group=0 --numeric-owner --mode=u+rw,go=rX
 # No cache: pip would take a wheel that it has once made of a file with this name. The linker leaves out what debuggers
@@ -168,6 +170,9 @@ dist/wheels: $(SERVER) | .venv/develops
 	! ls build/wheels/*-linux_x86_64.whl > /dev/null 2>&1 || PATH="$(BIN):$$PATH" $(BIN)/python -m auditwheel repair \
 		--plat manylinux_2_28_x86_64 --only-plat --wheel-dir dist build/wheels/*-linux_x86_64.whl
 	cd dist && sha256sum efim_ls-*.whl > wheels
+
+$(GO): $(shell git ls-files model_runtime/embedded/go) efim_lab/publishing/wheel.py pyproject.toml | .venv/develops
+	$(BIN)/python -m efim_lab train wheel --model model_runtime/embedded/go --name efim-ls-go --version $(VERSION) --out dist
 
 # As wheels name machines, and as zig does, a compiler for all of them.
 ELSEWHERE = manylinux_2_28_aarch64=aarch64-linux-gnu.2.28 macosx-11.0-arm64=aarch64-macos.11.0 \

@@ -31,13 +31,21 @@ VERSION = PROJECT["version"]
 COMPILED, PURE = f"efim_ls-{VERSION}-py3-none-manylinux_2_28_x86_64.whl", f"efim_ls-{VERSION}-py3-none-any.whl"
 WHEELS = (COMPILED, PURE)
 SDIST, VSIX, PLUGIN = f"efim_ls-{VERSION}.tar.gz", f"efim-ls-{VERSION}.vsix", f"efim-ls-{VERSION}-neovim.tar.gz"
+GO = f"efim_ls_go-{VERSION}-py3-none-any.whl"
 LIBRARIES = {
     "model_runtime/decoder/native/_native.so",
     "model_runtime/engine/native/_engine.so",
     "model_runtime/counts/native/_counts.so",
 }
 MODEL = "model_runtime/embedded/python/model.safetensors"
+MODEL_OF_GO = ROOT / "model_runtime" / "embedded" / "go"
 PACKAGES = ("efim_ls", "model_runtime", "kv_store", "editor_clients")
+GO_FILE = """package area
+
+func read(name string) ([]byte, error) {
+\tinfo, err := os.Stat(name)
+\ti
+"""
 FILE = "@overload\ndef area_of_circle(radius):\n    return 3.14 * radius * radius\n\n\ndef area_of_ci"
 
 
@@ -57,13 +65,13 @@ def sha256(content: bytes) -> str:
 
 
 class Environment:
-    """A Python with a wheel and nothing else, a home of its own, an empty PATH, and a file to complete."""
+    """A Python with some wheels and nothing else, a home of its own, an empty PATH, and a file to complete."""
 
-    def __init__(self, folder: Path, wheel: str) -> None:
+    def __init__(self, folder: Path, *wheels: str) -> None:
         self._folder, self.file = folder, folder / "area.py"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "environment"], check=True)
         python = folder / "environment" / "bin" / "python"
-        install = ("install", "--quiet", "--no-deps", "--no-index", "--no-compile", released(wheel))
+        install = ("install", "--quiet", "--no-deps", "--no-index", "--no-compile", *map(released, wheels))
         ours = {
             name: value for name, value in os.environ.items() if name != "PYTHONPATH"
         }  # else pip sees what is here
@@ -94,7 +102,7 @@ class Environment:
 def test_every_file_has_its_hash() -> None:
     lines = released("SHA256SUMS").read_text("utf-8").splitlines()
     hashes = {name: digest for digest, name in (line.split("  ") for line in lines)}
-    assert set(hashes) == {*WHEELS, SDIST, VSIX, PLUGIN}
+    assert set(hashes) == {*WHEELS, GO, SDIST, VSIX, PLUGIN}
     assert {name: sha256(released(name).read_bytes()) for name in hashes} == hashes
 
 
@@ -141,6 +149,21 @@ def test_a_wheel_completes_in_a_fresh_environment(wheel: str, tmp_path: Path) ->
     code = "import efim_ls, model_runtime.decoder.native.library as l; print(efim_ls, l.library())"
     seen = fresh.run("-c", code, program="python")
     assert str(fresh.packages) in seen and ("CDLL" in seen) == (wheel == COMPILED)
+
+
+def test_the_model_for_go_answers_where_its_wheel_is_installed(tmp_path: Path) -> None:
+    fresh = Environment(tmp_path, PURE, GO)
+    (fresh.packages / "needed.pth").write_text(sysconfig.get_path("purelib"), "utf-8")
+    assert {path.name for path in (fresh.packages / "efim_ls_go").iterdir()} == {
+        *(path.name for path in MODEL_OF_GO.iterdir()), "__init__.py"
+    }  # fmt: skip
+    models = json.loads(fresh.run("models", "--json"))["models"]
+    assert [each["name"] for each in models if each["name"].startswith("embedded")] == [
+        "embedded, Python", "embedded, JavaScript and TypeScript", "embedded, Go"
+    ]  # fmt: skip
+    (tmp_path / "area.go").write_text(GO_FILE, "utf-8")
+    answer = json.loads(fresh.run("complete", "--json", f"{tmp_path / 'area.go'}:5:3"))
+    assert answer["text"].startswith("f err != nil {") and answer["notice"] is None
 
 
 def test_the_short_list_is_enough_for_the_embedded_model_and_small(tmp_path: Path) -> None:

@@ -46,7 +46,8 @@ async def suggestions(tasks: TaskSet) -> list[list[str]]:
         write_project(folder, files)
         async with launched(REAL) as editor:
             where = [{"uri": folder.as_uri(), "name": name}]
-            await editor.start(GHOST_TEXT, REPEATABLE, workspaceFolders=where)
+            settings = REPEATABLE | ({"model": str(tasks.model)} if tasks.model else {})
+            await editor.start(GHOST_TEXT, settings, workspaceFolders=where)
             shown = [await type_task(editor, task, folder, files[task.file]) for task in tasks.read()]
             assert await editor.close() == 0
     return shown

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from model_runtime.checkpoint.embedded import EMBEDDED
+
 GOLDEN = Path(__file__).parents[2] / "golden" / "tasks"
 PAUSE = "‸"
 UNJUDGED = "?"
@@ -20,11 +22,15 @@ JUDGED = re.compile(r"^shown = '''\n.*?^'''\n|^verdict = [^\n]*\n", re.DOTALL | 
 
 @dataclass(frozen=True)
 class TaskSet:
-    """A golden file of tasks, the project in which they are done, and how many are useful, which may only rise."""
+    """A golden file of tasks, the project in which they are done, and how many are useful, which may only rise.
+
+    `model` is the setting: the folder of a model that the server does not bring.
+    """
 
     tasks: Path
     project: Path
     useful: int
+    model: Path | None = None
 
     def read(self) -> list[Task]:
         """Return the tasks."""
@@ -37,7 +43,8 @@ class TaskSet:
 
 PYTHON = TaskSet(GOLDEN / "tasks.toml", GOLDEN / "shop.toml", 10)
 TYPESCRIPT = TaskSet(GOLDEN / "typescript.toml", GOLDEN / "library.toml", 5)
-TASK_SETS = (PYTHON, TYPESCRIPT)
+GO = TaskSet(GOLDEN / "go.toml", GOLDEN / "depot.toml", 5, EMBEDDED.with_name("go"))
+TASK_SETS = (PYTHON, TYPESCRIPT, GO)
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,12 @@ def test_each_model_of_this_package_says_that_it_knows_its_languages() -> None:
         assert set(read_languages(folder)) == {language for language in SHIPPED if SHIPPED[language] == folder}
 
 
-def test_all_models_of_this_package_have_one_shape() -> None:
-    assert {read_config(folder) for folder in SHIPPED.values()} == {read_config(EMBEDDED)}
+def test_all_embedded_models_have_one_shape() -> None:
+    assert {read_config(folder) for folder in EMBEDDED.parent.iterdir()} == {read_config(EMBEDDED)}
+
+
+def test_the_model_for_go_is_no_part_of_this_package() -> None:
+    assert set(read_languages(EMBEDDED.with_name("go"))) == {"go"} and "go" not in SHIPPED
 
 
 def test_a_language_has_the_model_that_knows_it() -> None:
