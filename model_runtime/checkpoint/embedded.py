@@ -11,7 +11,7 @@ from pathlib import Path
 
 _SHIPPED = Path(__file__).parents[1] / "embedded"
 EMBEDDED = _SHIPPED / "python"  # the model of languages that have no other
-# The models of this package, by LSP's names of the languages that each knows. Go's lies beside them in a clone, and is
+# The models of this package, by LSP's names of the languages that each knows. Go's lies beside them in a clone; it is
 # installed as a package of its own.
 SHIPPED: Mapping[str, Path] = {
     "python": EMBEDDED,
