@@ -142,7 +142,8 @@ class DecodedAnswer:
         lacking = self._lacking(n)
         if arena.length + len(lacking) < n:
             return Span(lacking, arena)
-        self._draft, self._kind = self._propose_draft() if draft else (NO_DRAFT, 0)
+        room = self._context.costs.chunk - len(lacking)
+        self._draft, self._kind = self._propose_draft(room) if draft else (NO_DRAFT, 0)
         self.stats.drafted += len(self._draft)
         return Span(np.concatenate((lacking, self._draft)), arena, 1 + len(self._draft))
 
@@ -230,12 +231,12 @@ class DecodedAnswer:
         self.stats.recomputed += max(0, min(end, len(self.prompt.ids)) - start)
         return self._row[start:end]
 
-    def _propose_draft(self) -> tuple[Ids, int]:
-        """Return a draft and its kind; while a stub has to be spelled, only expected tokens are drafted."""
+    def _propose_draft(self, room: int) -> tuple[Ids, int]:
+        """Return a draft, for which a pass has `room`, and its kind; of a stub only expected tokens are drafted."""
         context, stub = self._context, self.output.stub
         if stub and not (len(self._expected) and context.sampler.spells(int(self._expected[0]), stub)):
             return NO_DRAFT, 0
-        most = min(self.limit - len(self.chosen) - 1, self.arena.capacity - self.length)
+        most = min(self.limit - len(self.chosen) - 1, self.arena.capacity - self.length, room)
         draft, kind = context.drafts.propose(self._history_so_far, self._expected, context.costs, self.prompt.counts)
         return draft[: max(most, 0)], kind
 

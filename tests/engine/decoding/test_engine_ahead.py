@@ -141,6 +141,29 @@ def test_a_suggestion_that_goes_on_after_its_keys_were_lost_is_the_same(
     assert max(engine.log.passes) <= CHUNK
 
 
+class Narrow(Eager):
+    """Computes prompts in chunks of so many rows."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self._rows = rows
+
+    @property
+    def chunk(self) -> int:
+        return self._rows
+
+
+def test_a_draft_makes_no_pass_wider_than_a_chunk(decoder: Decoder, tokenizer: Tokenizer) -> None:
+    prompt = prompt_of(tokenizer, "def wri")
+    for rows in range(16, CHUNK + 1):
+        engine = paced(Watched(decoder, tokenizer), Narrow(rows))
+        generate(engine, prompt, limit=5)
+        assert engine.prepare(PrepareJob(A, other_of(tokenizer)), NEVER)
+        made = generate(engine, prompt, limit=12)
+        assert made.stats.known == 5
+        assert max(engine.log.passes) <= rows
+
+
 def test_what_other_arenas_hold_is_copied_not_computed_ahead(decoder: Decoder, tokenizer: Tokenizer) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def wri")
     longer = prompt_of(tokenizer, "def write(path")
