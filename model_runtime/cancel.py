@@ -33,7 +33,7 @@ Preparation = Callable[[Cancel], bool]  # works until told to stop; returns whet
 
 
 def begun_later(begin: Callable[[], Preparation]) -> Preparation:
-    """Return work that `begin` returns when it is first called, on the engine thread."""
+    """Return work that calls `begin` when it starts, and from then on does what that returned."""
     begun: list[Preparation] = []
 
     def prepare(cancel: Cancel) -> bool:

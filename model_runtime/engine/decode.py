@@ -232,7 +232,10 @@ class DecodedAnswer:
         return self._row[start:end]
 
     def _propose_draft(self, room: int) -> tuple[Ids, int]:
-        """Return a draft, for which a pass has `room`, and its kind; of a stub only expected tokens are drafted."""
+        """Return a draft of at most `room` tokens, and its kind.
+
+        While a stub has to be spelled, only expected tokens are drafted.
+        """
         context, stub = self._context, self.output.stub
         if stub and not (len(self._expected) and context.sampler.spells(int(self._expected[0]), stub)):
             return NO_DRAFT, 0

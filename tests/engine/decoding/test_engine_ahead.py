@@ -142,7 +142,7 @@ def test_a_suggestion_that_goes_on_after_its_keys_were_lost_is_the_same(
 
 
 class Narrow(Eager):
-    """Computes prompts in chunks of so many rows."""
+    """Computes prompts in chunks of a given number of rows."""
 
     def __init__(self, rows: int) -> None:
         super().__init__()
