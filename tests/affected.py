@@ -18,7 +18,7 @@ from tests.source.imports import imports, within
 
 ROOT = Path(__file__).parents[1]
 ALWAYS = "tests/unit/repository"  # layers, sizes, names and docs: any file may break them
-NEVER = ("tests/editors/", "tests/release/", "tests/gpu/", "tests/lsp/laboratory/test_train.py")  # minutes each
+NEVER = ("tests/editors/", "tests/release/", "tests/gpu/", "tests/lab/")  # minutes each
 CODE = (".py", ".c", ".h")
 MOST = 40  # files of tests that two cores run in about two minutes
 

@@ -19,7 +19,7 @@ from efim_lab.training.run import measurement, snapshot
 from efim_lab.training.run.clock import StopRequest
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.stream import Batches, ShardSource
-from tests.unit.training_run.tiny_run import SETTINGS, STEP, STEPS, a_trainer, train
+from tests.lab.training_run.tiny_run import SETTINGS, STEP, STEPS, a_trainer, train
 
 Command = list[str]
 PLAN = replace(SETTINGS, decay=0.0)

@@ -12,7 +12,7 @@ from efim_lab.training.samples import bpe
 from efim_lab.training.samples.masks import sample_starts
 from efim_lab.training.samples.packages import PackageMates, by_package
 from efim_lab.training.samples.sample_maker import SampleMaker, Shares
-from tests.unit.training.test_training_samples import TOKENIZER, decoded
+from tests.lab.training.test_training_samples import TOKENIZER, decoded
 
 SHAPES = '''import math
 

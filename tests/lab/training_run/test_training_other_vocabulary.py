@@ -12,7 +12,7 @@ from efim_lab.training import checkpoint, network, pretraining
 from efim_lab.training.command import main
 from efim_lab.training.export import export
 from efim_lab.training.samples import bpe
-from tests.unit.training_run.tiny_run import SETTINGS, SHAPE, STEP, a_trainer
+from tests.lab.training_run.tiny_run import SETTINGS, SHAPE, STEP, a_trainer
 
 OLD, NEW = 300, 340
 TEXTS = ("function add(first, second) {\n  return first + second;\n}\n", "const added = add(first, second);\n") * 9

@@ -22,7 +22,7 @@ from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine import ngrams as ngrams
 from model_runtime.kv.arena import DenseArena
-from tests.unit.training_run.tiny_run import SETTINGS, SHAPE, STEP, STEPS, Interrupted, a_trainer, train
+from tests.lab.training_run.tiny_run import SETTINGS, SHAPE, STEP, STEPS, Interrupted, a_trainer, train
 
 
 def test_a_resumed_run_is_the_run_that_was_not_interrupted(gathered: Path, tmp_path: Path):

@@ -13,7 +13,7 @@ from efim_lab.training.checkpoint import RunProgress
 from efim_lab.training.loop import TrainingLoop
 from efim_lab.training.run.clock import ComputingClock
 from efim_lab.training.run.schedule import Schedule, TimeBudget, TokenBudget
-from tests.unit.training_run.tiny_run import SETTINGS, STEP, STEPS, Interrupted, a_trainer, train
+from tests.lab.training_run.tiny_run import SETTINGS, STEP, STEPS, Interrupted, a_trainer, train
 
 MILLION = 1_000_000
 WSD = Schedule(rate=1.0, warmup_tokens=10 * MILLION, decay=0.2, tokens_per_step=1000)
