@@ -17,23 +17,34 @@ SDIST := dist/efim_ls-$(VERSION).tar.gz
 GO := dist/efim_ls_go-$(VERSION)-py3-none-any.whl
 NPM = $(BIN)/python -m tests.editors.fetching.node --prefix $(VSCODE)
 
-.PHONY: demo test check coverage lint types fix docs vsix release wheels editors programs pictures fuzz bench gpu-check gpu-run team-check eval clean
+.PHONY: demo test test-editors test-lab check coverage lint types fix docs vsix release wheels editors programs pictures fuzz bench gpu-check gpu-run team-check eval clean
 
 demo: .venv/runs
 	$(BIN)/efim-ls demo
 
 # Side by side, a file's tests in one process, in the order in which they are found: small files come last, so that no
-# process waits long for another. There is a process more than cores, since tests of servers and editors often wait.
+# process waits long for another. There is a process more than cores, since tests of servers often wait.
 CORES := $(shell getconf _NPROCESSORS_ONLN)
-SIDE_BY_SIDE = OMP_NUM_THREADS=1 $(BIN)/python $(MEASURE) -m pytest --dist loadfile --no-loadscope-reorder \
-	--numprocesses $(shell expr $(CORES) + 1) --maxprocesses 4
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+SIDE_BY_SIDE = --dist loadfile --no-loadscope-reorder --numprocesses $(shell expr $(CORES) + 1) --maxprocesses 4
+OWN_STAGES = --ignore=tests/editors --ignore=tests/lab
 
-test: editors coverage
-	$(SIDE_BY_SIDE) --durations 30 $(addprefix --ignore=,$(MEASURED))
+# Editors come last, one window at a time and nothing beside it.
+test: programs
+	$(PYTEST) $(SIDE_BY_SIDE) $(OWN_STAGES) --durations 20
+	$(MAKE) --no-print-directory test-editors
+
+test-editors: editors
+	$(PYTEST) tests/editors --durations 10
+
+# Training and studies; recorded, so that .ci/run need not run them again until the laboratory changes.
+test-lab: .venv/develops
+	$(PYTEST) $(SIDE_BY_SIDE) tests/lab --durations 10
+	$(BIN)/python -m tests.lab.passed record
 
 # What a change is likely to break, in a few minutes: BASE is the commit to compare with.
 check: lint types
-	tests=$$($(BIN)/python -m tests.affected $(BASE)) && $(SIDE_BY_SIDE) $$tests
+	tests=$$($(BIN)/python -m tests.affected $(BASE)) && $(PYTEST) $(SIDE_BY_SIDE) $$tests
 
 # The tests of the rooms that pyproject.toml names for coverage.py, and which of the rooms' branches they do not take.
 # Only these, because coverage.py slows down what it looks at.
@@ -42,10 +53,9 @@ MEASURED := $(addprefix tests/unit/,kv_store kv_disk shared kv engine) tests/sha
 	gpu/test_gpu_top_tokens.py languages/test_phrases.py \
 	$(addprefix completion/,test_kv_persistence.py test_complete_ahead.py))
 
-coverage: MEASURE = -m coverage run
 coverage: programs
 	rm -rf build/coverage && mkdir -p build/coverage
-	$(SIDE_BY_SIDE) --durations 30 $(MEASURED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m coverage run -m pytest $(SIDE_BY_SIDE) $(MEASURED)
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report
 

@@ -1,0 +1,57 @@
+"""What counts as a change of the laboratory: its files, its tests, and what these import."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.lab.passed import ROOT, digest, sources
+
+FILES = {
+    "efim_lab/__init__.py": "",
+    "efim_lab/kernel.c": "int one;",
+    "efim_lab/train.py": "from shop.pen import Pen\nimport shop.ink.colour\nimport numpy",
+    "tests/lab/test_train.py": "from tests.coins import COINS\nfrom efim_lab import train",
+    "tests/coins.py": "from shop.till import Till",
+    "shop/pen.py": "Pen = 1",
+    "shop/till.py": "Till = 1",
+    "shop/ink/__init__.py": "",
+    "shop/ink/colour.py": "",
+    "shop/other.py": "",
+}
+IMPORTED = {"shop/pen.py", "shop/ink/__init__.py", "shop/ink/colour.py", "tests/coins.py"}
+COUNTED = {name for name in FILES if name.startswith(("efim_lab/", "tests/lab/"))} | IMPORTED
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_counts_if_the_laboratory_has_or_imports_it(root: Path, name: str) -> None:
+    before = digest(root, sources(root))
+    with (root / name).open("a") as file:
+        file.write("\n")
+    assert (digest(root, sources(root)) != before) == (name in COUNTED)
+
+
+def test_a_file_that_is_new_gone_or_renamed_counts(root: Path) -> None:
+    kernel, seen = root / "efim_lab/kernel.c", set[str]()
+    seen.add(digest(root, sources(root)))
+    kernel.rename(kernel.with_name("other.c"))
+    seen.add(digest(root, sources(root)))
+    (root / "efim_lab/other.c").unlink()
+    seen.add(digest(root, sources(root)))
+    (root / "tests/lab/test_more.py").touch()
+    seen.add(digest(root, sources(root)))
+    assert len(seen) == 4
+
+
+def test_this_laboratory_imports_the_runtime_and_its_tests_helpers() -> None:
+    names = {path.relative_to(ROOT).as_posix() for path in sources(ROOT)}
+    assert {"model_runtime/prompt/tokenizer.py", "tests/models.py", "efim_lab/training/trainer.py"} <= names
