@@ -105,10 +105,15 @@ class Model:
     def __init__(self, folder: Path, instructions: str | None = None) -> None:
         self.folder, self.config = folder, read_config(folder)
         self.weights, self.instructions = read_weights(folder, self.config), instructions
-        self.decoder = cache(self._decoder)
+        self.decoder, self.alone = cache(self._decoder), cache(self._alone)
 
     def _decoder(self, form: Form, threads: int = 1) -> NativeDecoder:
         return NativeDecoder(self.config, self.weights, form, threads, self.instructions)
+
+    def _alone(self, form: Form) -> tuple[Fp32, Arena]:
+        """The logits of TOKENS, computed one by one, and the arena that has these tokens."""
+        arena = self.arena()
+        return in_steps(self.decoder(form), arena, TOKENS), arena
 
     def arena(self) -> Arena:
         """An arena full of junk."""
@@ -442,7 +447,7 @@ cuts = st.tuples(st.integers(0, 2), st.floats(0, 1))
 again = st.tuples(st.integers(0, 2), st.lists(st.integers(0, CONTEXT), max_size=90), sizes)
 
 
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(steps=st.lists(passes | cuts | again, min_size=1, max_size=8), threads=st.sampled_from(THREADS))
 @pytest.mark.parametrize("form", FORMS)
 def test_a_row_has_the_same_bits_in_any_company(
@@ -466,8 +471,7 @@ def test_a_row_has_the_same_bits_in_any_company(
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("form", FORMS)
 def test_passes_of_every_width_give_the_same_bits(model: Model, form: Form, threads: int) -> None:
-    alone, decoder = model.arena(), model.decoder(form, threads)
-    rows = in_steps(model.decoder(form), alone, TOKENS)
+    decoder, (rows, alone) = model.decoder(form, threads), model.alone(form)
     for width in [*range(1, 20), MOST_ROWS - 1, MOST_ROWS, MOST_ROWS + 1, 2 * MOST_ROWS + 1, CONTEXT]:
         arena = model.arena()
         found = decoder.forward(TOKENS[:width], arena, width)
@@ -498,11 +502,11 @@ def test_its_threads_end_with_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_two_decoders_at_once_do_not_disturb_each_other(model: Model, form: Form) -> None:
-    reference = in_steps(model.decoder(form), model.arena(), TOKENS)
+    reference, _ = model.alone(form)
 
     def computed(seed: int) -> Fp32:
         decoder = NativeDecoder(model.config, model.weights, form, 2, model.instructions)
         return in_passes(decoder, model.arena(), TOKENS, 9, seed)
 
     with ThreadPoolExecutor(2) as pool:
-        assert all(np.array_equal(found, reference) for found in pool.map(computed, range(4)))
+        assert all(np.array_equal(found, reference) for found in pool.map(computed, range(2)))
