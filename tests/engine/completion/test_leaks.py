@@ -25,7 +25,7 @@ from model_runtime.prompt.prompt import Prompt
 from tests.models import CODE
 from tests.sized import ONE_PLACE, Sized
 
-STORM = 1000
+STORM = 300
 THREADS = 4
 EARLIER: list[object] = []
 
@@ -96,7 +96,7 @@ async def start_all_threads() -> None:
     await asyncio.gather(*(asyncio.to_thread(together.wait) for _ in range(THREADS)))
 
 
-async def test_a_thousand_superseded_requests_leave_nothing_that_grows(session: Session) -> None:
+async def test_hundreds_of_superseded_requests_leave_nothing_that_grows(session: Session) -> None:
     completers = cast("LanguageCompleters", session.model.completer)
     completer = completers._first.completer
     await start_all_threads()

@@ -40,7 +40,7 @@ def test_the_command_compares_models(
     other = make(tmp_path / "other", Tiny(seed=3))
     models = ["--model", str(caching), "--model", str(other)]
     tasks = ["--humaneval", str(write_tasks(tmp_path / "tasks"))]
-    assert cli.main(["eval", "--data", str(code), *models, "--lines", "3", *tasks]) == 0
+    assert cli.main(["eval", "--data", str(code), *models, "--lines", "3", "--typed", "1", *tasks]) == 0
     out, found = last_line(capsys)
     assert found["data"] == str(code)
     assert [(each["model"], each["lines"]) for each in found["models"]] == [(str(caching), 3), (str(other), 3)]
@@ -94,7 +94,7 @@ def test_the_command_types_whole_texts(folder: Path, tmp_path: Path, capsys: pyt
 
 
 def test_the_command_measures_the_embedded_model(code: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["eval", "--data", str(code), "--lines", "1"]) == 0
+    assert cli.main(["eval", "--data", str(code), "--lines", "1", "--open", "0"]) == 0
     out, found = last_line(capsys)
     assert (found["models"][0]["model"], found["models"][0]["humaneval"]) == ("embedded", None)
     assert "pass@1" not in out
