@@ -54,8 +54,7 @@ def measure() -> dict[str, float]:
         "restarted_to_cold": warm / cold,
         "restarted_recomputed": median(each[1].done.costs["recomputed"] for each in starts),
         "same_completion": sum(a.done.text == b.done.text for a, b in starts) / len(starts),
-        "switch_from_memory_ms": median(asyncio.run(_switched({})).ms for _ in range(REPEATS)),
-        "switch_from_disk_ms": median(asyncio.run(_switched({"host_memory_mib": 1})).ms for _ in range(REPEATS)),
+        "switch_ms": median(asyncio.run(_switched()).ms for _ in range(REPEATS)),
         "tier_ms_per_59_mb": tier,
         "copy_ms_per_59_mb": copy,
     }
@@ -77,10 +76,10 @@ async def _first(settings: dict[str, object]) -> Timed:
         return timed
 
 
-async def _switched(settings: dict[str, object]) -> Timed:
+async def _switched() -> Timed:
     """Return to a file after another one has taken its arena, and type there what was not suggested."""
     with tempfile.TemporaryDirectory() as cache:
-        async with editor({**SETTINGS, "cache_folder": cache, **settings}) as headless:
+        async with editor({**SETTINGS, "cache_folder": cache}) as headless:
             for uri, text in ((A, TEXT), (B, OTHER)):
                 headless.open(uri, text, "python")
                 await headless.complete(uri, _cursor(text))

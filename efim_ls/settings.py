@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from efim_ls.earlier_settings import REMOVED
 from efim_ls.languages import PROSE
 from efim_ls.memory_shares import LEAST_MEMORY
 from efim_ls.setting_objects.kinds import OBJECTS
@@ -291,17 +290,14 @@ OF_SERVER = (
 
 
 def parse(*layers: object) -> tuple[Settings, list[str]]:
-    """Return the settings, and one message for each that is unknown, invalid or removed; those keep their defaults.
+    """Return the settings, and one message for each that is unknown or invalid; those keep their defaults.
 
     A layer is what a client sends: an object of settings, bare or under our section's name, or null. Later ones win.
     """
     valid = dict[str, Any]()
     problems: list[str] = []
-    given = [_section(layer, problems) for layer in layers]
-    merged = {name: value for layer in given for name, value in layer.items()}
-    meant = [REMOVED[name].means(merged) for name in merged if name in REMOVED]
-    for layer in (*given, *meant):
-        for name, value in layer.items():
+    for layer in layers:
+        for name, value in _section(layer, problems).items():
             if (problem := _problem(name, value)) is None:
                 valid[name] = _frozen(value, TYPES[name])
             elif problem not in problems:
@@ -310,8 +306,6 @@ def parse(*layers: object) -> tuple[Settings, list[str]]:
 
 
 def _problem(name: str, value: object) -> str | None:
-    if name in REMOVED:
-        return f"the setting {name!r} {REMOVED[name].message}"
     if name not in TYPES:
         return f"unknown setting {name!r}: expected one of {', '.join(TYPES)}"
     kind, bounds = TYPES[name], DESCRIPTIONS[name]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Union, get_origin
 
 from efim_ls.setting_objects.kinds import OBJECTS
-from efim_ls.settings import DEFAULTS, DESCRIPTIONS, NO_LIMIT, REMOVED, TABLE, TEXTS, TYPES, Description, words_of
+from efim_ls.settings import DEFAULTS, DESCRIPTIONS, NO_LIMIT, TABLE, TEXTS, TYPES, Description, words_of
 
 CONFIGURATION = '"configuration": '  # in the manifest, before the list of groups of settings
 ADVANCED = "Advanced"  # VS Code's group of the settings that few users need, shown last
@@ -44,17 +44,7 @@ def settings_page() -> str:
     for group in dict.fromkeys(about.group for about in DESCRIPTIONS.values()):
         names = [name for name, about in DESCRIPTIONS.items() if about.group == group and not about.basic]
         sections += [f"### {group}", _table(names)] if names else []
-    return "\n\n".join(section.strip() for section in [*sections, "## Removed", _removed()]) + "\n"
-
-
-def _removed() -> str:
-    """Return what becomes of settings of earlier releases, a line for each outcome."""
-    by_outcome = dict[str, list[str]]()
-    for name, removed in REMOVED.items():
-        outcome = f"{removed.meaning}, until the next release" if removed.meaning else "the value is ignored"
-        by_outcome.setdefault(outcome, []).append(f"`{name}`")
-    lines = (f"- {', '.join(names)}: {outcome}." for outcome, names in by_outcome.items())
-    return "A client that still sends one of these is told once.\n\n" + "\n".join(lines)
+    return "\n\n".join(section.strip() for section in sections) + "\n"
 
 
 def manifest_with_settings(text: str) -> str:

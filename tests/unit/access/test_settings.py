@@ -5,7 +5,6 @@ from dataclasses import asdict, fields, replace
 
 import pytest
 
-from efim_ls.earlier_settings import REMOVED
 from efim_ls.setting_objects.shared_tier import SharedTierOptions
 from efim_ls.settings import OF_SERVER, Settings, parse
 from model_runtime.remote.options import RemoteOptions
@@ -38,63 +37,6 @@ def test_an_unknown_setting_is_named_with_those_that_exist() -> None:
     assert settings == Settings(max_lines=2)
     assert "'modle'" in problem
     assert all(field.name in problem for field in fields(Settings))
-
-
-@pytest.mark.parametrize("name", ["repository_signatures", "imported_signatures", "similar_code"])
-def test_the_settings_of_parts_of_other_files_turn_all_on(name: str) -> None:
-    settings, problems = parse({name: True}, {name: True, "max_lines": 3})
-    assert settings == Settings(other_files="on", max_lines=3)
-    assert problems == [f"the setting {name!r} is part of 'other_files' now: set that and delete this"]
-    assert parse({name: False})[0] == parse({name: "x"})[0] == Settings()
-    assert parse({"other_files": "off"}, {name: True})[0] == Settings(other_files="off"), "what is named wins"
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("niceness", 7), ("memory_codec", "int8"), ("niceness", None), ("adaptive_confidence", True)],
-)
-def test_a_removed_setting_is_named_once_and_changes_nothing(name, value) -> None:
-    settings, problems = parse({name: value, "max_lines": 2}, {"efim-ls": {name: value}})
-    assert settings == Settings(max_lines=2)
-    assert problems == [f"the setting {name!r} was removed and is ignored: delete it"]
-
-
-@pytest.mark.parametrize(
-    ("sent", "meant"),
-    [
-        ({"revision": "v1", "model": "a/b"}, {"model": "a/b@v1"}),
-        ({"revision": "v1", "model": "a/b@v2"}, {"model": "a/b@v2"}),
-        ({"revision": "v1"}, {}),
-        ({"revision": "", "model": "a/b"}, {"model": "a/b"}),
-        ({"kv_memory_mib": 1024}, {"memory_mib": 1024 + 64 + 32}),
-        ({"kv_memory_mib": 1024, "host_memory_mib": 16, "memory_mib": 48}, {"memory_mib": 1024 + 16 + 48}),
-        ({"host_memory_mib": 1}, {"memory_mib": 128 + 1 + 32}),
-        ({"compose": "epic"}, {"approximations": ("moved_text",)}),
-        ({"compose": "repair", "disk_codec": "int8"}, {"approximations": ("int8_on_disk", "moved_text_carefully")}),
-        ({"compose": "off", "disk_codec": "raw"}, {}),
-        ({"compose": "epic", "approximations": []}, {}),
-        ({"ahead_seconds_per_minute": 0}, {"prefetch_seconds_per_minute": 0}),
-        ({"ahead_seconds_per_minute": 0, "prefetch_seconds_per_minute": 5}, {"prefetch_seconds_per_minute": 5}),
-        ({"min_confidence": 0.5}, {"suggestions": 0.5}),
-        ({"min_confidence": 0}, {"suggestions": 0}),
-        ({"min_confidence": 0.5, "suggestions": "sure"}, {"suggestions": "sure"}),
-        ({"max_file_kib": 1, "local_cache": False, "tail_tokens": 1, "max_new_tokens": 1}, {}),
-    ],
-)
-def test_a_setting_of_the_release_before_is_understood_and_told(
-    sent: dict[str, object], meant: dict[str, object]
-) -> None:
-    settings, problems = parse({"max_lines": 3}, sent)
-    assert settings == Settings(max_lines=3, **meant)  # pyright: ignore[reportArgumentType]
-    removed = [name for name in sent if name in REMOVED]
-    assert [problem.split("'")[1] for problem in problems] == removed
-    assert parse(sent, sent)[1] == problems, "once"
-
-
-def test_what_a_removed_setting_cannot_mean_leaves_the_default() -> None:
-    sent: dict[str, object] = {"ahead_seconds_per_minute": -1, "kv_memory_mib": "1 GiB", "compose": 5, "revision": 5}
-    assert parse(sent)[0].prefetch_seconds_per_minute == Settings().prefetch_seconds_per_minute
-    assert parse({**sent, "model": "a/b"})[0].approximations == ()
 
 
 def test_a_user_has_few_settings_to_read_about() -> None:

@@ -18,8 +18,8 @@ SHARED = ("valkey", "obstore", "cryptography")
 MODEL = ("torch", "transformers", "xformers", "safetensors.torch")
 # Modules that every room of their package may import; they import none of its rooms.
 BASE = (
-    "efim_ls.earlier_settings", "efim_ls.memory_shares",
-    "efim_ls.settings", "efim_ls.request", "efim_ls.languages", "efim_ls.paths", "efim_ls.failures",
+    "efim_ls.settings", "efim_ls.memory_shares",
+    "efim_ls.request", "efim_ls.languages", "efim_ls.paths", "efim_ls.failures",
     "efim_ls.sqlite_files",
     "efim_ls.setting_objects",
     "efim_ls.version",
