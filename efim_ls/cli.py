@@ -33,10 +33,6 @@ if TYPE_CHECKING:
     from efim_ls.commands.arguments import Subparsers
 USAGE = """efim-ls serve is a language server: an editor starts it and talks to it over stdin and stdout.
 On a terminal, try `efim-ls demo` or `efim-ls complete FILE:LINE:COLUMN`."""
-# Commands that left: they are the laboratory's, which a clone has and an installed server has not.
-MOVED = {
-    name: f"in a clone of efim-ls, run python -m efim_lab {name}" for name in ("train", "eval", "replay", "bench")
-}
 SHELLS = ("bash", "zsh", "fish")
 LOCALHOST = "127.0.0.1"
 CACHE_FOLDER = "the cache folder, as in the setting cache_folder (default: the system's cache folder)"
@@ -51,7 +47,7 @@ def build_parser() -> Parser:
     """Return the parser of all commands."""
     about = "Code completion that keeps a model's KV cache alive for every file."
     examples = epilog("efim-ls complete src/app.py:12:5", "efim-ls doctor")
-    parser = Parser("efim-ls", description=about, epilog=examples, moved=MOVED)
+    parser = Parser("efim-ls", description=about, epilog=examples)
     version = f"efim-ls {installed_version('efim-ls') or '(not installed)'}"
     parser.add_argument("-V", "--version", action="version", version=version)
     parser.set_defaults(run=_serve, tcp=None, http=None, host=None, model=None, first_message=None)

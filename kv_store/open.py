@@ -30,7 +30,6 @@ from kv_store.warn_once import WarnOnce
 
 MEMORY, DISK, SHARED = "memory", "disk", "shared"  # names of levels
 ABOUT, BLOCKS, NOTES = "about.json", "blocks.kv", "notes"
-OBSOLETE = "away.json"  # in which earlier versions recorded how long the user stayed away from documents
 NOTES_SHARE, MAX_NOTES_BYTES = 16, 1 << 23  # notes get one part in so many of the disk's bytes, at most the latter
 UNUSED_AFTER = 30 * 24 * 3600.0  # seconds without use after which a model's folder is removed
 
@@ -70,7 +69,6 @@ class OpenedStore:
             cache = self.folder.parent
             for folder in (cache, self.folder, self.folder / NOTES):
                 remove_abandoned(folder)
-            (cache / OBSOLETE).unlink(missing_ok=True)
             _remove_unused_models(cache)
 
     def _run(self, job: Callable[[], None]) -> None:

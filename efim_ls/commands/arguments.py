@@ -30,25 +30,19 @@ HELP_WIDTH = 78  # characters of a line of descriptions: argparse leaves two of 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors take one line, and whose help ends with examples."""
 
-    def __init__(self, *arguments: Any, moved: Mapping[str, str] | None = None, **options: Any) -> None:
-        """Take the arguments of an ArgumentParser; lines of its texts are kept as they are.
-
-        `moved` says, for each command that is elsewhere now, what to do instead.
-        """
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        """Take the arguments of an ArgumentParser; lines of its texts are kept as they are."""
         super().__init__(*arguments, **{"formatter_class": argparse.RawDescriptionHelpFormatter, **options})
-        self._moved = moved or {}
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2."""
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
-        """Say where a command has moved, or name one that is close to an unknown one, rather than list all."""
+        """Name a command that is close to an unknown one, rather than list all."""
         if action.choices is None or value in action.choices or not is_command(action):
             super()._check_value(action, value)
             return
-        if instead := self._moved.get(str(value)):
-            self.exit(2, f"{self.prog}: there is no command {value!r} any more: {instead}\n")
         close = get_close_matches(str(value), map(str, action.choices), 1)
         remedy = f"use {close[0]}, or see" if close else "see"
         self.exit(2, f"{self.prog}: there is no command {str(value)!r}: {remedy} {self.prog} --help\n")

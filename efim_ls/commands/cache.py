@@ -33,13 +33,12 @@ from kv_store.disk.block_file import BlockFile
 from kv_store.disk.header import BlockFileError
 from kv_store.disk.inspection import Usage, remove_document, usage_by_document, verify
 from kv_store.notes import Notes
-from kv_store.open import ABOUT, BLOCKS, NOTES, OBSOLETE
+from kv_store.open import ABOUT, BLOCKS, NOTES
 from kv_store.shared.opening import open_shelf
 from kv_store.shared.shelf import Item, Shelf, ShelfError
 
 MB = 1e6
 DELETED = 1000  # blocks that are removed from a server in one step
-OBSOLETE_SPEEDS = "speed.json"  # in which earlier versions recorded what passes of models took
 UNUSED = Usage(0, 0, 0)
 
 
@@ -169,8 +168,7 @@ def _clear_all(cache: Path) -> None:
     for folder in (cache / REPOSITORIES, cache / EXPERTS):
         if folder.is_dir():
             shutil.rmtree(folder)
-    for name in (OBSOLETE, OBSOLETE_SPEEDS, HASHES):
-        (cache / name).unlink(missing_ok=True)
+    (cache / HASHES).unlink(missing_ok=True)
     for path in cache.glob(f"{TEMPORARY_PREFIX}*"):
         path.unlink(missing_ok=True)
 

@@ -126,7 +126,6 @@ def test_clear_of_a_file_removes_its_blocks_and_leaves_the_others(cache: Path, m
 def test_clear_removes_all_and_nothing_that_is_not_ours(cache: Path, model: Path) -> None:
     (cache / "mine").mkdir()
     (cache / "mine" / "file.txt").write_text("x")
-    (cache / "speed.json").write_text("{}")  # of an earlier version
     code, shown = run("clear", "--folder", str(cache))
     assert code == 0 and re.fullmatch(r"removed: (?!0\.0)\d+\.\d MB\n", shown)
     assert [path.name for path in cache.rglob("*")] == ["mine", "file.txt"]

@@ -17,13 +17,6 @@ from tests.command_line import run, status
     [
         (["dance"], "there is no command 'dance': see efim-ls --help"),
         (["stat"], "there is no command 'stat': use stats, or see efim-ls --help"),
-        (
-            ["train", "--help"],
-            "there is no command 'train' any more: in a clone of efim-ls, run python -m efim_lab train",
-        ),
-        (["eval"], "there is no command 'eval' any more: in a clone of efim-ls, run python -m efim_lab eval"),
-        (["replay", "x.json"], "in a clone of efim-ls, run python -m efim_lab replay"),
-        (["bench", "reuse"], "in a clone of efim-ls, run python -m efim_lab bench"),
         (["serve", "--tcp", "x"], "--tcp: expected a port from 0 (any) to 65535, got 'x'"),
         (["serve", "--tcp", "99999"], "--tcp: expected a port from 0 (any) to 65535, got '99999'"),
         (["cache"], "required: ls|verify|clear; see efim-ls cache --help"),

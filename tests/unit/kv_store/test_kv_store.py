@@ -176,12 +176,6 @@ def test_a_document_is_pinned_again_when_the_user_comes_back(opened: OpenedStore
     assert store._levels[0].tier.lookup(names) in range(4)
 
 
-def test_an_obsolete_file_about_the_user_is_removed(tmp_path: Path) -> None:
-    (tmp_path / "away.json").write_text("[1.0]")
-    open_in(tmp_path).store.close(10)
-    assert not (tmp_path / "away.json").exists()
-
-
 def test_blocks_survive_closing_the_store(tmp_path: Path) -> None:
     first = open_in(tmp_path)
     names = save(first.store, A, row(0, 5))
