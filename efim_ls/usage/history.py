@@ -21,8 +21,6 @@ STATISTICS = "statistics.sqlite3"  # beside the models' folders
 DAMAGED = ".damaged"  # suffix of a damaged file, which is renamed
 LOCK_TIMEOUT = 1.0  # seconds to wait while another server writes
 COLUMNS: tuple[Count, ...] = get_args(Count)
-# By table: a new column would keep servers of an earlier version, which share the file, from adding to it.
-TABLES: dict[str, tuple[Count, ...]] = {"days": COLUMNS[:-3], "days_of_next_edits": COLUMNS[-3:]}
 
 Key = tuple[str, str]  # a day and a language
 
@@ -48,47 +46,36 @@ def add_counts(path: Path, counted: Mapping[Key, Mapping[Count, int]]) -> str | 
 
 def counts_since(path: Path, since: date) -> dict[str, dict[Count, int]]:
     """Return the counts since a day, by language; raises sqlite3.Error."""
-    found = dict[str, dict[Count, int]]()
+    sums = ", ".join(f"SUM({name})" for name in COLUMNS)
+    query = f"SELECT language, {sums} FROM counts WHERE day >= ? GROUP BY language"
     try:
         with closing(_connect(path)) as connection:
-            for table, columns in TABLES.items():
-                if table == "days" or _has(connection, table):  # the others are newer
-                    for language, *numbers in connection.execute(_sum(table, columns), [since.isoformat()]):
-                        found.setdefault(str(language), dict.fromkeys(COLUMNS, 0)).update(_numbers(columns, numbers))
-        return found
+            return {
+                str(language): _numbers(found) for language, *found in connection.execute(query, [since.isoformat()])
+            }
     except (ValueError, OverflowError) as error:  # of a damaged file
         raise sqlite3.DatabaseError(str(error)) from error
 
 
-def _numbers(columns: Sequence[Count], sums: Sequence[object]) -> dict[Count, int]:
+def _numbers(sums: Sequence[object]) -> dict[Count, int]:
     """Return the sums by name; raises ValueError if one is no number, which SQLite does not prevent."""
     if not all(isinstance(each, int) for each in sums):
         raise ValueError("a count is not a number")
-    return dict(zip(columns, cast("Sequence[int]", sums), strict=True))
+    return dict(zip(COLUMNS, cast("Sequence[int]", sums), strict=True))
 
 
 def _add(path: Path, counted: Mapping[Key, Mapping[Count, int]]) -> None:
+    columns = ", ".join(f"{name} INTEGER NOT NULL" for name in COLUMNS)
+    added = ", ".join(f"{name} = {name} + excluded.{name}" for name in COLUMNS)
     with closing(_connect(path)) as connection, connection:
-        for table, columns in TABLES.items():
-            numbers = ", ".join(f"{name} INTEGER NOT NULL" for name in columns)
-            key = "day TEXT, language TEXT"
-            connection.execute(
-                f"CREATE TABLE IF NOT EXISTS {table} ({key}, {numbers}, PRIMARY KEY (day, language)) WITHOUT ROWID"
-            )
-            added = ", ".join(f"{name} = {name} + excluded.{name}" for name in columns)
-            connection.executemany(
-                f"INSERT INTO {table} VALUES (?, ?{', ?' * len(columns)}) ON CONFLICT DO UPDATE SET {added}",
-                [(*key, *(counts.get(name, 0) for name in columns)) for key, counts in counted.items()],
-            )
-
-
-def _sum(table: str, columns: Sequence[Count]) -> str:
-    sums = ", ".join(f"SUM({name})" for name in columns)
-    return f"SELECT language, {sums} FROM {table} WHERE day >= ? GROUP BY language"
-
-
-def _has(connection: sqlite3.Connection, table: str) -> bool:
-    return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [table]).fetchone())
+        connection.execute(
+            f"CREATE TABLE IF NOT EXISTS counts (day TEXT, language TEXT, {columns}, PRIMARY KEY (day, language)) "
+            "WITHOUT ROWID"
+        )
+        connection.executemany(
+            f"INSERT INTO counts VALUES (?, ?{', ?' * len(COLUMNS)}) ON CONFLICT DO UPDATE SET {added}",
+            [(*key, *(counts.get(name, 0) for name in COLUMNS)) for key, counts in counted.items()],
+        )
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -110,34 +110,6 @@ def test_without_persist_nothing_is_written(folder: Path) -> None:
     assert read(folder) == {"python": {"requests": 1}}
 
 
-def test_a_table_that_older_servers_left_is_ignored(folder: Path) -> None:
-    add_counts(folder / STATISTICS, {})
-    with closing(sqlite3.connect(folder / STATISTICS)) as connection, connection:
-        connection.execute("CREATE TABLE confidence_bins (day TEXT, language TEXT, percent INTEGER)")
-    server = Server(folder)
-    server.add(requests=1)
-    server.history.write()
-    assert read(folder) == {"python": {"requests": 1}}
-    assert server.warnings == []
-
-
-def test_next_edits_are_counted_where_an_older_server_has_counted(folder: Path) -> None:
-    server = Server(folder)
-    server.add(requests=1)
-    server.history.write()
-    with closing(sqlite3.connect(folder / STATISTICS)) as connection, connection:
-        connection.execute("DROP TABLE days_of_next_edits")
-    assert read(folder) == {"python": {"requests": 1}}
-    server.add(edits_shown=2, edits_kept=1)
-    server.add("rust", edits_accepted=1)
-    server.history.write()
-    assert read(folder) == {
-        "python": {"requests": 1, "edits_shown": 2, "edits_kept": 1},
-        "rust": {"edits_accepted": 1},
-    }
-    assert server.warnings == []
-
-
 def test_without_counts_there_is_no_file(folder: Path) -> None:
     Server(folder).history.write()
     assert not folder.exists()
@@ -199,7 +171,7 @@ def torn(path: Path) -> None:
 
 def foreign(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("CREATE TABLE days (something TEXT)")
+        connection.execute("CREATE TABLE counts (something TEXT)")
 
 
 @pytest.mark.parametrize("damage", [garbage, torn, foreign])
@@ -301,6 +273,6 @@ def test_a_folder_that_cannot_be_a_path_is_no_reason_to_fail() -> None:
 def test_a_text_that_is_no_number_is_told_as_sqlites_error(folder: Path) -> None:
     add_counts(folder / STATISTICS, {("2026-01-01", "python"): {"requests": 1}})
     with closing(sqlite3.connect(folder / STATISTICS)) as connection, connection:
-        connection.execute("UPDATE days SET requests = 1.5")
+        connection.execute("UPDATE counts SET requests = 1.5")
     with pytest.raises(sqlite3.Error, match="not a number"):
         read(folder)
