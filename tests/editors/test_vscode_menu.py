@@ -111,9 +111,8 @@ def test_the_menu_sets_how_many_suggestions_there_are(opened: Opening) -> None:
 
 
 @newest_only
-def test_a_number_under_the_settings_earlier_name_is_told_and_is_none_of_the_menus_words(opened: Opening) -> None:
-    window = opened(min_confidence=1)
-    window.see_message("the setting 'minConfidence' is called 'suggestions' now")
+def test_a_number_is_none_of_the_menus_words(opened: Opening) -> None:
+    window = opened(suggestions=1)
     window.see_status("ready")
     rows = window.open_menu()
     assert rows.filter(has_text="Balanced suggestions").count() == 1

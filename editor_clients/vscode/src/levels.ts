@@ -1,6 +1,6 @@
 // How many suggestions are shown while the user types: the words of the setting `suggestions`.
 import { ConfigurationTarget } from "vscode";
-import { configuration, isSet, MIN_CONFIDENCE } from "./settings";
+import { configuration } from "./settings";
 
 const SUGGESTIONS = "suggestions";
 
@@ -12,11 +12,9 @@ export const LEVELS = {
     "on request": "Suggestions on request",
 } as const;
 
-/** Return the word or the number in force; the setting's earlier name counts where the setting is not set. */
+/** Return the word or the number in force. */
 export function currentLevel(): unknown {
-    const ours = configuration();
-    const isEarlier = isSet(ours, MIN_CONFIDENCE) && !isSet(ours, SUGGESTIONS);
-    return ours.get(isEarlier ? MIN_CONFIDENCE : SUGGESTIONS);
+    return configuration().get(SUGGESTIONS);
 }
 
 /** Set the word, for the user; where a workspace has one of its own, which hides the user's, for the workspace. */

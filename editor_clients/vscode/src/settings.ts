@@ -4,8 +4,6 @@ import { extensions, workspace, type WorkspaceConfiguration } from "vscode";
 export const SECTION = "efim-ls";
 export const PYTHON = "python";
 export const MODEL = "model";
-/** What `suggestions` was called in the release before: the server understands it, and tells the new name. */
-export const MIN_CONFIDENCE = "minConfidence";
 
 export function configuration(): WorkspaceConfiguration {
     return workspace.getConfiguration(SECTION);
@@ -40,7 +38,7 @@ function serverName(name: string): string {
 }
 
 /** Return whether the user or a workspace has set a value, which may be the default. */
-export function isSet(ours: WorkspaceConfiguration, name: string): boolean {
+function isSet(ours: WorkspaceConfiguration, name: string): boolean {
     const found = ours.inspect(name);
     const values = [found?.globalValue, found?.workspaceValue, found?.workspaceFolderValue];
     return values.some((value) => value !== undefined);
@@ -51,6 +49,5 @@ function known(): string[] {
     const groups: readonly { readonly properties: object }[] =
         extensions.getExtension("efim-ls.efim-ls")?.packageJSON.contributes.configuration;
     const names = groups.flatMap(({ properties }) => Object.keys(properties));
-    const ours = names.map((name) => name.slice(SECTION.length + 1)).filter((name) => name !== PYTHON);
-    return [...ours, MIN_CONFIDENCE];
+    return names.map((name) => name.slice(SECTION.length + 1)).filter((name) => name !== PYTHON);
 }
