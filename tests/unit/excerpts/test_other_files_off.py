@@ -104,7 +104,7 @@ def test_it_is_made_once_it_is_on(repository: IndexClient, folder: Path, cache: 
     assert shown.path == "a.py" and SECRET in shown.text
 
 
-def test_an_index_of_an_earlier_version_loses_them(repository: IndexClient, folder: Path, cache: Path) -> None:
+def test_an_index_of_another_version_loses_them(repository: IndexClient, folder: Path, cache: Path) -> None:
     path = index_path(cache, [folder])
     path.parent.mkdir(parents=True)
     with closing(sqlite3.connect(path)) as connection:
