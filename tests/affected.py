@@ -3,7 +3,8 @@
 python -m tests.affected [BASE]    prints them, one a line
 
 A change is all that differs from the commit BASE, committed or not: by default from where the branch left
-origin/main, or from HEAD where there is no origin/main.
+origin/main, or from HEAD where there is no origin/main. Tests are chosen by what they import, and those that drive a
+process by the rooms that changed.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 from tests.source.imports import imports, within
+from tests.source.rooms import process_tests
 
 ROOT = Path(__file__).parents[1]
 ALWAYS = "tests/unit/repository"  # layers, sizes, names and docs: any file may break them
-NEVER = ("tests/editors/", "tests/release/", "tests/gpu/", "tests/lab/")  # minutes each
+NEVER = ("tests/editors/", "tests/release/", "tests/gpu/", "tests/lab/")  # for what they import: minutes each
 CODE = (".py", ".c", ".h")
 MOST = 40  # files of tests that two cores run in about two minutes
 
@@ -104,13 +106,14 @@ def _git(*words: str) -> list[str]:
 
 def main(base: str | None = None) -> None:
     suite, changes = Suite(ROOT), changed(base)
-    tests = suite.touched(changes)
+    tests, driving = suite.touched(changes), process_tests(changes)
     said = f"{len(changes)} changed files touch {len(tests)} files of tests"
     if len(tests) > MOST:
-        tests = suite.quick(tests)
+        tests, driving = suite.quick(tests), process_tests(changes, most=1)
         said += f"; of so many only the {len(tests)} of unit tests and engine properties run: `make test` runs all"
-    print(said, file=sys.stderr)
-    print(ALWAYS, *sorted(tests), sep="\n")
+    driving = {each for each in driving if each.partition("::")[0] not in tests}
+    print(f"{said}; {len(driving)} more drive processes of the changed rooms", file=sys.stderr)
+    print(ALWAYS, *sorted(tests | driving), sep="\n")
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""What is told from the source alone: imports, and the ways of parameters."""
+"""What is told from the source alone: imports, the ways of parameters, and which tests drive which rooms."""

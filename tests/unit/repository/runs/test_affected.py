@@ -9,6 +9,7 @@ import pytest
 
 from tests import affected
 from tests.affected import ALWAYS, MOST, ROOT, Suite
+from tests.source.rooms import ROOMS
 
 FILES = {
     "tests/unit/ink/test_ink.py": "from shop.ink.pen import Pen",
@@ -117,6 +118,27 @@ def test_it_says_when_it_leaves_tests_out(clone: Path, capsys: pytest.CaptureFix
     assert said.out.split() == [ALWAYS]
     assert f"{MOST + 1} files of tests" in said.err
     assert "`make test` runs all" in said.err
+
+
+def test_what_drives_a_changed_room_is_run_once(
+    clone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ROOMS, "shop/till", ("lsp/test_shop.py::test_shop", "editors/test_window.py"))
+    (clone / "shop/till").mkdir(parents=True)
+    (clone / "shop/till/drawer.py").write_text("")
+    expected = [ALWAYS, "tests/editors/test_window.py", "tests/lsp/test_shop.py", "tests/unit/till/test_sums.py"]
+    assert chosen(capsys) == expected
+
+
+def test_of_too_many_one_that_drives_each_changed_room_is_left(
+    clone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ROOMS, "shop/till", ("lsp/test_0.py::test_shop", "editors/test_window.py"))
+    for number in range(MOST + 1):
+        (clone / f"tests/lsp/test_{number}.py").write_text("import shop.till")
+    (clone / "shop/till").mkdir(parents=True)
+    (clone / "shop/till/drawer.py").write_text("")
+    assert chosen(capsys) == [ALWAYS, "tests/lsp/test_0.py::test_shop", "tests/unit/till/test_sums.py"]
 
 
 def test_a_base_that_git_does_not_know_ends_it(clone: Path) -> None:
