@@ -27,7 +27,7 @@ from benchmarks.decoding.shapes import MIXTURE, checkpoint
 from benchmarks.table import show
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.layer_spec import Experts
-from model_runtime.checkpoint.weights import Fp32, read_weights, release_weights
+from model_runtime.checkpoint.weights import Fp32, read_weights
 from model_runtime.decoder.native.decoder import NativeDecoder
 from model_runtime.decoder.native.places.experts import ExpertPlacement
 from model_runtime.decoder.native.places.record import ExpertRecord
@@ -124,7 +124,7 @@ def _side(folder: Path, file: Path, policy: str, slots: int) -> dict[str, float]
     if policy in POLICIES:
         placement = ExpertPlacement(file, "benchmark", slots, POLICIES[policy])
     decoder = NativeDecoder(config, weights, "int8", min(2, os.cpu_count() or 1), placement=placement)
-    release_weights(weights)
+    weights.release()
     text = np.frombuffer(inspect.getsource(argparse).encode(), np.uint8).astype(np.int32)[:CONTEXT]
     arena = DenseArena(config, CONTEXT)
     decoder.forward(text[:PROMPT], arena)

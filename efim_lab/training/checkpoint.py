@@ -10,6 +10,9 @@ import torch
 from safetensors.torch import load_model, save_model  # pyright: ignore[reportUnknownVariableType]
 
 from efim_lab.errors import WorkError
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.weights import as_fp32, read_weights
+from model_runtime.decoder.tensors import as_tensor
 
 WEIGHTS, STATE, CONFIG = "model.safetensors", "run.json", "config.json"
 _OPTIMIZERS = "optimizers.pt"
@@ -88,6 +91,12 @@ def is_finished(folder: Path) -> bool:
     return (folder / CONFIG).exists() and not (folder / STATE).exists()
 
 
+def finished_weights(folder: Path) -> dict[str, torch.Tensor]:
+    """Return the weights of a finished model in fp32, also of one that ships; ModelError if it is damaged."""
+    weights = read_weights(folder, read_config(folder))
+    return {name: as_tensor(as_fp32(weight)) for name, weight in weights.items()}
+
+
 def branch(folder: Path, run: RunState) -> RunProgress:
     """Load a finished model, or the newest checkpoint of another run; the shape must be the same.
 
@@ -95,7 +104,7 @@ def branch(folder: Path, run: RunState) -> RunProgress:
     state.
     """
     if is_finished(folder):
-        _load_weights(folder, run)
+        run.model.load_state_dict(finished_weights(folder))
         return RunProgress()
     source = newest(folder)
     at = _load(source, run, read_state(source), {"shape"})

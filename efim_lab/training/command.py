@@ -85,6 +85,7 @@ def build_parser() -> Parser:
     step.add_argument("--data", type=Path, required=True, metavar="PATH", help=data)
     step.set_defaults(step=_cache)
     _add_sureness(steps)
+    _add_compact(steps)
     _add_wheel(steps)
     summary = "measure what isolated excerpts cost a model that was trained with them"
     step = add_command(
@@ -108,6 +109,15 @@ def _add_sureness(steps: "Subparsers") -> None:
     step.add_argument("--lines", type=int, default=800, metavar="N", help=lines)
     step.add_argument("--out", type=Path, required=True, metavar="FILE", help="the Python file to write")
     step.set_defaults(step=_sureness)
+
+
+def _add_compact(steps: "Subparsers") -> None:
+    summary = "write a model as it ships: smaller, in int8, with the same answers by the compiled decoder"
+    line = "python -m efim_lab train compact --model run/export --out compact"
+    step = add_command(steps, "compact", summary, line)
+    step.add_argument("--model", type=Path, required=True, metavar="DIR", help="the folder that `run` exported")
+    step.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write the model to")
+    step.set_defaults(step=_compact)
 
 
 def _add_wheel(steps: "Subparsers") -> None:
@@ -301,6 +311,13 @@ def _cache(arguments: argparse.Namespace) -> int:
     from efim_lab.training import mixture
 
     print(mixture.fit_in_place(arguments.model, read_held_out(arguments.data)))
+    return 0
+
+
+def _compact(arguments: argparse.Namespace) -> int:
+    from efim_lab.publishing.compact import write_compact
+
+    print(write_compact(arguments.model, arguments.out))
     return 0
 
 

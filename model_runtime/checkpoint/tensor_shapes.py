@@ -32,7 +32,7 @@ OWN_INPUTS = "model.embed_tokens_per_layer.weight"  # the same
 RESIDUALS = ("post_attention_residual_scale", "post_mlp_residual_scale")
 RESIDUAL_SCALES = ("hidden_states_bias", "hidden_states_scale", "residual_bias", "residual_scale")
 INPUT_SCALES = ("input_hidden_states_bias", "input_hidden_states_scale")
-LOOKED_UP = (TOKEN_VALUES, OWN_INPUTS)  # in a mapped file: rows of tokens that no text has are never read
+LOOKED_UP = (TOKEN_VALUES, OWN_INPUTS)  # in a mapped file, unless it is compact: most rows are never read
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
@@ -147,10 +147,15 @@ def computed_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     return {name: shape for name, shape in expected_shapes(config).items() if name not in LOOKED_UP}
 
 
+def count_parameters(config: ModelConfig) -> int:
+    """Count the parameters that passes compute with: all but those that are looked up by token."""
+    return sum(map(prod, computed_shapes(config).values()))
+
+
 def count_active(config: ModelConfig) -> int:
     """Count the parameters that a token is computed with: of a layer's experts those that it chooses."""
     idle = sum((each.count - each.chosen) * _of_expert(each, config.hidden) for each in _experts(config))
-    return sum(map(prod, computed_shapes(config).values())) - idle
+    return count_parameters(config) - idle
 
 
 def count_experts(config: ModelConfig) -> int:

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import errno
-import json
-import mmap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.hub.names import hub_origin
 from model_runtime.checkpoint.tensor_names import stored_name
-from model_runtime.checkpoint.tensor_shapes import LOOKED_UP, expected_shapes
+from model_runtime.checkpoint.tensor_shapes import expected_shapes
+from model_runtime.checkpoint.tensors.compact import check_version, expanded
+from model_runtime.checkpoint.tensors.quantized_rows import Fp32, QuantizedRows
+from model_runtime.checkpoint.tensors.stored import StoredTensor, map_tensors
 from model_runtime.checkpoint.weight_files import weight_files
 from model_runtime.errors import ModelError
 from model_runtime.mapped_memory import release_pages
 
-Weights = dict[str, npt.NDArray[Any]]  # in the format that they are stored in, see `as_fp32`
-Fp32 = npt.NDArray[np.float32]
+Weights = Mapping[str, npt.NDArray[Any]]  # in the format that they are stored in, see `as_fp32`
 
 BF16 = np.dtype([("bf16", "<u2")])  # numpy has no bf16: as a field, its bits cannot be taken for numbers
 DTYPES = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": BF16}
@@ -33,24 +33,40 @@ EXPONENTS = {DTYPES["F16"]: 0x7C00, BF16: 0x7F80}  # bits that are all set in Na
 PREDICTS_FURTHER = ("deepseek_v3", "glm4_moe_lite")
 
 
-class StoredTensor(NamedTuple):
-    """A tensor's bytes in its file, its format as safetensors names it, and its shape."""
+class StoredWeights(Weights):
+    """The weights of a checkpoint by name; a matrix that is stored as int8 is widened each time it is asked for."""
 
-    content: npt.NDArray[np.uint8]
-    dtype: str
-    shape: tuple[int, ...]
+    def __init__(self, weights: Mapping[str, npt.NDArray[Any] | QuantizedRows]) -> None:
+        self._weights = weights
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        found = self._weights[name]
+        return found.widened() if isinstance(found, QuantizedRows) else found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._weights)
+
+    def __len__(self) -> int:
+        return len(self._weights)
+
+    def release(self) -> None:
+        """Take mapped files out of this process' memory; a weight that is used again is read again."""
+        for weight in self._weights.values():
+            if not isinstance(weight, QuantizedRows):
+                release_pages(weight)
 
 
-def read_weights(folder: Path, config: ModelConfig) -> Weights:
+def read_weights(folder: Path, config: ModelConfig) -> StoredWeights:
     """Map every tensor of a checkpoint, sharded or not; ModelError if one is missing or has a wrong shape.
 
     Those that are expected have the names of `expected_shapes`, whatever their family calls them.
-    Nothing is copied: pages are read when they are used, and a file stays mapped as long as one of its tensors is.
+    Nothing is copied but for compact tensors: pages are read when they are used, and a file stays mapped as long as
+    one of its tensors is.
     """
     stored: dict[str, StoredTensor] = {}
     for path in weight_files(folder):
         try:
-            stored.update(_stored(path))
+            tensors, metadata = map_tensors(path)
         except (SafetensorError, OSError) as error:
             if isinstance(error, OSError) and error.errno == errno.ENOMEM:
                 raise MemoryError(str(error)) from error  # the file is whole, and cannot be mapped
@@ -60,17 +76,27 @@ def read_weights(folder: Path, config: ModelConfig) -> Weights:
                 else "fetch the model again"
             )
             raise ModelError(f"{path} cannot be read ({error}): {remedy}") from None
-    _check(stored, config)
-    usual = {stored_name(config.family, name): name for name in expected_shapes(config)}
-    weights = {
-        usual.get(name, name): tensor.content.view(DTYPES[tensor.dtype]).reshape(tensor.shape)
-        for name, tensor in stored.items()
-        if tensor.dtype in DTYPES
-    }
+        check_version(metadata)
+        stored.update(tensors)
+    shapes = expected_shapes(config)
+    whole = expanded(stored, {stored_name(config.family, name): shape for name, shape in shapes.items()})
+    _check(whole, config)
+    usual = {stored_name(config.family, name): name for name in shapes}
+    weights = {usual.get(name, name): weight for name, weight in _arrays(whole)}
     for own, name in usual.items():
         if not _is_finite(weights[name]):  # the model would produce nonsense
             raise ModelError(f"{own} contains NaN or infinity: fetch the model again")
-    return weights
+    return StoredWeights(weights)
+
+
+def _arrays(
+    tensors: Mapping[str, StoredTensor | QuantizedRows],
+) -> Iterator[tuple[str, npt.NDArray[Any] | QuantizedRows]]:
+    for name, tensor in tensors.items():
+        if isinstance(tensor, QuantizedRows):
+            yield name, tensor
+        elif tensor.dtype in DTYPES:
+            yield name, tensor.content.view(DTYPES[tensor.dtype]).reshape(tensor.shape)
 
 
 def as_fp32(*parts: npt.NDArray[Any]) -> Fp32:
@@ -89,32 +115,7 @@ def as_fp32(*parts: npt.NDArray[Any]) -> Fp32:
     return joined
 
 
-def count_parameters(weights: Weights) -> int:
-    """Return the number of parameters that passes compute with: all but those that are looked up by token."""
-    return sum(weight.size for name, weight in weights.items() if name not in LOOKED_UP)
-
-
-def _stored(path: Path) -> Iterator[tuple[str, StoredTensor]]:
-    """Yield the tensors of a file, whose header safetensors checks: sizes fit shapes, and places fit the file."""
-    with safe_open(path, "numpy"):
-        pass
-    with path.open("rb") as file:  # private pages: torch warns of tensors that it must not write
-        content = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), dtype=np.uint8)
-    begin = 8 + int.from_bytes(content[:8].tobytes(), "little")
-    header = cast("dict[str, dict[str, Any]]", json.loads(content[8:begin].tobytes()))
-    for name, tensor in header.items():
-        if name != "__metadata__":
-            start, end = (begin + offset for offset in tensor["data_offsets"])
-            yield name, StoredTensor(content[start:end], tensor["dtype"], tuple(tensor["shape"]))
-
-
-def release_weights(weights: Weights) -> None:
-    """Take mapped files out of this process' memory; a weight that is used again is read again."""
-    for weight in weights.values():
-        release_pages(weight)
-
-
-def _check(stored: dict[str, StoredTensor], config: ModelConfig) -> None:
+def _check(stored: Mapping[str, StoredTensor | QuantizedRows], config: ModelConfig) -> None:
     for usual, shape in expected_shapes(config).items():
         name = stored_name(config.family, usual)
         if name not in stored:
@@ -126,15 +127,17 @@ def _check(stored: dict[str, StoredTensor], config: ModelConfig) -> None:
         raise ModelError(f"the weights have more layers than config.json's {layers}: fetch the model again")
 
 
-def _check_tensor(name: str, tensor: StoredTensor, shape: tuple[int, ...]) -> None:
+def _check_tensor(name: str, tensor: StoredTensor | QuantizedRows, shape: tuple[int, ...]) -> None:
     if tensor.shape != shape:
         raise ModelError(f"{name} has shape {tensor.shape}, config.json asks for {shape}: fetch the model again")
-    if tensor.dtype not in DTYPES:
+    if isinstance(tensor, StoredTensor) and tensor.dtype not in DTYPES:
         raise ModelError(f"{name} is of {tensor.dtype}, which is quantized: use the unquantized model")
 
 
-def _is_finite(weight: npt.NDArray[Any]) -> bool:
+def _is_finite(weight: npt.NDArray[Any] | QuantizedRows) -> bool:
     """Return whether a weight is without NaN and infinity; of 16 bits the exponent tells, quicker than numpy."""
+    if isinstance(weight, QuantizedRows):
+        weight = weight.largest
     mask = EXPONENTS.get(weight.dtype)
     if mask is None:
         return bool(np.isfinite(weight).all())

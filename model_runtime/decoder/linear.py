@@ -13,11 +13,10 @@ from functools import cache
 import torch
 from torch.nn import functional as F
 
+from model_runtime.checkpoint.tensors.quantized_rows import INT8_MAX, SMALLEST_DIVISOR
 from model_runtime.decoder.quantization import (
     FP16_MAX,
-    INT8_MAX,
     MOST_INT8_INPUTS,
-    SMALLEST_DIVISOR,
     Format,
     quantized,
     too_wide,

@@ -10,14 +10,13 @@ import numpy.typing as npt
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.layer_spec import widest_inputs
+from model_runtime.checkpoint.tensors.quantized_rows import row_scales
 from model_runtime.checkpoint.weights import Fp32, as_fp32
 from model_runtime.errors import Fp16Overflow
 
 Format = Literal["fp32", "fp16", "int8"]
 FP16_MAX = 65504.0
-INT8_MAX = 127.0
 MOST_INT8_INPUTS = (2**31 - 1) // 127**2  # of a product, whose sum of whole numbers must fit into 32 bits
-SMALLEST_DIVISOR = float(np.finfo(np.float32).tiny)  # a row of zeros must be divided by something
 ROWS_AT_ONCE = 4096  # rows of a matrix that are converted at once
 
 
@@ -46,8 +45,7 @@ def quantized(weight: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int8], Fp32]:
     """Quantize weight [out, in] to int8 [out, in] with a scale for each row, fp32 [out, 1]."""
     whole, scale = np.empty(weight.shape, dtype=np.int8), np.empty((len(weight), 1), dtype=np.float32)
     for part, rows in _rows(weight):
-        largest = np.maximum(rows.max(1, keepdims=True), -rows.min(1, keepdims=True))
-        scale[part] = np.maximum(largest, np.float32(SMALLEST_DIVISOR)) / np.float32(INT8_MAX)
+        scale[part] = row_scales(np.maximum(rows.max(1), -rows.min(1)))
         digits = rows / scale[part]
         whole[part] = np.rint(digits, out=digits)
     return whole, scale

@@ -15,8 +15,9 @@ from typing import Literal, NamedTuple, NotRequired, TypedDict, Unpack
 from model_runtime.checkpoint.config import ModelConfig, read_languages
 from model_runtime.checkpoint.hub.names import hub_origin
 from model_runtime.checkpoint.rope import rotation_bytes
+from model_runtime.checkpoint.tensor_shapes import count_parameters
 from model_runtime.checkpoint.weight_files import weight_files
-from model_runtime.checkpoint.weights import Weights, count_parameters, read_weights, release_weights
+from model_runtime.checkpoint.weights import Weights, read_weights
 from model_runtime.compose.composer import Composer
 from model_runtime.compose.first_rows import METHODS
 from model_runtime.decoder.any_decoder import TORCH_ATTENTION, TORCH_ATTENTION_REASON, AnyDecoder, Runtime
@@ -301,7 +302,7 @@ def _load_runtime(
         progress("laying the experts out on disk", 70)
         placement = _placement(place, hashed.result(), forms[0], slots)
     runtime = load_on_cpu(config, tensors, capacity, arenas, options, forms, placement)
-    release_weights(tensors)  # packed by now, but for the table that tokens are looked up in
+    tensors.release()  # packed by now, but for the table that tokens are looked up in
     return runtime
 
 
@@ -337,7 +338,7 @@ def load_on_cpu(
     if placement is not None:
         reason += f"; memory has room for {placement.slots:,} experts, and {placement.path} has all"
     return Runtime(
-        parameters=count_parameters(tensors),
+        parameters=count_parameters(config),
         decoder=decoder,
         arena=lambda: DenseArena(config, capacity),
         scratch=lambda: DenseArena(replace(config, excerpt_rows=0), config.excerpt_rows),

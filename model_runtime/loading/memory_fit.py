@@ -81,7 +81,8 @@ class MemoryNeed(NamedTuple):
 def model_size(config: ModelConfig, folder: Path | None = None) -> ModelSize:
     """Return the size of a model of this shape; one for transformers is counted from its folder.
 
-    Values of tokens take no memory on a CPU: they are looked up in a file that is mapped.
+    Values of tokens take no memory on a CPU: they are looked up in a file that is mapped. Compact files, in which
+    they are not, are small.
     """
     if config.foreign and folder:
         from model_runtime.decoder.hf.config import hf_size

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from safetensors.torch import load_model  # pyright: ignore[reportUnknownVariableType]
 
 from efim_lab.documents import CodeDocument, package_of
 from efim_lab.evaluation.figures import markdown
 from efim_lab.evaluation.figures.intervals import proportion
 from efim_lab.training import network
-from efim_lab.training.checkpoint import WEIGHTS
+from efim_lab.training.checkpoint import finished_weights
 from efim_lab.training.samples import bpe, spans, stream
 from efim_lab.training.samples.masks import sample_starts
 from efim_lab.training.samples.packages import PackageMates, by_package
@@ -45,7 +44,7 @@ class MaskFigures(NamedTuple):
 def check_masks(folder: Path, documents: Sequence[CodeDocument], places: int) -> str:
     """Measure the model in a folder at so many places of documents with others of their package; return a table."""
     model, tokenizer = network.build(network.read_shape(folder)), Tokenizer(folder / "tokenizer.json")
-    load_model(model, folder / WEIGHTS)
+    model.load_state_dict(finished_weights(folder))
     model.eval()
     chosen = choose_places(tokenizer, documents, places)
     figures = {way: _measured(model, tokenizer, chosen, way) for way in WAYS}

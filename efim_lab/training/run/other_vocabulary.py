@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file  # pyright: ignore[reportUnknownVariableType]
 from tokenizers import Tokenizer
 
 from efim_lab.training import checkpoint
@@ -25,12 +24,11 @@ def load_for_vocabulary(folder: Path, model: EfimForCausalLM, vocabulary: Tokeni
     finished model would read in its place.
     """
     known = bpe.load(folder)
-    weights = load_file(folder / checkpoint.WEIGHTS)
+    weights = checkpoint.finished_weights(folder)
     read = [_read_as(known, entry) for entry in _entries(vocabulary)]
     for name, rows in weights.items():
         if name.endswith(_LOOKED_UP):
-            wide = rows.float()
-            weights[name] = torch.stack([wide[ids].mean(0) for ids in read])
+            weights[name] = torch.stack([rows[ids].mean(0) for ids in read])
     model.load_state_dict(weights)
 
 

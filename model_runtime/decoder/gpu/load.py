@@ -7,7 +7,8 @@ import logging
 import torch
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.weights import Weights, count_parameters
+from model_runtime.checkpoint.tensor_shapes import count_parameters
+from model_runtime.checkpoint.weights import Weights
 from model_runtime.decoder.any_decoder import Runtime
 from model_runtime.decoder.gpu.attention import choose_attention, describe_error
 from model_runtime.decoder.gpu.decoder import GpuDecoder
@@ -53,7 +54,7 @@ def load_on_gpu(
         logger.info("the GPU cannot run the model", exc_info=True)
         raise GpuError(f"{describe_gpu(gpu)} cannot run this model ({describe_error(error)})") from error
     return Runtime(
-        parameters=count_parameters(weights),
+        parameters=count_parameters(config),
         decoder=decoder,
         arena=slab.arena,
         scratch=slab.scratch,

@@ -94,7 +94,7 @@ class NativeDecoder:
         """
         self.config = config
         self._embed = weights["model.embed_tokens.weight"]
-        self._token_values = token_values(config, weights)  # mapped: rows that no text has are never read
+        self._token_values = token_values(config, weights)  # mapped, but of compact weights
         self._layout, self._positions = KvLayout.of(config), config.positions
         lib = c.library()
         assert not isinstance(lib, str) and form in ("fp16", "int8")

@@ -279,7 +279,7 @@ def test_int8_rounds_the_weights(model: Model) -> None:
 def assert_computes(model: Model, weights: Weights, form: Form) -> None:
     """Other weights of a model's shape give the logits that torch computes with them."""
     config = replace(model.config, tied=False)
-    weights = {"lm_head.weight": as_fp32(model.weights["model.embed_tokens.weight"])} | weights
+    weights = {"lm_head.weight": as_fp32(model.weights["model.embed_tokens.weight"]), **weights}
     wanted = Decoder(*stored(config, weights, form), "fp32").forward(TOKENS, DenseArena(config, CONTEXT), CONTEXT)
     found = NativeDecoder(config, weights, form, 1, model.instructions).forward(TOKENS, model.arena(), CONTEXT)
     assert distance(found, wanted) <= (CLOSE_INT8 if form == "int8" else CLOSE)

@@ -153,7 +153,7 @@ TOKENS_LOOKED_UP = """
 from pathlib import Path
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.tensor_shapes import TOKEN_VALUES
-from model_runtime.checkpoint.weights import read_weights, release_weights
+from model_runtime.checkpoint.weights import read_weights
 from model_runtime.kv.arena import DenseArena
 
 def mapped(array):
@@ -171,7 +171,7 @@ folder = Path({folder!r})
 shape = read_config(folder)
 weights = read_weights(folder, shape)
 decoder, table = NativeDecoder(shape, weights, "int8", 1), weights[TOKEN_VALUES]
-release_weights(weights)
+weights.release()
 held = [table.nbytes, mapped(table)]
 decoder.forward(np.arange(40, dtype=np.int32), DenseArena(shape, 64))
 held.append(mapped(table))

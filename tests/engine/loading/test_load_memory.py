@@ -17,7 +17,7 @@ from model_runtime.checkpoint.config import parse_config, read_config
 from model_runtime.checkpoint.rope import rotation_bytes, rotations
 from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.checkpoint.tensor_shapes import expected_shapes
-from model_runtime.checkpoint.weights import read_weights, release_weights
+from model_runtime.checkpoint.weights import read_weights
 from model_runtime.errors import ModelError
 from model_runtime.kv.layout import arena_bytes
 from model_runtime.loading import memory_fit as fits
@@ -162,7 +162,7 @@ def test_a_file_of_weights_is_mapped_once_and_released_once_it_is_packed(tmp_pat
 
     [mapped] = entries()
     assert "Rss:                   0 kB" not in mapped
-    release_weights(weights)
+    weights.release()
     [released] = entries()
     assert "Rss:                   0 kB" in released
     assert all(np.array_equal(weights[name], weight) for name, weight in before.items())
@@ -205,6 +205,6 @@ def test_weights_that_cannot_be_mapped_are_not_called_damaged(
         raise OSError(errno.ENOMEM, "Cannot allocate memory")
 
     folder = make(tmp_path, ROOMY)
-    monkeypatch.setattr("model_runtime.checkpoint.weights.mmap.mmap", refuse)
+    monkeypatch.setattr("model_runtime.checkpoint.tensors.stored.mmap.mmap", refuse)
     with pytest.raises(ModelError, match=r"^there is not enough memory for the model \(1 MiB\): end other programs"):
         load_within(folder, 8)

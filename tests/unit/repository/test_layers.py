@@ -122,7 +122,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "model_runtime.prompt": ("model_runtime.counts",),
     "model_runtime.counts": (),
     "kv_store": (),
-    "efim_lab.publishing": ("efim_ls.languages", "model_runtime.checkpoint"),
+    "efim_lab.publishing": ("efim_ls.languages", "model_runtime.checkpoint", "model_runtime.decoder"),
     "efim_lab.training": (
         "efim_lab.evaluation",
         "efim_lab.publishing",
