@@ -13,7 +13,7 @@ PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 LONGEST_FILE, LONGEST_FUNCTION, MOST_FILES = 400, 50, 12
 MOST_PARAMETERS = 8
-MOST_WEIGHTS = 40_000_000  # bytes of an embedded model, with what it looks up
+MOST_WEIGHTS = 20_000_000  # bytes of an embedded model, with what it looks up
 MOST_METHODS_OF_A_SESSION = 20  # it is where all parts meet, and grows if nothing holds it
 
 
