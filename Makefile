@@ -17,7 +17,7 @@ SDIST := dist/efim_ls-$(VERSION).tar.gz
 GO := dist/efim_ls_go-$(VERSION)-py3-none-any.whl
 NPM = $(BIN)/python -m tests.editors.fetching.node --prefix $(VSCODE)
 
-.PHONY: demo test test-editors test-lab check coverage lint types fix docs vsix release wheels editors programs pictures fuzz bench gpu-check gpu-run team-check eval clean
+.PHONY: demo test test-editors test-lab check explore coverage lint types fix docs vsix release wheels editors programs pictures fuzz bench gpu-check gpu-run team-check eval clean
 
 demo: .venv/runs
 	$(BIN)/efim-ls demo
@@ -99,6 +99,11 @@ programs: .venv/develops
 
 pictures: editors
 	$(BIN)/python -m tests.editors.pictures
+
+# The property tests with random seeds, for as many seconds; `make test` draws the same examples each time.
+explore: SECONDS = 600
+explore: .venv/develops
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.explore $(SECONDS)
 
 # Random models through the compiled decoder, under gcc's sanitizers: half of the time for faults of memory, half for races.
 fuzz: .venv/develops

@@ -4,18 +4,35 @@ from pathlib import PurePosixPath
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from tests import daemons
 
-settings.register_profile("busy machine", deadline=None)  # no test asserts a time
-settings.load_profile("busy machine")
+# The same examples in every run, whether CI is set or not; `make explore` looks for others.
+settings.register_profile(
+    "repeated",
+    derandomize=True,
+    print_blob=True,
+    deadline=None,
+    database=None,
+    max_examples=100,
+    suppress_health_check=[HealthCheck.too_slow],  # which reads a clock
+)
+settings.register_profile("random", settings.get_profile("repeated"), derandomize=False)
+settings.load_profile("repeated")
 
 CACHE = TemporaryDirectory(prefix="efim-ls-tests-")  # no test sees what its user's servers keep
 os.environ["XDG_CACHE_HOME"] = CACHE.name
 daemons.isolate()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep Hypothesis from drawing constants of the modules that happen to be imported, unless it is to explore."""
+    if not config.getoption("--hypothesis-profile"):
+        providers.is_local_module_file = lambda path: False  # pyright: ignore[reportPrivateImportUsage]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_ls.completion.completer import Completer
@@ -297,7 +297,6 @@ def test_a_line_of_characters_of_several_tokens_is_answered_between_full_parts(t
     assert budget.prompt_tokens - budget.typed < max(sizes) <= budget.prompt_tokens
 
 
-@settings(deadline=None)
 @given(
     head=st.integers(1, 4000),
     tail=st.integers(1, 2000),

@@ -51,7 +51,7 @@ moves = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(moves=moves)
 @example(
     moves=[

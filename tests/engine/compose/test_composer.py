@@ -57,7 +57,7 @@ def distance(arena: Arena, other: Arena, length: int) -> float:
 
 
 @given(old=st.integers(0, 200), new=st.integers(0, 200), start=st.integers(0, 60))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_prompt_of_which_every_row_is_computed_again_is_exact(
     decoder: Decoder, old: int, new: int, start: int
 ) -> None:

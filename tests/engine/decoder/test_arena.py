@@ -172,8 +172,8 @@ class ArenaPool(RuleBasedStateMachine):
             assert addresses(arena) == place
 
 
-OneArena.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
-ArenaPool.TestCase.settings = settings(max_examples=80, stateful_step_count=25, deadline=None)
+OneArena.TestCase.settings = settings(max_examples=60, stateful_step_count=25)
+ArenaPool.TestCase.settings = settings(max_examples=80, stateful_step_count=25)
 TestOneArena = OneArena.TestCase
 TestArenaPool = ArenaPool.TestCase
 

@@ -52,7 +52,7 @@ def test_only_the_rows_that_are_asked_for_get_logits(model: Model) -> None:
 steps = st.lists(st.tuples(st.floats(0, 1), st.integers(1, 40), st.integers(0, 9)), min_size=1, max_size=6)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(steps=steps)
 def test_what_was_appended_and_truncated_before_changes_nothing(
     model: Model, steps: list[tuple[float, int, int]]

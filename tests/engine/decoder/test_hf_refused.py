@@ -16,9 +16,9 @@ from safetensors.torch import load_file
 from model_runtime.decoder.hf.config import hf_size
 from model_runtime.errors import ModelError
 from model_runtime.kv.arena import DenseArena
-from tests.damage import cut_short, lacking
 from tests.engine.hf import GROUPED, TOKENS, Model, assert_close, in_passes, load, make
 from tests.models import shard
+from tests.unit.checkpoint.damage import cut_short, lacking
 
 
 @pytest.fixture(autouse=True)

@@ -36,7 +36,7 @@ LINES = CODE.splitlines()
 typed_texts = st.sampled_from(["", "def ", "def wri", "def write(path", "def read", "x = 1\ny = 2\n", "x = 1\n", "x"])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(requests=st.lists(st.tuples(typed_texts, st.sampled_from([A, B]), st.integers(1, 14)), min_size=1, max_size=8))
 def test_what_an_answer_is_said_to_cost_is_what_it_cost(
     decoder: Decoder, tokenizer: Tokenizer, requests: list[tuple[str, FrameId, int]]

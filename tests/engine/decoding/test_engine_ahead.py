@@ -220,7 +220,7 @@ works = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(works=works, typed=typed_texts, arenas=st.integers(1, 3), cache=st.booleans())
 def test_whatever_was_prepared_and_stopped_before_the_answer_is_the_cold_one(
     decoder: Decoder,

@@ -30,7 +30,7 @@ def typed_texts(draw: st.DrawFn) -> str:
     return draw(st.sampled_from(["", line])) + line[: draw(st.integers(0, len(line) - 1))]
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(
     typed=typed_texts(),
     guesses=st.lists(st.one_of(st.none(), tokens, tokens), max_size=14),

@@ -41,7 +41,7 @@ def test_nothing_is_computed_after_it_is_told_to_stop(
     assert events[-1] == "asked"
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(questions=st.lists(st.integers(0, 14), max_size=3), eager=st.booleans(), cache=st.booleans())
 def test_what_was_stopped_is_answered_as_if_it_had_never_begun(
     decoder: Decoder, tokenizer: Tokenizer, questions: list[int], eager: bool, cache: bool

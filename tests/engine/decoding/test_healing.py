@@ -23,8 +23,8 @@ from tests.engine.prompts import generate, spelled
 from tests.models import CODE, Tiny, make
 from tests.tiny_tokenizers import KINDS, SENTENCE_PIECE, tokenizer
 
-unhurried = settings(deadline=None, max_examples=60)
-quickly = settings(deadline=None, max_examples=12)
+unhurried = settings(max_examples=60)
+quickly = settings(max_examples=12)
 kinds = pytest.mark.parametrize("kind", KINDS)
 BLANKS = [*" \t\n", "\r\n", "\n    ", "\n\t\t", "    "]
 WORDS_AND_SIGNS = [*".,:;(){}[]=_'#1", "def", " return", "name", "für", "日本", "😀"]

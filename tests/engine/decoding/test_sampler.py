@@ -39,7 +39,7 @@ def distribution(sampler: Sampler, logits: torch.Tensor, stub: bytes) -> dict[in
     return {i: float(chances[i]) / total for i in fitting} if total > 1e-30 else {}
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(seed=seeds, sharp=sharpness, stub=stubs, cache=caches)
 def test_the_probability_is_the_share_of_what_fits(
     tokenizer: Tokenizer, seed: int, sharp: float, stub: bytes, cache: Ngrams | None
@@ -58,7 +58,7 @@ def test_the_probability_is_the_share_of_what_fits(
     assert shares[choice.token] * (1 - 1e-3) <= found <= shares[choice.token] / max(1 - unlikely, 1e-9) * (1 + 1e-3)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(seed=seeds, sharp=sharpness, stub=stubs)
 def test_the_compiled_part_and_numpy_choose_the_same(
     tokenizer: Tokenizer, seed: int, sharp: float, stub: bytes
@@ -77,7 +77,7 @@ def test_the_compiled_part_and_numpy_choose_the_same(
     assert (compiled.likely.dtype, compiled.chances.dtype) == (plain.likely.dtype, plain.chances.dtype)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(seed=seeds, sharp=sharpness, shorter=stubs, size=st.integers(1, 4), cache=caches)
 def test_a_choice_that_is_recalled_is_as_probable_as_one_made_anew(
     tokenizer: Tokenizer, seed: int, sharp: float, shorter: bytes, size: int, cache: Ngrams | None

@@ -122,7 +122,7 @@ asked = st.tuples(st.integers(0, 4), places, choices)
 
 @pytest.mark.parametrize("mask", ["typed", "head"])
 @pytest.mark.parametrize("form", ["fp16", "int8", "fp32"])
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(steps=st.lists(asked | st.sampled_from(["restart", "evict", "prepare"]), min_size=4, max_size=10))
 def test_warm_equals_cold(mask: str, form: Form, steps: list[tuple[int, tuple[int, int], list[int]] | str]) -> None:
     with tempfile.TemporaryDirectory() as store:

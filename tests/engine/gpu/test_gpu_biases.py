@@ -65,7 +65,7 @@ def plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor,
     return torch.cat(heads, dim=1)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(blocks=passes(), heads=st.sampled_from([(4, 4), (4, 2), (6, 1)]))
 def test_a_bias_written_out_gives_what_a_plain_mask_gives(blocks: list[BiasBlock], heads: tuple[int, int]) -> None:
     mask = seen(blocks)
@@ -74,7 +74,7 @@ def test_a_bias_written_out_gives_what_a_plain_mask_gives(blocks: list[BiasBlock
     assert torch.allclose(found, plain(q, k, v, mask, 0.3), atol=1e-6)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(blocks=passes(), before=passes())
 def test_rows_one_by_one_see_what_their_spans_see(blocks: list[BiasBlock], before: list[BiasBlock]) -> None:
     """One bias serves pass after pass: only what its tensors say changes."""

@@ -157,7 +157,7 @@ def test_tokens_computed_again_in_place_equal_those_of_a_run(model: Model, count
     assert all(distance(*pair) <= CLOSE for pair in zip(arena.planes, whole.planes, strict=True))
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_whatever_happens_to_several_arenas_they_equal_the_cpus(one: Model, data: st.DataObject) -> None:
     slab = one.slab()
@@ -252,7 +252,7 @@ def rounded(weights: Weights) -> Weights:
     return {name: whole(weight) if weight.ndim == 2 else weight for name, weight in weights.items()}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     rows=st.integers(1, 2 * FUSED_ROWS), size=st.integers(1, 40), outputs=st.integers(1, 40), seed=st.integers(0, 99)
 )

@@ -62,7 +62,7 @@ def gpu_parts(folder: Path, tokenizer: Tokenizer, cache: Ngrams | None = None) -
 typed_texts = st.sampled_from(["", "def ", "def wri", "def write(path", "x = 1\ny = 2\n", "x = 1\n", "x"])
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(
     requests=st.lists(st.tuples(typed_texts, st.sampled_from([A, B, FrameId("c")])), min_size=1, max_size=6),
     cache=st.sampled_from([None, CACHE]),
@@ -106,7 +106,7 @@ class OnDevice(torch.Tensor):
     tolist = numpy  # type: ignore[assignment]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     seed=st.integers(0, 2**16), stub=st.sampled_from([b"", b"a", b"de", b"\n    "]), levels=st.sampled_from([3, 1000])
 )

@@ -5,13 +5,14 @@ The stand-ins compute from the numbers that the kernels are given, as those are 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from xformers.ops.fmha import flash, triton_splitk
 
@@ -21,7 +22,6 @@ from model_runtime.decoder.gpu.biases import BiasBlock, bias_of, bias_of_rows, u
 CAPACITY, SLOTS = 300, 4
 TOTAL = CAPACITY * SLOTS
 HEADS = st.sampled_from([(6, 2), (4, 4), (8, 1)])
-PATCHED = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def tensors(rows: int, heads: int, kv_heads: int) -> list[torch.Tensor]:
@@ -106,12 +106,20 @@ def spans(draw: st.DrawFn) -> list[BiasBlock]:
     return [BiasBlock(slot * CAPACITY, length, draw(st.integers(1, min(5, length)))) for slot, length in blocks]
 
 
-@PATCHED
+@contextmanager
+def without_gpu() -> Iterator[None]:
+    """Let xformers' operators compute here what their kernels would."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flash.FwOp, "OPERATOR", staticmethod(varlen))
+        patch.setattr(triton_splitk.FwOp, "get_kernel", SplitKernel)
+        patch.setattr(triton_splitk, "merge_attentions", merge)
+        yield
+
+
+@settings(max_examples=25)
 @given(blocks=spans(), heads=HEADS)
-def test_flash_is_told_what_the_bias_says(
-    monkeypatch: pytest.MonkeyPatch, blocks: list[BiasBlock], heads: tuple[int, int]
-) -> None:
-    monkeypatch.setattr(flash.FwOp, "OPERATOR", staticmethod(varlen))
+@without_gpu()
+def test_flash_is_told_what_the_bias_says(blocks: list[BiasBlock], heads: tuple[int, int]) -> None:
     q, k, v = tensors(sum(block.new for block in blocks), *heads)
     bias = bias_of(blocks, TOTAL, q.device)
     assert torch.allclose(
@@ -122,14 +130,12 @@ def test_flash_is_told_what_the_bias_says(
 rows_of_arenas = st.lists(st.tuples(st.integers(0, SLOTS - 1), st.integers(1, CAPACITY)), min_size=1, max_size=6)
 
 
-@PATCHED
+@settings(max_examples=25)
 @given(rows=rows_of_arenas, heads=HEADS, operator=st.sampled_from(["split", "whole", "flash"]))
+@without_gpu()
 def test_single_rows_see_what_the_tensors_say_and_nothing_that_is_only_known_on_the_host(
-    monkeypatch: pytest.MonkeyPatch, rows: list[tuple[int, int]], heads: tuple[int, int], operator: str
+    rows: list[tuple[int, int]], heads: tuple[int, int], operator: str
 ) -> None:
-    monkeypatch.setattr(flash.FwOp, "OPERATOR", staticmethod(varlen))
-    monkeypatch.setattr(triton_splitk.FwOp, "get_kernel", SplitKernel)
-    monkeypatch.setattr(triton_splitk, "merge_attentions", merge)
     q, k, v = tensors(len(rows), *heads)
     starts = torch.full((len(rows) + 1,), TOTAL, dtype=torch.int32)
     lengths = torch.ones(len(rows), dtype=torch.int32)

@@ -41,7 +41,7 @@ def listed(logits: torch.Tensor, choices: int) -> list[TopTokens]:
     return [table.read(row) for row in range(len(logits))]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**16), choices=st.sampled_from([3, 255, 256, 257, 700]), levels=st.sampled_from([4, 5000])
 )
@@ -65,7 +65,7 @@ class Searched(torch.Tensor):
         raise AssertionError("searched")
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     seed=st.integers(0, 2**16),
     stub=st.sampled_from([b"", b"a", b"de", b"\n    ", b"\xff\xff"]),

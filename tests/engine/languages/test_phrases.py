@@ -257,7 +257,7 @@ steps: st.SearchStrategy[Step] = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(history=st.lists(steps, min_size=1, max_size=14), lines=st.sampled_from([0, 12, 40]))
 def test_a_warm_answer_is_the_cold_answer(made: Make, history: list[Step], lines: int) -> None:
     warm, _ = made()

@@ -344,7 +344,7 @@ values = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(field=st.sampled_from(FIELDS), value=values)
 @example(field="rope_scaling", value="linear")
 @example(field="rope_parameters", value=[1])

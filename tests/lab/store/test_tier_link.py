@@ -38,7 +38,7 @@ def echoing(link: Link) -> Generator[int]:
         server.shutdown()
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(st.binary(min_size=1, max_size=3 * PIECE), st.floats(0.0, 0.01))
 def test_what_comes_back_is_what_was_sent(sent: bytes, delay: float) -> None:
     with echoing(Link(1.0, delay)) as port, socket.create_connection(("127.0.0.1", port)) as client:

@@ -28,9 +28,9 @@ from efim_lab.training.finetune import base
 from efim_lab.training.finetune.base import BaseModel
 from efim_lab.training.samples.sample_maker import SampleMaker, Shares
 from model_runtime.prompt.tokenizer import Tokenizer
-from tests.damage import cut_short, lacking
 from tests.models import CODE, Tiny, config, make, shard
 from tests.tiny_tokenizers import KINDS, write
+from tests.unit.checkpoint.damage import cut_short, lacking
 
 Refusal = Callable[..., str]
 

@@ -61,7 +61,7 @@ def small_integers(*shape: int) -> Tensor:
 
 
 @given(seeds, st.integers(1, 5), st.integers(1, 3), st.integers(1, 3))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_products_of_small_integers_are_exact_in_bf16(seed: int, rows: int, columns: int, depth: int) -> None:
     torch.manual_seed(seed)
     weight = small_integers(depth * 32, columns * 32)
@@ -73,7 +73,7 @@ def test_products_of_small_integers_are_exact_in_bf16(seed: int, rows: int, colu
 
 
 @given(seeds, st.integers(1, 9), st.integers(1, 3), st.integers(1, 3))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_gradients_of_weights_add_up_over_tokens(seed: int, tokens: int, outputs: int, inputs: int) -> None:
     torch.manual_seed(seed)
     d, x = small_integers(tokens * 128, outputs * 32).bfloat16(), small_integers(tokens * 128, inputs * 32).bfloat16()
@@ -85,7 +85,7 @@ def test_gradients_of_weights_add_up_over_tokens(seed: int, tokens: int, outputs
 
 
 @given(seeds, st.integers(1, 5), st.integers(1, 3), st.integers(1, 3))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_products_in_int8_are_those_of_the_rounded_operands(seed: int, rows: int, outputs: int, inputs: int) -> None:
     torch.manual_seed(seed)
     weight = torch.randn(outputs * 32, inputs * 32)
@@ -118,7 +118,7 @@ WHERE_SAMPLES_BEGIN = ("nowhere", "apart", "anywhere")
     st.sampled_from([(1, 1), (3, 1), (4, 2)]),
     st.sampled_from(WHERE_SAMPLES_BEGIN),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_attention_and_its_gradients(seed: int, rows: int, tiles: int, heads: tuple[int, int], where: str) -> None:
     torch.manual_seed(seed)
     (queries, keys), length, lib = heads, tiles * 64, library.library()
@@ -153,7 +153,7 @@ def test_attention_and_its_gradients(seed: int, rows: int, tiles: int, heads: tu
 
 
 @given(seeds, st.integers(1, 40), st.sampled_from([(1, 1), (3, 1), (4, 2)]), st.booleans(), st.booleans())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_heads_are_normed_and_turned_and_given_values(
     seed: int, rows: int, heads: tuple[int, int], normed: bool, valued: bool
 ) -> None:
@@ -190,7 +190,7 @@ def test_heads_are_normed_and_turned_and_given_values(
 
 
 @given(seeds, st.integers(1, 40), st.integers(1, 4))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_gates_scale_heads(seed: int, rows: int, heads: int) -> None:
     torch.manual_seed(seed)
     normed, mixed, d, lib = halves(rows, 32), halves(rows, heads * 64), halves(rows, heads * 64), library.library()
@@ -211,7 +211,7 @@ def test_gates_scale_heads(seed: int, rows: int, heads: int) -> None:
 
 
 @given(seeds, st.integers(1, 40))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_cross_entropy_and_its_gradient(seed: int, rows: int) -> None:
     torch.manual_seed(seed)
     logits = (torch.randn(rows, 512) * 4).bfloat16()
@@ -331,7 +331,7 @@ def test_gradients_of_isolated_excerpts_are_those_of_a_mask() -> None:
 
 
 @given(seeds, st.integers(1, 4), st.integers(1, 4), st.integers(1, 3))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_steps_of_muon_are_those_of_torch(seed: int, rows: int, columns: int, steps: int) -> None:
     torch.manual_seed(seed)
     ours, theirs = (torch.nn.Parameter(torch.zeros(rows * 32, columns * 32)) for _ in range(2))

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.hub_server import COMMIT, Hub, serving
 from tests.lsp import wire
 from tests.lsp.wire import GHOST_TEXT, HANG, REAL, Editor, launched
 from tests.models import CODE, make
+from tests.unit.checkpoint.hub_server import COMMIT, Hub, serving
 
 SETTINGS = {"model": "owner/tiny", "suggestions": 0, "weights": "fp32"}
 

@@ -29,8 +29,8 @@ from model_runtime.checkpoint.hub.names import cached_folder, cached_models, hub
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.errors import ModelError
 from model_runtime.machine import install_command
-from tests.hub_server import COMMIT, TOKEN, Hub, serving
 from tests.models import make, shard
+from tests.unit.checkpoint.hub_server import COMMIT, TOKEN, Hub, serving
 
 NAME = "owner/tiny"
 NEVER = ("pytorch_model.bin", "modeling.py", "README.md", "model.gguf", "other.safetensors")

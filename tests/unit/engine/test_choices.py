@@ -178,7 +178,7 @@ def changed(asked: Asked, said: list[int], name: str, *arguments: object) -> Ask
     return asked
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(
     world=worlds,
     start=st.builds(Asked, rows, stubs, histories, caches),
@@ -195,7 +195,7 @@ def test_what_is_recalled_is_what_would_be_chosen_anew(
         assert said == fresh(world, asked, limit)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(world=worlds, start=st.builds(Asked, rows, stubs, histories, caches), count=st.integers(0, LIMIT))
 def test_an_answer_is_recalled_whole_behind_its_prompt_and_behind_what_was_chosen(
     world: World, start: Asked, count: int
@@ -208,7 +208,7 @@ def test_an_answer_is_recalled_whole_behind_its_prompt_and_behind_what_was_chose
     assert counts.answer(start).recalled == [True] * LIMIT, "taking it back as well"
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(world=worlds, start=st.builds(Asked, rows, st.just(b""), histories, caches), size=st.integers(1, 9))
 @example(World(0), Asked((2,)), 2)
 def test_typing_into_what_was_chosen_freely_recalls_all_of_it(world: World, start: Asked, size: int) -> None:

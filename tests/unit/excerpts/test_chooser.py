@@ -154,7 +154,7 @@ def test_nothing_of_an_excluded_file_is_chosen(hidden: str) -> None:
     assert hidden not in {each.path for each in (*signatures, *imports, *similar)}
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     names=st.lists(st.sampled_from([f"make_{n}" for n in range(12)]), min_size=1, max_size=30),
     budget=st.builds(ExcerptBudget, st.integers(0, 90), st.integers(0, 90), st.integers(0, 90)),

@@ -143,7 +143,7 @@ def longest_common(a: list[int], b: list[int]) -> int:
     return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
-Lending.TestCase.settings = settings(max_examples=80, stateful_step_count=25, deadline=None)
+Lending.TestCase.settings = settings(max_examples=80, stateful_step_count=25)
 TestLending = Lending.TestCase
 
 

@@ -74,7 +74,7 @@ class Kept(RuleBasedStateMachine):
                 assert self.contents[self.snapshots.slot(place)] == self.sequence.ids[:place].tobytes()
 
 
-Kept.TestCase.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+Kept.TestCase.settings = settings(max_examples=80, stateful_step_count=30)
 test_what_is_kept = Kept.TestCase
 
 

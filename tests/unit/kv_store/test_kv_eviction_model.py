@@ -170,5 +170,5 @@ class LruStates(RuleBasedStateMachine):
         assert {name: self.lru.parent(name) for name in names} == self.slow.parents
 
 
-LruStates.TestCase.settings = settings(max_examples=80, stateful_step_count=60, deadline=None)
+LruStates.TestCase.settings = settings(max_examples=80, stateful_step_count=60)
 TestLruStates = LruStates.TestCase

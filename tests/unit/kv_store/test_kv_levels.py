@@ -201,7 +201,7 @@ class ThreeLevels(TwoLevels):
 
 
 TestTwoLevels, TestThreeLevels = TwoLevels.TestCase, ThreeLevels.TestCase
-TestTwoLevels.settings = TestThreeLevels.settings = settings(stateful_step_count=25, deadline=None)
+TestTwoLevels.settings = TestThreeLevels.settings = settings(stateful_step_count=25)
 
 
 def refuse_to_wait(_: float) -> NoReturn:

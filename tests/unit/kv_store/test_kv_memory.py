@@ -163,7 +163,7 @@ class MemoryStates(RuleBasedStateMachine):
         assert left.tobytes() == bytes(sorted(b"".join(each.data for each in self.expected.values())))
 
 
-MemoryStates.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+MemoryStates.TestCase.settings = settings(max_examples=80, stateful_step_count=40)
 TestMemoryStates = MemoryStates.TestCase
 
 

@@ -194,7 +194,7 @@ lines = st.lists(st.sampled_from(["a = 1\n", "    b\n", "\n", "x\n", "\tdef\n"])
 
 @pytest.mark.parametrize("kind", ["starcoder", "llama", "metaspace", "llama3"])
 @pytest.mark.parametrize("policy", ["psm", "spm", "efim"])
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(before=lines, after=lines)
 def test_every_policy_stays_within_its_budget(
     policy: str, kind: str, before: str, after: str, tmp_path_factory: pytest.TempPathFactory

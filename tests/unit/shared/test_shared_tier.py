@@ -113,7 +113,7 @@ class Team(RuleBasedStateMachine):
 
 
 TestTeam = Team.TestCase
-TestTeam.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+TestTeam.settings = settings(max_examples=40, stateful_step_count=20)
 
 
 def test_what_is_there_is_not_written_again(tier: SharedTier, shelf: MemoryShelf, clock: Clock) -> None:

@@ -159,7 +159,7 @@ def test_deep_nesting_does_not_overflow() -> None:
     assert outline("class A:\n" + "if x:\n" * 5000, "python")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(), st.sampled_from(["python", "javascript", "typescript", "typescriptreact", "go", "rust"]))
 def test_no_text_is_too_strange(text: str, language: str) -> None:
     outline(text, language)

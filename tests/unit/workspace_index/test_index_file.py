@@ -209,7 +209,7 @@ def test_the_file_says_whose_it_is(place: Path, reports: list[str]) -> None:
 
 
 @given(names=st.sets(st.text("abä/𝕏", min_size=1, max_size=4)), most=st.integers(1, 5), hidden=st.integers(0, 7))
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_entries_come_in_parts(names: set[str], most: int, hidden: int) -> None:
     with TemporaryDirectory() as folder:
         index = IndexFile(Path(folder, "index.sqlite3"), ORIGIN, TOKENIZERS, print, keeps="passages")

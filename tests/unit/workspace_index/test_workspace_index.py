@@ -230,7 +230,7 @@ class Workspace(RuleBasedStateMachine):
 
 
 TestWorkspace = Workspace.TestCase
-TestWorkspace.settings = settings(deadline=None, max_examples=40, stateful_step_count=25)
+TestWorkspace.settings = settings(max_examples=40, stateful_step_count=25)
 
 
 LARGE = "".join(f"def total_{n}(values):\n    return sum(values[{n}:])\n\n\n" for n in range(1200))
