@@ -26,27 +26,29 @@ logger = logging.getLogger(__name__)
 class Turn(Cancel):
     """Tells a job to stop, for good or because its turn is over and it resumes behind the jobs of others."""
 
-    def __init__(self, is_dropped: Callable[[], bool], others_wait: Callable[[], bool], seconds: float) -> None:
-        """End the turn after `seconds` if others wait then or later."""
+    def __init__(
+        self, is_dropped: Callable[[], bool], others_wait: Callable[[], bool], is_over: Callable[[], bool]
+    ) -> None:
+        """End the turn once it `is_over` and others wait."""
         super().__init__(is_dropped)
         self.resumes = False
-        self._others_wait, self._end = others_wait, monotonic() + seconds
+        self._others_wait, self._is_over = others_wait, is_over
 
     def __call__(self) -> bool:
         """Return whether the job has to stop."""
-        self.resumes = self.resumes or (self._others_wait() and monotonic() > self._end)
+        self.resumes = self.resumes or (self._others_wait() and self._is_over())
         return self.resumes or super().__call__()
 
 
 class EngineThread:
     """Runs one job at a time on a daemon thread. Its methods belong to the event loop's thread.
 
-    `idle_budget` limits budgeted idle work; without a budget, none of it runs.
+    `idle_budget` limits budgeted idle work; without a budget, none of it runs. `clock` is monotonic, in seconds.
     """
 
-    def __init__(self, idle_budget: IdleBudget | None = None) -> None:
-        self.idle_budget = idle_budget or IdleBudget(0)
-        self.typed_at = 0.0  # when a user last did something, by `monotonic`; read on any thread
+    def __init__(self, idle_budget: IdleBudget | None = None, clock: Callable[[], float] = monotonic) -> None:
+        self.idle_budget, self.clock = idle_budget or IdleBudget(0), clock
+        self.typed_at = -inf  # when a user last did something, by `clock`; read on any thread
         # What follows is changed under this lock only. Its waits are the engine thread's.
         self._changed = threading.Condition()
         self._tickets: dict[Hashable, _Ticket[Any]] = {}  # all unanswered ones, in the order they became ready
@@ -68,7 +70,7 @@ class EngineThread:
         it raises `Cancelled`, and is called again for twice as long.
         """
         self.supersede(key)
-        ticket = _Ticket(job, client, turn)
+        ticket = _Ticket(job, client, turn, self.clock)
         with self._changed:
             self._tickets[key] = ticket
         ticket.waiter.add_done_callback(lambda _: self._remove(key, ticket))
@@ -249,11 +251,11 @@ class EngineClient:
 
     def note_typing(self) -> None:
         """Note that the user has just done something: work beside the engine thread waits for a pause."""
-        self._thread.typed_at = monotonic()
+        self._thread.typed_at = self._thread.clock()
 
     def is_typing(self, pause: float) -> bool:
         """Return whether any client's user did something within the last `pause` seconds; on any thread."""
-        return monotonic() - self._thread.typed_at < pause
+        return self._thread.clock() - self._thread.typed_at < pause
 
     def allow(self, seconds: float) -> None:
         """Set the seconds of budgeted idle work in any minute; zero forbids it."""
@@ -304,10 +306,10 @@ class _IdleWork:
 class _Ticket(Generic[T]):
     """A client's job and its caller's future, `waiter`, which is used on the event loop's thread only."""
 
-    def __init__(self, job: Job[T], client: object, turn: float) -> None:
+    def __init__(self, job: Job[T], client: object, turn: float, clock: Callable[[], float]) -> None:
         self.client = client
         self.state: Literal["held", "ready", "running", "over"] = "held"
-        self._turn = turn
+        self._turn, self._clock = turn, clock
         self._stop = threading.Event()
         self._job: Job[T] | None = job
         self.waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -322,7 +324,8 @@ class _Ticket(Generic[T]):
         job = self._job
         if job is None:
             return True
-        turn = Turn(self._stop.is_set, others_wait, self._turn)
+        end = self._clock() + self._turn
+        turn = Turn(self._stop.is_set, others_wait, lambda: self._clock() > end)
         try:
             result = job(turn)
         except BaseException as error:  # raised to the caller; the thread must survive

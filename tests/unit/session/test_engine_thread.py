@@ -11,13 +11,14 @@ import pytest
 
 from efim_ls.session.engine_thread import EngineThread
 from model_runtime.cancel import Cancel, Cancelled
+from tests.waiting import HANG, happened, loop_at_rest, wait_until
 
 
 @pytest.fixture
 def engine() -> Iterator[EngineThread]:
     engine = EngineThread()
     yield engine
-    assert engine.close(10), "a job of the test is still running"
+    assert engine.close(HANG), "a job of the test is still running"
 
 
 class Work:
@@ -28,18 +29,13 @@ class Work:
 
     def __call__(self, cancel: Cancel) -> str:
         self.began.set()
-        while not cancel():
-            threading.Event().wait(0.001)
+        wait_until(cancel, "the job is not stopped")
         self.ended.set()
         return "stopped"
 
 
 def kept(engine: EngineThread) -> int:
     return sum(map(len, (engine._tickets, engine._idle, engine._settling)))
-
-
-async def until(event: threading.Event) -> None:
-    assert await asyncio.to_thread(event.wait, 10)
 
 
 async def test_jobs_run_in_order_on_one_thread_that_is_not_ours(engine) -> None:
@@ -63,7 +59,7 @@ async def test_what_a_job_raises_is_its_askers_and_the_thread_goes_on(engine) ->
 async def test_a_newer_job_stops_the_older_with_its_key(engine) -> None:
     work = Work()
     older = engine.run("a", work)
-    await until(work.began)
+    await happened(work.began)
     newer = engine.run("a", lambda _: "newer")
     with pytest.raises(Cancelled):
         await older
@@ -73,8 +69,8 @@ async def test_a_newer_job_stops_the_older_with_its_key(engine) -> None:
 
 async def test_the_older_is_answered_before_its_job_has_noticed(engine) -> None:
     began, gate = threading.Event(), threading.Event()
-    older = engine.run("a", lambda _: began.set() or gate.wait(10))
-    await until(began)
+    older = engine.run("a", lambda _: began.set() or gate.wait(HANG))
+    await happened(began)
     newer = engine.run("a", lambda _: "newer")
     with pytest.raises(Cancelled):
         await older
@@ -87,7 +83,7 @@ async def test_other_keys_are_left_alone(engine) -> None:
     work = Work()
     one = engine.run("a", work)
     other = engine.run("b", lambda _: "other")
-    await until(work.began)
+    await happened(work.began)
     engine.supersede("a")
     with pytest.raises(Cancelled):
         await one
@@ -97,7 +93,7 @@ async def test_other_keys_are_left_alone(engine) -> None:
 async def test_queued_jobs_that_were_superseded_never_run(engine) -> None:
     work, ran = Work(), []
     engine.run("blocking", work)
-    await until(work.began)
+    await happened(work.began)
     queued = [engine.run("a", lambda _, n=n: ran.append(n)) for n in range(10)]
     engine.supersede("blocking")
     answers = await asyncio.gather(*queued, return_exceptions=True)
@@ -108,7 +104,7 @@ async def test_queued_jobs_that_were_superseded_never_run(engine) -> None:
 async def test_a_newer_job_does_not_inherit_the_olders_place(engine) -> None:
     work, ran = Work(), []
     engine.run("blocking", work)
-    await until(work.began)
+    await happened(work.began)
     jobs = [engine.run(key, lambda _, key=key: ran.append(key)) for key in "aba"]
     engine.supersede("blocking")
     await asyncio.gather(*jobs, return_exceptions=True)
@@ -118,7 +114,7 @@ async def test_a_newer_job_does_not_inherit_the_olders_place(engine) -> None:
 async def test_queued_jobs_that_are_cancelled_leave_nothing(engine) -> None:
     work = Work()
     blocking = engine.run("blocking", work)
-    await until(work.began)
+    await happened(work.began)
     jobs = [engine.run(n, lambda _: None) for n in range(1000)]
     for job in jobs:
         job.cancel()
@@ -134,11 +130,11 @@ async def test_cancelling_who_waits_stops_the_job(engine) -> None:
         return await engine.run("a", work)
 
     task = asyncio.create_task(ask())
-    await until(work.began)
+    await happened(work.began)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await until(work.ended)
+    await happened(work.ended)
     assert await engine.run("a", lambda _: "next") == "next"
 
 
@@ -147,8 +143,8 @@ async def test_cancelled_before_it_began_a_job_never_runs(engine) -> None:
     blocking = engine.run("blocking", work)
     queued = engine.run("a", lambda _: ran.append(1))
     queued.cancel()
-    await until(work.began)
-    await asyncio.sleep(0)  # the future tells its callbacks in the loop's next turn
+    await happened(work.began)
+    await loop_at_rest()  # the future has told its callbacks
     engine.supersede("blocking")
     with pytest.raises(Cancelled):
         await blocking
@@ -161,11 +157,11 @@ async def test_a_given_up_job_that_fails_is_logged(engine, caplog) -> None:
 
     def fail(_: Cancel) -> None:
         began.set()
-        gate.wait(10)
+        gate.wait(HANG)
         raise ValueError("too late")
 
     older = engine.run("a", fail)
-    await until(began)
+    await happened(began)
     newer = engine.run("a", lambda _: "newer")
     gate.set()
     with pytest.raises(Cancelled):
@@ -184,26 +180,27 @@ async def test_who_gives_up_and_asks_again_at_once_is_nothing_to_log(engine, cap
 async def test_nothing_leaks_after_a_thousand_superseded_requests(engine) -> None:
     class Job:
         def __call__(self, cancel: Cancel) -> Job:
+            threads.add(threading.current_thread())
             return self
 
-    threads, jobs, answers = threading.active_count(), [], []
+    jobs, answers, threads = [], [], set[threading.Thread]()
     for _ in range(1000):
         job = Job()
         jobs.append(weakref.ref(job))
         answers.append(engine.run("a", job))
         del job
         if len(answers) % 100 == 0:
-            await asyncio.sleep(0)
+            await loop_at_rest()
     assert isinstance(await answers[-1], Job)
     failures = await asyncio.gather(*answers[:-1], return_exceptions=True)
     assert {type(f) for f in failures} <= {Cancelled, Job}
     await engine.run("last", lambda _: None)
-    await asyncio.sleep(0)
+    await loop_at_rest()
     answers.clear()
     failures.clear()
     gc.collect()
     assert [ref for ref in jobs if ref() is not None] == []
-    assert threading.active_count() == threads
+    assert threads == {engine._thread}
     assert kept(engine) == 0
 
 
@@ -213,7 +210,7 @@ async def test_superseded_jobs_let_go_of_their_texts_at_once(engine) -> None:
 
     work, text = Work(), Text()
     blocking = engine.run("blocking", work)
-    await until(work.began)
+    await happened(work.began)
     older = engine.run("a", lambda _, text=text: text)
     seen = weakref.ref(text)
     del text
@@ -227,15 +224,15 @@ async def test_superseded_jobs_let_go_of_their_texts_at_once(engine) -> None:
 async def test_closing_stops_running_jobs(engine) -> None:
     work = Work()
     answer = engine.run("a", work)
-    await until(work.began)
-    assert engine.close(10)
+    await happened(work.began)
+    assert engine.close(HANG)
     assert await answer == "stopped"
 
 
 async def test_closing_does_not_wait_for_a_job_that_does_not_stop(engine) -> None:
     began, gate = threading.Event(), threading.Event()
-    answer = engine.run("a", lambda _: began.set() or gate.wait(10))
-    await until(began)
+    answer = engine.run("a", lambda _: began.set() or gate.wait(HANG))
+    await happened(began)
     assert not engine.close(0)
     gate.set()
     await answer
@@ -245,8 +242,8 @@ def test_a_loop_that_is_gone_does_not_disturb_the_thread(engine) -> None:
     gate = threading.Event()
 
     async def ask() -> None:
-        engine.run("a", lambda _: gate.wait(10)).cancel()
-        engine.run("b", lambda _: gate.wait(10))
+        engine.run("a", lambda _: gate.wait(HANG)).cancel()
+        engine.run("b", lambda _: gate.wait(HANG))
 
     asyncio.run(ask())
     gate.set()
@@ -283,10 +280,10 @@ async def test_a_newer_job_supersedes_a_held_one_at_once(engine) -> None:
 async def test_a_held_job_supersedes_an_older_one_at_once(engine) -> None:
     work = Work()
     older = engine.run("a", work)
-    await until(work.began)
+    await happened(work.began)
     held = engine.run("a", lambda _: None, after=3600)
     assert isinstance(older.exception(), Cancelled)
-    await until(work.ended)
+    await happened(work.ended)
     held.cancel()
 
 
@@ -295,7 +292,7 @@ async def test_a_thousand_superseded_held_jobs_leave_nothing(engine) -> None:
     held = [engine.run("a", lambda _: None, after=3600) for _ in range(1000)]
     held[-1].cancel()
     await asyncio.gather(*held, return_exceptions=True)
-    await asyncio.sleep(0)
+    await loop_at_rest()
     assert kept(engine) == 0
     assert [timer for timer in timers if not timer.cancelled()] == []
 
@@ -303,7 +300,7 @@ async def test_a_thousand_superseded_held_jobs_leave_nothing(engine) -> None:
 async def test_closing_forgets_held_jobs(engine) -> None:
     ran = []
     held = engine.run("a", lambda _: ran.append(1), after=0.001)
-    assert engine.close(10)
+    assert engine.close(HANG)
     fired = asyncio.get_running_loop().create_future()
     asyncio.get_running_loop().call_later(0.002, fired.set_result, None)
     await fired

@@ -10,13 +10,14 @@ import pytest
 from efim_ls.session.engine_thread import EngineThread, Job
 from efim_ls.session.idle_budget import IdleBudget
 from model_runtime.cancel import Cancel
+from tests.waiting import HANG, happened, wait_until
 
 
 @pytest.fixture
 def engine() -> Iterator[EngineThread]:
     engine = EngineThread(IdleBudget(0))
     yield engine
-    assert engine.close(10), "a job of the test is still running"
+    assert engine.close(HANG), "a job of the test is still running"
 
 
 def noting(done: list[str], name: str) -> Job[bool]:
@@ -38,7 +39,7 @@ async def test_unbudgeted_work_runs_without_budget_and_settled_waits(engine: Eng
 async def test_it_goes_before_work_ahead_in_the_order_of_the_calls(engine: EngineThread) -> None:
     done, gate = list[str](), threading.Event()
     engine.idle_budget.allow(10)
-    answered = engine.run("request", lambda _: gate.wait(10))
+    answered = engine.run("request", lambda _: gate.wait(HANG))
     engine.run_idle("a", noting(done, "a"), budgeted=False)
     engine.run_idle("b", noting(done, "b"), budgeted=False)
     engine.run_idle("ahead", noting(done, "ahead"))
@@ -56,12 +57,11 @@ async def test_a_request_interrupts_it_and_it_goes_on_afterwards(engine: EngineT
         if len(done) > 1:
             return True
         began.set()
-        while not cancel():
-            threading.Event().wait(0.001)
+        wait_until(cancel, "the work is not interrupted")
         return False
 
     engine.run_idle("behind", job, budgeted=False)
-    began.wait(10)
+    await happened(began)
     assert await engine.run("request", lambda _: done.append("answered")) is None
     await engine.settled()
     assert done == ["called", "answered", "called"]
@@ -69,7 +69,7 @@ async def test_a_request_interrupts_it_and_it_goes_on_afterwards(engine: EngineT
 
 async def test_the_latest_with_a_key_takes_the_older_ones_place(engine: EngineThread) -> None:
     done, gate = list[str](), threading.Event()
-    answered = engine.run("request", lambda _: gate.wait(10))
+    answered = engine.run("request", lambda _: gate.wait(HANG))
     engine.run_idle("a", noting(done, "older"), budgeted=False)
     engine.run_idle("a", noting(done, "newer"), budgeted=False)
     gate.set()

@@ -5,14 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_ls.session.idle_budget import GRAIN, WINDOW, IdleBudget
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.waiting import Clock
 
 
 @pytest.fixture

@@ -15,9 +15,10 @@ from efim_ls.session.session import Session
 from efim_ls.text.document import Change
 from model_runtime.cancel import Cancel
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
+from tests.waiting import HANG, Clock, happened, loop_at_rest, wait_until
 
 COSTS = Costs(recomputed=5, new_tokens=5, passes=4, ms=Milliseconds(prefill=30.0, decode=20.0, total=50.0))
-FOREVER = 20.0  # seconds: no test waits so long unless it is to fail
+FOREVER = HANG  # no test waits so long unless it is to fail
 
 
 class Fake:
@@ -35,8 +36,7 @@ class Fake:
     def complete(self, request: Request, cancel: Cancel) -> Answer:
         self.asked.append(request)
         self.began.set()
-        while not self.gate.is_set() and not cancel():
-            threading.Event().wait(0.001)
+        wait_until(lambda: self.gate.is_set() or cancel(), "neither the gate is opened nor the job stopped")
         if request.text == "crash":
             raise ValueError
         if cancel():
@@ -90,28 +90,19 @@ class Fixed(Debounce):
         return self._seconds.pop(0) if len(self._seconds) > 1 else self._seconds[0]
 
 
-class Clock:
-    """The event loop's time, which goes on only when it is told to."""
-
-    def __init__(self, now: float) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
-
-    async def go_on(self, seconds: float) -> None:
-        """Let time pass, and all that waited for it be done."""
-        self.now += seconds
-        for _ in range(10):  # turns of the loop: timers, then who waits for them, and who waits for those
-            await asyncio.sleep(0)
-
-
 @pytest.fixture
 async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The event loop's time."""
     loop = asyncio.get_running_loop()
     clock = Clock(loop.time())
     monkeypatch.setattr(loop, "time", clock)
     return clock
+
+
+async def go_on(clock: Clock, seconds: float) -> None:
+    """Let time pass, and all that waited for it be done."""
+    clock.now += seconds
+    await loop_at_rest()
 
 
 @pytest.fixture
@@ -125,7 +116,7 @@ async def session(model) -> AsyncIterator[Session]:
     session.requests.debounce = Fixed(0.0)
     await session.load(lambda message, percent: None)
     yield session
-    assert session.engine.close(10), "a job of the test is still running"
+    assert session.engine.close(HANG), "a job of the test is still running"
 
 
 def asked(text: str, uri: str = "a", **more: Any) -> Request:
@@ -135,16 +126,12 @@ def asked(text: str, uri: str = "a", **more: Any) -> Request:
 async def ask(session: Session, *requests: Request) -> list[asyncio.Task[Answer]]:
     """Ask in this order, each at once."""
     tasks = [asyncio.create_task(session.requests.complete(request)) for request in requests]
-    await asyncio.sleep(0)
+    await loop_at_rest()
     return tasks
 
 
 async def texts(*tasks: asyncio.Future[Answer]) -> list[str]:
     return [answer.text for answer in await asyncio.gather(*tasks)]
-
-
-async def until(event: threading.Event) -> None:
-    assert await asyncio.to_thread(event.wait, 10)
 
 
 async def cancel(task: asyncio.Task[Answer]) -> None:
@@ -195,10 +182,10 @@ async def test_a_newer_request_supersedes_work_under_way_before_its_own_wait_is_
     session.requests.debounce = Fixed(0.0, FOREVER)
     model.gate.clear()
     [older] = await ask(session, asked("x"))
-    await until(model.began)
+    await happened(model.began)
     [newer] = await ask(session, asked("xy"))
     assert (await older).text == ""
-    await until(model.stopped)
+    await happened(model.stopped)
     await cancel(newer)
 
 
@@ -272,7 +259,7 @@ async def test_documents_with_the_same_text_share_nothing(session, model) -> Non
 async def test_cancelling_one_of_two_leaves_the_other(session, model, given_up: int) -> None:
     model.gate.clear()
     tasks = await ask(session, asked("x"), asked("x"))
-    await until(model.began)
+    await happened(model.began)
     await cancel(tasks.pop(given_up))
     model.gate.set()
     assert await texts(tasks[0]) == ["after x"]
@@ -283,10 +270,10 @@ async def test_cancelling_one_of_two_leaves_the_other(session, model, given_up: 
 async def test_cancelling_both_stops_the_work(session, model) -> None:
     model.gate.clear()
     tasks = await ask(session, asked("x"), asked("x"))
-    await until(model.began)
+    await happened(model.began)
     for task in tasks:
         await cancel(task)
-    await until(model.stopped)
+    await happened(model.stopped)
     assert session.counters.answered == {"cancelled": 2}
     assert await spent(session) == {"recomputed": 1, "reused": 0}
 
@@ -320,12 +307,9 @@ async def test_all_who_share_hear_of_a_failure_and_it_is_not_kept(session, model
     assert {record.getMessage() for record in caplog.records} == {"a completion failed"}
 
 
-async def test_the_rhythm_is_that_of_automatic_requests_each_counted_once(session) -> None:
-    loop, debounce = asyncio.get_running_loop(), session.requests.debounce
-    before = loop.time()
+async def test_the_rhythm_is_that_of_automatic_requests_each_counted_once(session, clock) -> None:
     await asyncio.gather(*await ask(session, asked("x"), asked("x"), asked("x", explicit=True)))
-    assert len(debounce.requests) == 1
-    assert before <= debounce.requests[0] <= loop.time()
+    assert session.requests.debounce.requests == [clock.now]
 
 
 async def test_the_debounce_hears_which_requests_overtake_their_documents_last_one(session, model) -> None:
@@ -357,18 +341,20 @@ async def test_nothing_is_kept_of_requests_that_are_over(session, end: Callable[
     assert session.engine._thread._tickets == {}
 
 
-async def test_a_slow_machine_waits_by_itself(session, model) -> None:
+async def test_a_slow_machine_waits_by_itself(session, model, clock) -> None:
     """The parts together: after five answers of half a second each and a rhythm, a burst waits for its last key."""
     session.requests.debounce = Debounce()
     model.costs = Costs(passes=1, ms=Milliseconds(prefill=500.0))
     for n in range(6):
         await session.requests.complete(asked("x" * n))
+        clock.now += 0.2
     await session.engine.settled()
     assert session.requests.debounce.delay() == 0
     model.gate.clear()
     first, last = await ask(session, asked("first"), asked("last"))
-    assert session.requests.debounce.delay() > 0
     model.gate.set()
+    assert not last.done()
+    clock.now += session.requests.debounce.delay()
     assert await texts(first, last) == ["", "after last"]
 
 
@@ -383,7 +369,7 @@ async def asked_at_rest(session: Session, clock: Clock, text: str = "x") -> asyn
         document = session.open("a", "python", text)
     [waiting] = await ask(session, session.request_at(document, len(text), explicit=False))
     await session.engine.settled()
-    await clock.go_on(0)
+    await go_on(clock, 0)
     return waiting
 
 
@@ -395,9 +381,9 @@ def unsure(model: Fake) -> None:
 @pytest.mark.usefixtures("unsure")
 async def test_what_is_unsure_is_shown_once_nobody_has_typed_for_a_while(session, clock) -> None:
     waiting = await asked_at_rest(session, clock)
-    await clock.go_on(0.9 * PAUSE)
+    await go_on(clock, 0.9 * PAUSE)
     assert not waiting.done()
-    await clock.go_on(0.2 * PAUSE)
+    await go_on(clock, 0.2 * PAUSE)
     assert waiting.done() and (await waiting).text == "after x"
     assert session.counters.answered == {"suggestion": 1}
 
@@ -407,9 +393,9 @@ async def test_what_is_unsure_is_not_shown_while_keys_go_on(session, clock) -> N
     shown = list[asyncio.Task[Answer]]()
     for typed in ("x", "xy", "xyz"):
         shown.append(await asked_at_rest(session, clock, typed))
-        await clock.go_on(0.9 * PAUSE)
+        await go_on(clock, 0.9 * PAUSE)
     assert [each.done() for each in shown] == [True, True, False]
-    await clock.go_on(0.2 * PAUSE)
+    await go_on(clock, 0.2 * PAUSE)
     assert await texts(*shown) == ["", "", "after xyz"]
     assert session.counters.answered == {"superseded": 2, "suggestion": 1}
 
@@ -422,7 +408,7 @@ async def test_what_is_sure_waits_for_no_pause(session, clock) -> None:
 async def test_what_is_unsure_is_not_shown_in_a_document_that_was_closed(session, clock) -> None:
     waiting = await asked_at_rest(session, clock)
     session.close_document("a")
-    await clock.go_on(1.1 * PAUSE)
+    await go_on(clock, 1.1 * PAUSE)
     assert (await waiting).text == ""
     assert session.counters.answered == {"superseded": 1}
 
