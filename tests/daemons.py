@@ -10,9 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.waiting import HANG
+
 RUNTIME = TemporaryDirectory(prefix="efim-run-")
 FOLDER = Path(RUNTIME.name, "efim-ls")
-HANG = 100  # seconds after which a daemon that does not end fails its test
 
 
 def isolate() -> None:

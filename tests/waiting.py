@@ -12,8 +12,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-HANG = 300.0  # seconds after which a test fails rather than wait on
-LOOK = 0.01  # seconds between two looks
+HANG = 900.0  # seconds after which a test fails rather than wait on: a training on a slow CPU takes minutes
+FIRST_LOOK, LAST_LOOK = 0.001, 0.05  # seconds between two looks, twice as long each time
 T = TypeVar("T")
 
 
@@ -29,10 +29,11 @@ class Clock:
 
 def wait_until(find: Callable[[], T], what: str | Callable[[], str]) -> T:
     """Return the first true value of `find`; if none comes, fail with what is missing."""
-    end = time.monotonic() + HANG
+    end, look = time.monotonic() + HANG, FIRST_LOOK
     while not (found := find()):
         assert time.monotonic() < end, f"after {HANG:.0f} s: {what if isinstance(what, str) else what()}"
-        time.sleep(LOOK)
+        time.sleep(look)
+        look = min(2 * look, LAST_LOOK)
     return found
 
 

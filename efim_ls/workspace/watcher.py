@@ -31,7 +31,8 @@ class FileWatcher:
     def __init__(self, folders: Collection[Path], changed: Callable[[list[str]], None]) -> None:
         """Call `changed` with paths of files or folders, on the watcher's thread."""
         self._folders, self._changed, self._ended = folders, changed, threading.Event()
-        threading.Thread(target=self._run, name=WATCHING, daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name=WATCHING, daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
         """Stop reporting; the thread ends soon after."""

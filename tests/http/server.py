@@ -12,7 +12,8 @@ from typing import Any
 
 import httpx2
 
-from tests.lsp.wire import ENV, HANG
+from tests.lsp.wire import ENV
+from tests.waiting import HANG
 
 REAL = (sys.executable, "-m", "efim_ls", "serve", "--http", "0")
 STAND_IN = (sys.executable, "-m", "tests.http.stand_in")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.http.server import STAND_IN, HttpServer, serving
-from tests.lsp.wire import HANG
+from tests.waiting import HANG
 
 BLOCK = {"segments": {"prefix": "# block\n", "suffix": "", "filepath": "a.py"}}
 NEWER = {"segments": {"prefix": "# say newer\n", "suffix": "", "filepath": "a.py"}}

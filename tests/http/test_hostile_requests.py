@@ -13,7 +13,7 @@ import pytest
 from efim_ls.http.body import MOST_BYTES
 from efim_ls.http.connection import HEADER_BYTES, MOST_CONNECTIONS
 from tests.http.server import STAND_IN, HttpServer, serving
-from tests.lsp.wire import HANG
+from tests.waiting import HANG
 
 SHORT = "0.5"  # seconds that a request may take to arrive
 HEAD = b"POST /infill HTTP/1.1\r\nHost: localhost\r\n"

@@ -18,6 +18,7 @@ from efim_ls.session.session import Session
 from efim_ls.settings import Settings
 from tests.http.server import HttpServer, serving
 from tests.lsp.wire import REAL, launched
+from tests.waiting import HANG
 
 SOURCE = Path(module.__file__).read_text("utf-8")
 LINE = "        self.documents.rules = Rules(self.settings, self.workspace.folders)\n"
@@ -86,7 +87,7 @@ async def test_warming_computes_what_the_first_key_needs() -> None:
     await session.settled()
     told = json.loads(bytes((await dialect.infill(Fields({**asked, "prompt": "        s"}))).body))
     assert told["timings"]["prompt_n"] <= CHEAP < told["tokens_cached"]
-    assert session.close(1)
+    assert session.close(HANG)
 
 
 def test_texts_of_other_files_are_read_for_their_phrases(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.http.server import STAND_IN, serving
-from tests.lsp.wire import ENV, HANG
+from tests.lsp.wire import ENV
+from tests.waiting import HANG
 
 # Runs the command line where a package cannot be imported.
 WITHOUT = "import sys; sys.modules[{!r}] = None; from efim_ls.cli import main; sys.exit(main({!r}))"

@@ -21,11 +21,12 @@ from pygls.io_ import StdoutWriter
 from pytest_lsp import ClientServerConfig, LanguageClient
 from pytest_lsp.client import register_lsp_features
 
+from tests.waiting import HANG
+
 ROOT = Path(__file__).parents[2]
 ENV = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""}  # prints are kept back, as at a user's
 REAL = (sys.executable, "-m", "efim_ls", "serve")
 STAND_IN = (sys.executable, str(Path(__file__).with_name("stand_in.py")))
-HANG = 100  # seconds after which a test fails rather than wait on
 
 GHOST_TEXT: dict[str, Any] = {"textDocument": {"inlineCompletion": {}}, "window": {"workDoneProgress": True}}
 MENU = {"textDocument": {"completion": {}}, "window": {"workDoneProgress": True}}

@@ -14,6 +14,7 @@ from kv_store.open import SHARED, OpenedStore, StoreOptions, open_store
 from kv_store.store import ComputedBlocks, Store
 from model_runtime.kv.codec import Form, KvCodec
 from model_runtime.kv.layout import KvLayout
+from tests.waiting import HANG
 
 LAYOUT = KvLayout.keys_and_values(2, 1, 32)
 CODEC = KvCodec(LAYOUT, BLOCK_TOKENS, None)
@@ -24,7 +25,7 @@ BLOCK_BYTES = CODEC.size(Form.RAW)
 
 
 def colleague(url: str, key_file: Path, said: list[str] | None = None, **options: object) -> OpenedStore:
-    shared = {"url": url, "key_file": str(key_file), "patience": 20.0, "form": Form.RAW, **options}
+    shared = {"url": url, "key_file": str(key_file), "patience": HANG, "form": Form.RAW, **options}
     report = print if said is None else said.append
     return open_store(FINGERPRINT, CODEC, "model", StoreOptions({SHARED: shared}, None), report)
 
@@ -42,7 +43,7 @@ def save(store: Store, chain: int, length: int) -> None:
     names = names_of(store, chain, length)
     computed = ComputedBlocks(names, lambda i: rows_of(names[i]), length, length * BLOCK_TOKENS)
     assert store.save(Origin(DOCUMENT, Reach.NETWORK), computed, lambda: False)
-    assert store.flush(20)
+    assert store.flush(HANG)
 
 
 def read(store: Store, chain: int, length: int) -> int:
@@ -56,4 +57,4 @@ def read(store: Store, chain: int, length: int) -> int:
 if __name__ == "__main__":
     opened = colleague(sys.argv[1], Path(sys.argv[2]))
     save(opened.store, 1, 20)
-    assert opened.store.close(20)
+    assert opened.store.close(HANG)

@@ -15,6 +15,7 @@ from tests.command_line import run
 from tests.shared.servers import PASSWORD, redis
 from tests.shared.stores import colleague, read, save
 from tests.unit.shared_shelves import KEY
+from tests.waiting import HANG
 
 CACHE = (sys.executable, "-m", "efim_ls", "cache")
 
@@ -28,11 +29,11 @@ def setting(tmp_path: Path) -> Iterator[str]:
         for name, blocks in (("ours", 3), ("theirs", 1)):
             opened = colleague(server.url, tmp_path / name)
             save(opened.store, 1, blocks)
-            assert opened.store.close(20)
+            assert opened.store.close(HANG)
         yield json.dumps({"url": server.url, "key_file": str(tmp_path / "ours")})
         theirs = colleague(server.url, tmp_path / "theirs")
         assert read(theirs.store, 1, 1) == 1, "another team's blocks are gone"
-        assert theirs.store.close(20)
+        assert theirs.store.close(HANG)
 
 
 def answered(answer: str, *arguments: str) -> tuple[int, str]:
@@ -43,7 +44,7 @@ def answered(answer: str, *arguments: str) -> tuple[int, str]:
     process = subprocess.Popen((*CACHE, *arguments), stdin=terminal, stdout=subprocess.PIPE, encoding="utf-8")
     os.close(terminal)
     os.write(ours, f"{answer}\n".encode())
-    said, _ = process.communicate(timeout=60)
+    said, _ = process.communicate(timeout=HANG)
     os.close(ours)
     return process.returncode, said
 

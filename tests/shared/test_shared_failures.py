@@ -11,7 +11,8 @@ from kv_store.shared.valkey_shelf import ValkeyShelf
 from kv_store.store import Store
 from tests.shared.servers import PASSWORD, Redis, redis
 from tests.shared.stores import BLOCK_BYTES, colleague, names_of, read, save
-from tests.unit.shared_shelves import KEY, until
+from tests.unit.shared_shelves import KEY
+from tests.waiting import HANG, wait_until
 
 LEAST_MEMORY = 3 << 20  # bytes that such a server takes with its connections, and some
 MEMORY = ("--maxmemory", str(LEAST_MEMORY), "--maxmemory-policy")
@@ -43,9 +44,9 @@ def test_a_server_that_is_killed_is_told_of_once_and_found_again(server: Redis, 
     assert len(said) == len(said_by_other) == 1 and "cannot be reached" in said[0]
     assert opened.store.stats()[0].written == 3
     server.start()
-    until(lambda: saved_again(opened.store), "the server is not found again")
-    until(lambda: read(other.store, 3, 3) == 3, "the server is not found again")
-    assert opened.store.close(20) and other.store.close(20)
+    wait_until(lambda: saved_again(opened.store), "the server is not found again")
+    wait_until(lambda: read(other.store, 3, 3) == 3, "the server is not found again")
+    assert opened.store.close(HANG) and other.store.close(HANG)
 
 
 def saved_again(store: Store) -> bool:
@@ -72,10 +73,10 @@ def test_a_server_that_hangs_holds_nobody_up(server: Redis, key_file: Path) -> N
     save(opened.store, 2, 3)
     assert len(said) == 1 and "does not answer" in said[0]
     names = names_of(other.store, 1, 3)
-    until(lambda: other.store.stats()[0].read == 0 and other.store.lookup(names) == 0, "it does not rest")
+    wait_until(lambda: other.store.stats()[0].read == 0 and other.store.lookup(names) == 0, "it does not rest")
     server.go_on()
-    until(lambda: read(other.store, 1, 3) == 3, "the server is not found again")
-    assert opened.store.close(20) and other.store.close(20)
+    wait_until(lambda: read(other.store, 1, 3) == 3, "the server is not found again")
+    assert opened.store.close(HANG) and other.store.close(HANG)
 
 
 def test_a_full_server_is_told_of_and_read(tmp_path: Path, key_file: Path) -> None:
@@ -87,7 +88,7 @@ def test_a_full_server_is_told_of_and_read(tmp_path: Path, key_file: Path) -> No
             save(opened.store, chain, 100)
         assert len(said) == 1 and "maxmemory" in said[0]
         assert read(colleague(server.url, key_file).store, 1, 3) == 3
-        assert opened.store.close(20)
+        assert opened.store.close(HANG)
 
 
 def test_a_server_that_evicts_takes_what_comes(tmp_path: Path, key_file: Path) -> None:
@@ -101,7 +102,7 @@ def test_a_server_that_evicts_takes_what_comes(tmp_path: Path, key_file: Path) -
         assert sum(read(other.store, chain, 100) for chain in range(1, 1 + MANY // 100)) < MANY
         save(opened.store, 1000, 3)
         assert read(other.store, 1000, 3) == 3 and other.store.stats()[0].damaged == 0
-        assert opened.store.close(20) and other.store.close(20)
+        assert opened.store.close(HANG) and other.store.close(HANG)
 
 
 def test_a_refused_password_is_told_without_it(server: Redis, key_file: Path) -> None:
@@ -110,7 +111,7 @@ def test_a_refused_password_is_told_without_it(server: Redis, key_file: Path) ->
     save(opened.store, 1, 3)
     assert len(said) == 1 and "refuses the user or the password" in said[0] and "another" not in said[0]
     assert read(opened.store, 1, 3) == 0
-    assert opened.store.close(20)
+    assert opened.store.close(HANG)
 
 
 def test_an_address_without_a_server_is_no_error(
@@ -125,8 +126,8 @@ def test_an_address_without_a_server_is_no_error(
         opened = colleague(url, key_file, said, patience=0.5)
         for _ in range(3):
             assert not opened.levels or read(opened.store, 1, 3) == 0
-        until(lambda: len(said) == 1, "it is not told")  # noqa: B023
-        assert opened.store.close(20)
+        wait_until(lambda: len(said) == 1, "it is not told")  # noqa: B023
+        assert opened.store.close(HANG)
 
 
 def test_a_replica_is_left_alone(tmp_path: Path, key_file: Path) -> None:
@@ -137,4 +138,4 @@ def test_a_replica_is_left_alone(tmp_path: Path, key_file: Path) -> None:
             save(opened.store, 1, 3)
             assert read(opened.store, 1, 3) == 0
         assert len(said) == 1 and "replica" in said[0]
-        assert opened.store.close(20)
+        assert opened.store.close(HANG)

@@ -13,6 +13,7 @@ from kv_store.level import Origin, Reach
 from kv_store.shared.opening import open_shelf
 from tests.shared.servers import redis, s3
 from tests.shared.stores import BLOCK_BYTES, DOCUMENT, colleague, names_of, read, save
+from tests.waiting import HANG
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,14 +43,14 @@ def write_key(path: Path) -> Path:
 
 
 def test_another_process_reads_what_one_wrote(url: str, key_file: Path) -> None:
-    subprocess.run((sys.executable, "-m", "tests.shared.stores", url, key_file), cwd=ROOT, check=True, timeout=60)
+    subprocess.run((sys.executable, "-m", "tests.shared.stores", url, key_file), cwd=ROOT, check=True, timeout=HANG)
     said = list[str]()
     opened = colleague(url, key_file, said)
     assert read(opened.store, 1, 25) == 20 and read(opened.store, 2, 5) == 0
     save(opened.store, 1, 25)
     [stats] = opened.store.stats()
     assert (stats.read, stats.written, stats.damaged, said) == (20, 5, 0, [])
-    assert opened.store.close(20)
+    assert opened.store.close(HANG)
 
 
 @pytest.mark.parametrize("encrypt", [False, True])
@@ -64,7 +65,7 @@ def test_names_and_tags_stay_with_the_team(url: str, key_file: Path, encrypt: bo
     assert len(found) == 3 and len(raw) > 3 * BLOCK_BYTES
     for secret in (*names, DOCUMENT.to_bytes(8, "little"), b"secret-project", b"a model of tests"):
         assert secret not in raw and not any(secret.hex() in name for name in found)
-    assert opened.store.close(20)
+    assert opened.store.close(HANG)
 
 
 def test_another_team_sees_nothing(url: str, key_file: Path, tmp_path: Path) -> None:
@@ -74,11 +75,11 @@ def test_another_team_sees_nothing(url: str, key_file: Path, tmp_path: Path) -> 
     salted = colleague(url, key_file, salt="2026", patience=0.5)
     for other in (others, salted):
         assert read(other.store, 1, 3) == 0 and [each.damaged for each in other.store.stats()] == [0]
-        assert other.store.close(20)
+        assert other.store.close(HANG)
     shelf, _ = open_shelf({"url": url, "key_file": str(tmp_path / "another key")})
     assert list(shelf.scan()) == []
     assert read(ours.store, 1, 3) == 3
-    assert ours.store.close(20)
+    assert ours.store.close(HANG)
 
 
 def test_a_damaged_value_is_a_miss_and_written_again(url: str, key_file: Path) -> None:
@@ -95,7 +96,7 @@ def test_a_damaged_value_is_a_miss_and_written_again(url: str, key_file: Path) -
     save(theirs.store, 1, 3)
     [stats] = theirs.store.stats()
     assert (stats.damaged, stats.written, len(said)) == (1, 1, 1) and shelf.get_many([second])[0]
-    assert theirs.store.close(20) and ours.store.close(20)
+    assert theirs.store.close(HANG) and ours.store.close(HANG)
 
 
 def test_a_document_that_became_private_is_removed(url: str, key_file: Path) -> None:
@@ -104,5 +105,5 @@ def test_a_document_that_became_private_is_removed(url: str, key_file: Path) -> 
     shelf, _ = open_shelf({"url": url, "key_file": str(key_file)})
     assert len(list(shelf.scan())) == 3
     opened.store.withdraw(Origin(DOCUMENT, Reach.PROCESS))
-    assert opened.store.flush(20) and list(shelf.scan()) == []
-    assert opened.store.close(20)
+    assert opened.store.flush(HANG) and list(shelf.scan()) == []
+    assert opened.store.close(HANG)

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.shared.servers import PASSWORD, free_port, redis
 from tests.shared.stores import colleague, read, save
 from tests.unit.shared_shelves import KEY
+from tests.waiting import HANG
 
 
 def certify(folder: Path, address: str) -> tuple[Path, Path]:
@@ -59,4 +60,4 @@ def test_a_server_is_asked_if_its_certificate_is_right(
         assert not said or "certificate" in said[0]
         other = colleague(url, tmp_path / "key")
         assert read(other.store, 1, 3) == expected
-        assert opened.store.close(20) and other.store.close(20)
+        assert opened.store.close(HANG) and other.store.close(HANG)

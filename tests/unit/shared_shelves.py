@@ -1,28 +1,17 @@
-"""Doubles for the shared tier: a shelf in memory, which can fail, and a clock that stands still."""
+"""Doubles for the shared tier: a shelf in memory, which can fail."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from threading import Event
 
 from kv_store.shared.shared_tier import SharedTier
 from kv_store.shared.shelf import Item, ShelfError
 from kv_store.shared.wire import Sealer
 from kv_store.warn_once import WarnOnce
+from tests.waiting import HANG, Clock
 
 KEY = "0123456789abcdef" * 4
-PATIENCE = 20.0  # seconds until a test gives up
-
-
-class Clock:
-    """Seconds that pass when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class MemoryShelf:
@@ -71,7 +60,7 @@ class MemoryShelf:
 
     def _check(self) -> None:
         self.asked += 1
-        assert self.answers.wait(PATIENCE)
+        assert self.answers.wait(HANG)
         if self.error:
             raise self.error
 
@@ -79,11 +68,3 @@ class MemoryShelf:
 def shared_tier(shelf: MemoryShelf, clock: Clock, said: list[str] | None = None, encrypt: bool = False) -> SharedTier:
     report = (lambda _: None) if said is None else said.append
     return SharedTier(shelf, Sealer(KEY, "", encrypt), WarnOnce(report), clock)
-
-
-def until(is_true: Callable[[], bool], what: str) -> None:
-    """Wait for what another thread does."""
-    end = time.monotonic() + PATIENCE
-    while not is_true():
-        assert time.monotonic() < end, what
-        Event().wait(0.001)

@@ -18,6 +18,7 @@ from model_runtime.kv.pool import FrameId
 from tests.engine.persistence import arena_of
 from tests.models import CODE, Tiny, make
 from tests.sized import ONE_PLACE, Sized
+from tests.waiting import HANG
 
 A, B = "file:///a.py", "file:///b.py"
 CURSOR = CODE.index("name, value = line")
@@ -64,14 +65,14 @@ def holds(cache: Path, text: str) -> bool:
 def test_after_a_restart_only_what_no_block_holds_is_computed(start: Start) -> None:
     first = start()
     cold = ask(first)
-    first.close(10)
+    first.close(HANG)
     second = start()
     warm = ask(second)
     assert cold.costs.fetched == 0 and cold.costs.recomputed > 100
     assert warm.text == cold.text
     assert warm.costs.frame == "kept"
     assert warm.costs.fetched == warm.costs.reused and 0 < warm.costs.recomputed <= 16
-    second.close(10)
+    second.close(HANG)
 
 
 def test_after_edits_and_a_restart_the_frames_are_those_of_before(start: Start) -> None:
@@ -80,12 +81,12 @@ def test_after_edits_and_a_restart_the_frames_are_those_of_before(start: Start) 
         text += key
         ask(first, text + CODE[CURSOR:], len(text))
     before = ask(first, text + CODE[CURSOR:], len(text))
-    first.close(10)
+    first.close(HANG)
     second = start()
     after = ask(second, text + CODE[CURSOR:], len(text))
     assert (after.text, after.costs.typed, after.costs.frame) == (before.text, before.costs.typed, "kept")
     assert after.costs.recomputed <= 16
-    second.close(10)
+    second.close(HANG)
 
 
 def test_what_is_fetched_is_what_was_computed(start: Start) -> None:
@@ -94,7 +95,7 @@ def test_what_is_fetched_is_what_was_computed(start: Start) -> None:
     ask(second)
     arena = arena_of(first, FrameId(A, 0))
     keys, values, ids = arena.k.copy(), arena.v.copy(), arena.ids.copy()
-    first.close(10)
+    first.close(HANG)
     third = start()
     ask(third)
     other = arena_of(third, FrameId(A, 0))
@@ -177,7 +178,7 @@ def test_without_persist_nothing_is_written(start: Start, cache: Path) -> None:
     completer = start(persist=False)
     ask(completer)
     completer.save(A, NEVER)
-    completer.close(10)
+    completer.close(HANG)
     assert not cache.exists()
 
 
@@ -186,10 +187,10 @@ def test_what_may_be_secret_never_reaches_the_disk(start: Start, cache: Path, ur
     completer = start()
     there = ask(completer, uri=uri)
     completer.save(uri, NEVER)
-    completer.flush(10)
+    completer.flush(HANG)
     [counts, disk] = completer.tiers
     assert counts["blocks"] and not disk["blocks"]
-    completer.close(10)
+    completer.close(HANG)
     assert written(cache) == ["blocks.kv"] and not holds(cache, "name, value")
     again = ask(start(), uri=uri)
     assert (again.text, again.costs.fetched) == (there.text, 0)
@@ -199,7 +200,7 @@ def test_what_the_user_calls_private_does_not_either(start: Start, cache: Path) 
     completer = start(private_files=("a.*",))
     ask(completer)
     ask(completer, OTHER, 400, B)
-    completer.close(10)
+    completer.close(HANG)
     assert len(written(cache)) == 2  # the blocks and one note
     assert ask(start()).costs.fetched == 0
     assert ask(start(), OTHER, 400, B).costs.fetched > 0
@@ -209,11 +210,11 @@ def test_what_becomes_private_is_withdrawn(start: Start, cache: Path) -> None:
     first = start()
     ask(first)
     ask(first, OTHER, 400, B)
-    first.close(10)
+    first.close(HANG)
     assert len(written(cache)) == 3
     second = start(private_files=("a.*",))
     ask(second)
-    second.close(10)
+    second.close(HANG)
     assert len(written(cache)) == 2
     third = start()
     assert ask(third).costs.fetched == 0
@@ -223,17 +224,17 @@ def test_what_becomes_private_is_withdrawn(start: Start, cache: Path) -> None:
 def test_frames_of_another_budget_are_not_taken_up(start: Start) -> None:
     first = start()
     there = ask(first)
-    first.close(10)
+    first.close(HANG)
     other = start(head_tokens=100)
     assert ask(other).costs.frame == "new"
-    other.close(10)
+    other.close(HANG)
     assert ask(start()).text == there.text
 
 
 def test_another_model_finds_nothing(start: Start, qwen_folder: Path) -> None:
     first = start()
     ask(first)
-    first.close(10)
+    first.close(HANG)
     other = start(model=str(qwen_folder))
     assert ask(other).costs.fetched == 0
 
@@ -242,12 +243,12 @@ def test_int8_says_how_much_is_approximate_and_raw_servers_never_see_it(start: S
     first = start(approximations=("int8_on_disk",))
     assert first.describe()["store_approximate"] is True
     cold = ask(first)
-    first.close(10)
+    first.close(HANG)
     second = start(approximations=("int8_on_disk",))
     warm = ask(second)
     assert cold.costs.approximate == 0 and warm.costs.fetched > 0
     assert 0 < warm.costs.approximate < warm.costs.fetched + warm.costs.recomputed  # the beginning is raw
-    second.close(10)
+    second.close(HANG)
     exact = ask(start())
     assert (exact.costs.fetched, exact.costs.approximate) == (0, 0)
 
@@ -260,7 +261,7 @@ def test_a_folder_that_cannot_be_used_is_named_once_and_completions_go_on(
         completer = start()
         ask(completer)
         completer.save(A, NEVER)
-        completer.close(10)
+        completer.close(HANG)
     assert completer.describe()["store"] == "memory only"
     assert ["repair its folder" in record.message for record in caplog.records] == [True]
 
@@ -269,20 +270,20 @@ def test_a_cache_that_vanishes_costs_latency_only(start: Start, cache: Path) -> 
     completer = start(weights="fp32")  # which format is fastest is forgotten with the cache
     there = ask(completer)
     completer.save(A, NEVER)
-    completer.flush(10)
+    completer.flush(HANG)
     shutil.rmtree(cache)
     ask(completer, OTHER, 400, B)
     completer.save(B, NEVER)
-    completer.flush(10)
+    completer.flush(HANG)
     assert ask(completer).text == there.text
-    completer.close(10)
+    completer.close(HANG)
     assert ask(start(weights="fp32"), OTHER, 400, B).costs.fetched > 0
 
 
 def test_fetching_stops_with_its_request(start: Start) -> None:
     first = start()
     ask(first)
-    first.close(10)
+    first.close(HANG)
     second = start()
     questions = iter([False] * 3)
     answer = second.complete(Request(A, CODE, CURSOR, True), Cancel(lambda: next(questions, None) is None))
@@ -298,7 +299,7 @@ def test_an_unaccepted_suggestion_is_not_saved(start: Start, cache: Path) -> Non
     first.complete(request, NEVER)
     first.prefetch(replace(request, text=request.text + "secret = 'zq81'", cursor=CURSOR + 15))(NEVER)
     first.save(A, NEVER)
-    first.close(10)
+    first.close(HANG)
     second = start()
     typed = [plan.typed for plan in second._saved.recall(A)]
     assert len(typed) == 1 and request.text.endswith(typed[0])
@@ -310,34 +311,34 @@ def test_settings_that_forbid_it_keep_what_is_not_written_yet_from_the_disk(
 ) -> None:
     completer = start()
     ask(completer)
-    completer.close(10, replace(completer._settings, **then))
+    completer.close(HANG, replace(completer._settings, **then))
     assert written(cache) == ["blocks.kv"] and start().tiers[1]["blocks"] == 0
 
 
 def test_typing_through_an_approximation_says_so(start: Start) -> None:
     first = start(approximations=("int8_on_disk",))
     ask(first)
-    first.close(10)
+    first.close(HANG)
     second = start(approximations=("int8_on_disk",))
     there = ask(second)
     request, document = Request(A, CODE, CURSOR), second._document(A)
     document.suggestions.add(document.ask(request), "xyz")
     left = second.complete(request, NEVER)
     assert left.text == "xyz" and left.costs.approximate == there.costs.approximate > 0
-    second.close(10)
+    second.close(HANG)
 
 
 def test_a_document_that_is_opened_again_finds_its_last_frame_fetched(start: Start) -> None:
     first = start()
     there = ask(first)
-    first.close(10)
+    first.close(HANG)
     second = start()
     assert second.prefetch_opened(A, CODE)(NEVER)
     assert second.ahead.tokens <= 16
     again = ask(second)
     assert (again.text, again.costs.frame, again.costs.fetched) == (there.text, "kept", 0)
     assert again.costs.recomputed <= 1
-    second.close(10)
+    second.close(HANG)
 
 
 def test_of_all_frames_those_that_were_asked_for_reach_the_disk(start: Start) -> None:
@@ -350,7 +351,7 @@ def test_of_all_frames_those_that_were_asked_for_reach_the_disk(start: Start) ->
         first.prefetch(Request(A, text[:place] + "zq81" + text[place:], place + 4))(NEVER)
         first.prefetch(Request(A, text, place + len(CODE)))(NEVER)
     first.save(A, NEVER)
-    first.close(10)
+    first.close(HANG)
     plans = start(head_tokens=100)._saved.recall(A)
     assert len(plans) == len(asked)
     assert all(before.endswith(plan.head + plan.typed) for before, plan in zip(asked, plans, strict=True))

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import threading
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -24,9 +24,9 @@ from model_runtime.kv.arena import DenseArena
 from model_runtime.prompt.prompt import Prompt
 from tests.models import CODE
 from tests.sized import ONE_PLACE, Sized
+from tests.waiting import HANG, loop_at_rest
 
 STORM = 300
-THREADS = 4
 EARLIER: list[object] = []
 
 
@@ -38,7 +38,7 @@ async def session(folder: Path) -> AsyncIterator[Session]:
     await session.load(lambda *_: None)
     assert session.status.state == "ready", session.status.message
     yield session
-    assert session.close(10)  # all of it: counts that wait to be written hold on to it as well
+    assert session.close(HANG)  # all of it: counts that wait to be written hold on to it as well
 
 
 async def storm(session: Session) -> list[str]:
@@ -52,7 +52,7 @@ async def storm(session: Session) -> list[str]:
             asyncio.create_task(session.requests.complete(Request(uri, CODE[:cursor] + "x" * (n % 7), cursor)))
         )
         if not n % 10:
-            await asyncio.sleep(0)
+            await loop_at_rest()
         if not n % 3:
             asked[n // 2].cancel()
     answers = await asyncio.gather(*asked, return_exceptions=True)
@@ -89,24 +89,33 @@ async def test_a_model_that_is_replaced_leaves_nothing(session: Session) -> None
     await session.settled()
 
 
-async def start_all_threads() -> None:
-    """Let the loop's executor have all of its threads: it would start them one by one, as work comes."""
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
-    together = threading.Barrier(THREADS)
-    await asyncio.gather(*(asyncio.to_thread(together.wait) for _ in range(THREADS)))
+@contextmanager
+def threads_started() -> Iterator[list[threading.Thread]]:
+    started, start = list[threading.Thread](), threading.Thread.start
+
+    def noted(thread: threading.Thread) -> None:
+        started.append(thread)
+        start(thread)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threading.Thread, "start", noted)
+        yield started
 
 
 async def test_hundreds_of_superseded_requests_leave_nothing_that_grows(session: Session) -> None:
     completers = cast("LanguageCompleters", session.model.completer)
     completer = completers._first.completer
-    await start_all_threads()
     await storm(session)
     kinds = (Answer, asyncio.Task)
-    before, arenas, threads = [alive(kind) for kind in kinds], alive(DenseArena), threading.active_count()
-    assert len(await storm(session)) == STORM
+    before, arenas = [alive(kind) for kind in kinds], alive(DenseArena)
+    with threads_started() as threads:
+        assert len(await storm(session)) == STORM
+    for thread in threads:
+        if not thread.name.startswith("asyncio_") and thread is not session.history._timer:  # of which there are few
+            thread.join(HANG)
+            assert not thread.is_alive()
     assert session.counters.answered["superseded"] > STORM / 2
     assert [alive(kind) for kind in kinds] == before
-    assert threading.active_count() == threads
     assert arenas <= alive(DenseArena) <= completer.describe()["arenas"]  # type: ignore[operator]
     assert alive(Prompt) <= 2 * FRAMES * len(completer._documents), "of frames, planned and asked for"
     assert all(len(document.planner.frames) <= FRAMES for document in completer._documents.values())

@@ -19,6 +19,7 @@ from kv_store.open import OpenedStore, open_store
 from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.embedded import EMBEDDED
 from tests.sized import Sized
+from tests.waiting import HANG
 
 URI = "file:///same.py"
 ONE = "import os\n\n\ndef size_of(path):\n    return os.path.getsize(path)\n\n\ndef is_large(path):\n    return "
@@ -68,11 +69,11 @@ def test_one_model_for_settings_that_it_does_not_depend_on(models: SharedModels,
 def test_a_model_stays_until_another_is_needed(models: SharedModels, settings: Settings):
     first = load(models, settings)
     ask(first, ONE)
-    first.close(1.0)
+    first.close(HANG)
     assert [each["clients"] for each in models.describe()] == [0]
     again = load(models, settings)
     assert ask(again, ONE).costs.recomputed < 5, "what the client before computed is there"
-    again.close(1.0)
+    again.close(HANG)
     load(models, replace(settings, max_new_tokens=8))
     assert [each["clients"] for each in models.describe()] == [1]
 
@@ -93,9 +94,9 @@ LONG = "\n".join(f"value_{n} = {n}" for n in range(60)) + "\n"
 def test_what_a_client_leaves_is_saved_and_the_others_go_on(models: SharedModels, settings: Settings):
     one, two = load(models, settings), load(models, settings)
     ask(one, LONG + ONE)
-    one.close(5.0)
+    one.close(HANG)
     ask(two, LONG[::-1] + TWO)
-    two.close(5.0)
+    two.close(HANG)
     models.close_unused(5.0)
     for text in (LONG + ONE, LONG[::-1] + TWO):
         assert ask(load(SharedModels(), settings), text).costs.fetched > 0
@@ -108,13 +109,13 @@ def test_a_client_that_wants_privacy_keeps_others_writing(
     monkeypatch.setattr(kv_persistence, "open_store", lambda *given: stores.append(open_store(*given)) or stores[-1])
     one, two = load(models, settings), load(models, settings)
     [store] = stores
-    store.submit(lambda: None if slow.wait(10) else None)
+    store.submit(lambda: None if slow.wait(HANG) else None)
     ask(two, LONG + ONE)
     two.close_document(URI, save=True)
     assert two.save(URI, NEVER)
-    one.close(5.0, replace(settings, private_files=("*.py",)))
+    one.close(HANG, replace(settings, private_files=("*.py",)))
     slow.set()
-    two.close(5.0)
+    two.close(HANG)
     models.close_unused(5.0)
     assert ask(load(SharedModels(), settings), LONG + ONE).costs.fetched > 0
 
@@ -124,6 +125,6 @@ def test_what_one_client_calls_private_goes_whenever_another_has_saved_it(models
     found = list[bool]()
     for client in (public, private, private, public, private):
         ask(client, LONG + ONE)
-        assert client.save(URI, NEVER) and client.flush(10)
+        assert client.save(URI, NEVER) and client.flush(HANG)
         found.append(bool(client.tiers[1]["blocks"]))
     assert found == [True, False, False, True, False]

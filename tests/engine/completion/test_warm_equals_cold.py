@@ -34,6 +34,7 @@ from tests.engine.doubles import CACHE, Log, Surer, Watched, counts_of, fetched
 from tests.engine.persistence import adopt_frames, completer_over, in_memory, on_disk
 from tests.models import CODE, Tiny, make
 from tests.sized import Sized
+from tests.waiting import HANG
 
 MEMORIES = 4
 BUDGET = Budget(head=96, tail=32)  # so small that windows slide and frames change all the time
@@ -303,7 +304,7 @@ def test_a_warm_answer_is_the_cold_answer(
             )  # fmt: skip
             if session.restarted:
                 session.restarted = False
-                warm.close(10)
+                warm.close(HANG)
                 warm, engine = bench.completer(arenas, store)
             if session.background:
                 session.background = False
@@ -329,7 +330,7 @@ def test_a_warm_answer_is_the_cold_answer(
             if ahead is not None:
                 warm.prefetch(accepted(request, answer.text))(Cancel(stopped_after(ahead)))
                 warm.save(request.uri, Cancel(stopped_after(patience)))
-    warm.close(10)
+    warm.close(HANG)
 
 
 def stopped_after(questions: int) -> Callable[[], bool]:

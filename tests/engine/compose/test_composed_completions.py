@@ -17,6 +17,7 @@ from model_runtime.kv.pool import FrameId
 from tests.engine.persistence import arena_of
 from tests.models import CODE, Tiny, make
 from tests.sized import Sized
+from tests.waiting import HANG
 
 A = "file:///a.py"
 OTHER_LAYOUT = CODE.replace('encoding="utf-8"', "encoding='utf-8'").replace('"""One entry', '"""  One entry')
@@ -84,14 +85,14 @@ def test_nothing_composed_is_stored(start: Start) -> None:
     ask(first, CODE)
     assert ask(first, OTHER_BRANCH).costs.approximate > 0
     assert first.save(A, NEVER)
-    first.close(10)
+    first.close(HANG)
     second = start()
     exact = start(persist=False)
     warm, cold = ask(second, OTHER_BRANCH), ask(exact, OTHER_BRANCH)
     assert warm.costs.approximate == 0 and warm.costs.fetched <= 64  # up to the first row that was composed
     assert warm.text == cold.text
     assert_same_numbers(second, 1, exact, 0)
-    second.close(10)
+    second.close(HANG)
 
 
 def test_the_description_says_what_composes_and_why(start: Start) -> None:

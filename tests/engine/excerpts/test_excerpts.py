@@ -30,6 +30,7 @@ from model_runtime.loading.load import load
 from model_runtime.prompt.prompt import LaidOut, Prompt, PromptPart, build
 from tests.engine.doubles import ENDLESS, decoder_of
 from tests.models import CODE, Tiny, make
+from tests.waiting import HANG
 
 ROOM = 192
 URI, PRIVATE = "file:///project/used.py", "file:///project/secrets.pem"
@@ -86,10 +87,10 @@ class Served:
 
     def save(self) -> None:
         assert self.engine.save(URI, list(self._frames.values()), NEVER)
-        assert self.engine.flush(30)
+        assert self.engine.flush(HANG)
 
     def close(self) -> None:
-        self.engine.close(30)
+        self.engine.close(HANG)
 
 
 @cache

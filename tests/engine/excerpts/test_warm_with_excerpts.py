@@ -31,6 +31,7 @@ from tests.engine.completion.test_warm_equals_cold import (
 )
 from tests.engine.doubles import CACHE, Log
 from tests.models import make
+from tests.waiting import HANG
 
 
 def excerpt(place: ExcerptPlace, name: str) -> Excerpt:
@@ -112,7 +113,7 @@ def test_a_warm_answer_is_the_cold_answer_whatever_other_files_say(
             )  # fmt: skip
             if session.restarted:
                 session.restarted = False
-                warm.close(10)
+                warm.close(HANG)
                 warm, engine = bench.completer(arenas, store)
             if session.background:
                 session.background = False
@@ -135,7 +136,7 @@ def test_a_warm_answer_is_the_cold_answer_whatever_other_files_say(
             if ahead is not None:
                 warm.prefetch(accepted(request, answer.text))(Cancel(stopped_after(ahead)))
                 warm.save(request.uri, Cancel(stopped_after(asked)))
-    warm.close(10)
+    warm.close(HANG)
 
 
 def test_a_file_excluded_at_run_time_is_out_of_the_next_answer_and_its_frames(bench: Bench) -> None:

@@ -40,6 +40,7 @@ from tests.engine.gpu.loading import load_here
 from tests.engine.prompts import A, B, after, prompt_of
 from tests.models import CODE, reshaped
 from tests.sized import Sized
+from tests.waiting import HANG
 
 CAPACITY, ARENAS = 400, 2
 MIB = 1 << 20
@@ -212,7 +213,7 @@ def test_what_a_user_is_told_of_an_answer_on_a_gpu_counts_reused_tokens_as_appro
     through = completer.complete(Request("a", text, len(text), explicit=True), NEVER)
     assert through.text == cold.text[1:] and through.costs.recomputed == 0
     assert through.costs.approximate == through.costs.reused > 0
-    completer.close(1)
+    completer.close(HANG)
 
 
 def test_keys_of_one_device_are_not_taken_for_those_of_another(folder: Path) -> None:

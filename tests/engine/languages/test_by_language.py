@@ -19,6 +19,7 @@ from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.embedded import EMBEDDED, SHIPPED
 from tests.engine.doubles import counts_of
 from tests.sized import Sized
+from tests.waiting import HANG
 
 TYPESCRIPT = SHIPPED["typescript"]
 PLACES = {
@@ -53,7 +54,7 @@ def load(models: SharedModels) -> Iterator[Load]:
 
     yield load
     for each in loaded:
-        each.close(1.0)
+        each.close(HANG)
     models.close_unused(1.0)
 
 
@@ -85,7 +86,7 @@ def test_each_language_is_answered_as_by_its_model_alone(
     expected = ask(alone, language)
     assert expected.text and ask(completers, language).text == expected.text
     assert completers.model_for(language) == str(folder) and completers.notice(language) is None
-    alone.close(1.0)
+    alone.close(HANG)
 
 
 def test_a_model_is_loaded_when_a_document_in_its_language_is_opened(load: Load, settings: Settings) -> None:
@@ -136,7 +137,7 @@ def test_a_model_that_another_client_works_with_keeps_its_memory(load: Load, set
     ask(two, "python")
     one.rest(0)
     assert arenas(one) == [whole // 2, whole // 2]
-    two.close(1.0)
+    two.close(HANG)
     one.rest(0)
     assert arenas(one) == [1, whole]
 

@@ -25,6 +25,7 @@ from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.completion.test_complete import SETTINGS, Make, completer_of, maker
 from tests.engine.doubles import ENDLESS, counts_of
 from tests.models import CODE
+from tests.waiting import HANG
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "phrases"
 CASES = {
@@ -239,7 +240,7 @@ def test_the_embedded_model_knows_python_and_a_setting_brings_the_others_back() 
         completer = completer_of(EMBEDDED, model="", model_languages=wanted)
         assert completer.describe()["languages"] == known
         assert (completer.notice("go") is None) == (len(wanted) > 0)
-        completer.close(1)
+        completer.close(HANG)
 
 
 # Warm equals cold: what was asked before changes nothing but what is typed through

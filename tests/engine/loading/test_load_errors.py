@@ -30,9 +30,9 @@ from model_runtime.engine.ngrams import NGRAMS_FILE
 from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint_reader import read_tokenizer
 from model_runtime.prompt.tokenizer import Tokenizer as ByteLevel
-from tests.daemons import HANG
 from tests.models import CODE, SPECIAL, Tiny, config, make, shard
 from tests.sized import Sized
+from tests.waiting import HANG
 
 REMEDY = re.compile(r"(: |; )(fetch|use|name|choose|convert|set) (the|a|an|another|one|it) ")
 # Numbers that no model has, and what is not a number at all. 10**12 is left out: it would be tried.

@@ -34,8 +34,8 @@ from model_runtime.loading.load import (
 )
 from model_runtime.loading.memory_fit import kv_bytes, memory_need, model_size
 from tests.compiled import require_compiled
-from tests.lsp.wire import HANG
 from tests.models import Tiny, config, make
+from tests.waiting import HANG
 
 ROOMY = Tiny(context=4096)  # a frame of it takes two MiB
 

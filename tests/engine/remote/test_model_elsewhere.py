@@ -22,6 +22,7 @@ from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.remote.options import RemoteOptions
 from tests.engine.doubles import decoder_of
 from tests.engine.remote.fakes import FakeServer, FakeVllm, serving
+from tests.waiting import HANG
 
 SMALL = Settings(persist=False, head_tokens=200, max_lines=2)
 TEXT = "def mean(values):\n    total = 0\n    for value in values:\n        "
@@ -55,7 +56,7 @@ def test_the_embedded_model_answers_beside_the_server(settings: Settings, server
     assert server.bodies and completer.describe()["remote"] == settings.engine.host
     assert completer.describe()["model"] == str(EMBEDDED)
     assert completer.languages == ("python",) and completer.notice("python") is None
-    completer.close(1)
+    completer.close(HANG)
 
 
 def test_another_model_needs_its_tokenizer_here_and_no_weights(
@@ -73,7 +74,7 @@ def test_another_model_needs_its_tokenizer_here_and_no_weights(
         assert completer.languages == ("python", "*")
         _, better = asked_at(completer, "func main() {\n\t", "go")
         assert better is not None
-        completer.close(1)
+        completer.close(HANG)
     with pytest.raises(ModelError):
         Completer.load(replace(settings, model=str(tmp_path / "none")), lambda *_: None)
 
@@ -86,15 +87,15 @@ def test_a_server_with_another_vocabulary_is_told_and_this_machine_answers(
         answer, better = asked_at(completer, TEXT)
         assert answer.text and better == answer and not other.bodies
         assert "another vocabulary" in (completer.notice("python") or "")
-        completer.close(1)
+        completer.close(HANG)
 
 
 def test_clients_share_the_engine_and_the_last_one_closes_it(settings: Settings) -> None:
     models = SharedModels()
     one, two = (models.load(settings, lambda *_: None) for _ in range(2))
     assert len(models.describe()) == 1
-    one.close(1)
+    one.close(HANG)
     assert asked_at(two, TEXT)[1] is not None
-    two.close(1)
+    two.close(HANG)
     models.close_unused(1)
     assert models.describe() == []

@@ -18,6 +18,7 @@ from model_runtime.remote.connection import Connection
 from tests.engine.remote.conftest import EngineOf, job_of
 from tests.engine.remote.fakes import FakeLlamaCpp, FakeServer, FakeVllm, serving
 from tests.tiny_tokenizers import tokenizer as tokenizer_of
+from tests.waiting import HANG
 
 TYPED = "x = 1\n"
 
@@ -107,7 +108,7 @@ def test_a_cancelled_request_closes_its_connection(
     asked = len(server.bodies)
     with pytest.raises(Cancelled):
         engine.generate(job, Cancel(lambda: len(server.bodies) > asked and (after is None or not server.go.is_set())))
-    assert server.left.wait(20), "the server sees that nobody waits"
+    assert server.left.wait(HANG), "the server sees that nobody waits"
 
 
 def test_a_connection_that_was_closed_while_idle_is_made_again(
@@ -207,7 +208,7 @@ def test_at_most_some_requests_are_under_way(
 
     other, looks = threading.Thread(target=generate, args=[Cancel(stop.is_set)]), count()
     other.start()
-    assert server.came.wait(20)
+    assert server.came.wait(HANG)
     generate(Cancel(lambda: next(looks) > 40))  # it has waited for a while
     asked = len(server.bodies)
     stop.set()
@@ -220,7 +221,7 @@ def test_a_closed_connection_answers_nobody(server: FakeServer) -> None:
     server.go.clear()
     asking = threading.Thread(target=_asks, args=(closed,))
     asking.start()
-    assert server.came.wait(20)
+    assert server.came.wait(HANG)
     closed.close()
     asking.join()
 

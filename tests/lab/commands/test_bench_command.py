@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.lsp.wire import ENV, HANG
+from tests.lsp.wire import ENV
 from tests.models import CODE, Tiny, make
+from tests.waiting import HANG
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

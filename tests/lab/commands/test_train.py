@@ -10,8 +10,6 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -19,20 +17,12 @@ import pytest
 
 from efim_ls.completion.suggestions import sureness_weights
 from tests.command_line import run
+from tests.waiting import HANG, wait_until
 
 PACKAGES = ("email", "http", "json", "logging", "multiprocessing", "unittest", "urllib", "xml", "concurrent", "html")
 MEGABYTE = 1_000_000
-PATIENCE = 900.0  # seconds: a CPU without AVX-512 trains for three minutes, and other tests run beside it
 
-
-laboratory = partial(run, "efim_lab", seconds=PATIENCE)
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+laboratory = partial(run, "efim_lab", seconds=HANG)
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +43,9 @@ def test_a_training_is_killed_resumed_and_served(gathered: Path, tmp_path: Path)
     order += ("--lines", "5", "--out", str(out))
     command = [sys.executable, "-m", "efim_lab", *order]
     killed = subprocess.Popen(command, stdout=subprocess.PIPE)
-    wait_until(lambda: killed.poll() is not None or any(out.glob("checkpoint-*")))
+    wait_until(lambda: killed.poll() is not None or any(out.glob("checkpoint-*")), "no checkpoint is written")
     killed.kill()
-    killed.communicate(timeout=PATIENCE)  # the process that makes its rows holds the pipe as well: it has ended
+    killed.communicate(timeout=HANG)  # the process that makes its rows holds the pipe as well: it has ended
     assert killed.returncode == -signal.SIGKILL
 
     again = laboratory(*order)
@@ -71,7 +61,7 @@ def test_a_training_is_killed_resumed_and_served(gathered: Path, tmp_path: Path)
 
     file = tmp_path / "new.py"
     file.write_text("import os\n\n\ndef parent(path):\n    return os.pa")
-    completed = run("efim_ls", "complete", f"{file}:5:17", "--json", "--model", str(out / "export"), seconds=PATIENCE)
+    completed = run("efim_ls", "complete", f"{file}:5:17", "--json", "--model", str(out / "export"), seconds=HANG)
     assert completed.returncode == 0, completed.stderr
     answer = json.loads(completed.stdout)
     # It may well think that the line ends here: that it was asked, and said so, is what is checked.

@@ -5,8 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,8 +14,8 @@ import pytest
 from efim_lab.training import checkpoint
 from efim_lab.training.report import read_log
 from efim_lab.training.run.clock import StopRequest
+from tests.waiting import HANG, wait_until
 
-PATIENCE = 120.0  # seconds
 STEP = 1024  # tokens: those of a run on a CPU are eight times as many, which take seconds
 PROGRAM = f"""
 import sys
@@ -37,20 +36,15 @@ def command(gathered: Path, tmp_path: Path) -> Command:
     return [sys.executable, "-c", PROGRAM, "train", "run", *map(str, words)]
 
 
-def wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 @contextmanager
 def started(command: Command, log: Path) -> Iterator[subprocess.Popen[str]]:
     """Start a run; it has made a step and is in the midst of the next."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     with subprocess.Popen(command, stderr=subprocess.PIPE, encoding="utf-8", env=environment) as process:
         try:
-            wait_until(lambda: process.poll() is not None or (log.exists() and bool(read_log(log))))
+            wait_until(
+                lambda: process.poll() is not None or (log.exists() and bool(read_log(log))), "no step is made"
+            )
             yield process
         finally:
             process.kill()
@@ -60,7 +54,7 @@ def stopped_by(number: signal.Signals, command: Command, run: Path) -> dict[str,
     """Send a signal to a run, and return the progress in the checkpoint that it then writes."""
     with started([*command, "1"], run / "log.jsonl") as process:
         process.send_signal(number)
-        _, errors = process.communicate(timeout=PATIENCE)
+        _, errors = process.communicate(timeout=HANG)
     assert (process.returncode, errors.splitlines()) == (
         130,
         ["stopped: continue a run from its last checkpoint with --resume"],
@@ -79,7 +73,7 @@ def test_a_run_that_is_told_to_stop_writes_a_checkpoint_and_resumes(command: Com
     run = tmp_path / "run"
     progress = stopped_by(signal.SIGTERM, command, run)
     tokens = progress["tokens"] + STEP
-    again = subprocess.run([*command, str(tokens / 1e6), "--resume"], capture_output=True, timeout=PATIENCE)
+    again = subprocess.run([*command, str(tokens / 1e6), "--resume"], capture_output=True, timeout=HANG)
     assert again.returncode == 0, again.stderr
     log = read_log(run / "log.jsonl")
     assert [entry["step"] for entry in log] == list(range(1, progress["step"] + 2)) and log[-1]["tokens"] == tokens

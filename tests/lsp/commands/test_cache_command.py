@@ -15,9 +15,10 @@ from efim_ls.completion.completer import Completer
 from efim_ls.request import Request
 from kv_store.notes import Notes
 from model_runtime.cancel import NEVER
-from tests.lsp.wire import ENV, HANG
+from tests.lsp.wire import ENV
 from tests.models import CODE, make
 from tests.sized import Sized
+from tests.waiting import HANG
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def cache(tmp_path: Path, model: Path) -> Path:
     completer = serve(model, folder)
     for name, text in (("first.py", CODE), ("second file.py", CODE[::-1])):
         completer.complete(Request((tmp_path / name).as_uri(), text, 700), NEVER)
-    completer.close(10)
+    completer.close(HANG)
     return folder
 
 
@@ -45,7 +46,7 @@ def serve(model: Path, folder: Path) -> Completer:
 def fetched(model: Path, cache: Path, name: str, text: str) -> int:
     completer = serve(model, cache)
     answer = completer.complete(Request((cache.parent / name).as_uri(), text, 700), NEVER)
-    completer.close(10)
+    completer.close(HANG)
     return answer.costs.fetched
 
 
@@ -69,7 +70,7 @@ def test_ls_tells_names_with_brackets_as_they_are(tmp_path: Path, model: Path) -
     completer = serve(model, tmp_path)
     for uri, text in (("file:///app/[slug]/page.py", CODE), ("file:///app/x[/b].py", CODE[::-1])):
         completer.complete(Request(uri, text, 700), NEVER)
-    completer.close(10)
+    completer.close(HANG)
     code, shown = run("ls", "--folder", str(tmp_path))
     assert code == 0 and "/app/[slug]/page.py" in shown and "/app/x[/b].py" in shown
 
@@ -136,7 +137,7 @@ def test_a_running_server_goes_on_after_a_clear(cache: Path, model: Path) -> Non
     completer, uri = serve(model, cache), (cache.parent / "first.py").as_uri()
     run("clear", "--folder", str(cache))
     completer.complete(Request(uri, CODE, 900), NEVER)
-    completer.close(10)
+    completer.close(HANG)
     assert fetched(model, cache, "first.py", CODE) > 0
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +15,8 @@ import pytest
 
 from efim_ls.cli import build_parser
 from efim_ls.commands.arguments import subparsers
-from tests.lsp.wire import ENV, HANG
+from tests.lsp.wire import ENV
+from tests.waiting import HANG
 
 ASK_BASH = r"""
 eval "$(cat script)"
@@ -84,9 +85,10 @@ def test_zsh_completes_commands_and_choices(folder: Path) -> None:
         os.execvpe("zsh", ["zsh", "-f", "-i"], {**os.environ, "TERM": "dumb"})
 
     def until(words: str) -> None:
-        shown, end = "", time.monotonic() + HANG
+        shown = ""
         while words not in shown:
-            assert time.monotonic() < end
+            ready, _, _ = select.select([terminal], [], [], HANG)
+            assert ready, f"after {shown!r} comes no {words!r}"
             shown += os.read(terminal, 1 << 16).decode(errors="replace")
 
     os.write(terminal, b'autoload -Uz compinit; compinit -D -u; eval "$(cat script)"; print REA"DY"\n')

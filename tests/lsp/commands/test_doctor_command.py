@@ -13,8 +13,9 @@ import pytest
 
 from efim_ls.commands.doctor import PASSES, listed
 from tests.compiled import require_compiled
-from tests.lsp.wire import ENV, HANG
+from tests.lsp.wire import ENV
 from tests.models import Tiny, make
+from tests.waiting import HANG
 
 DOCTOR = [sys.executable, "-m", "efim_ls", "doctor"]
 VERDICT = r"works: (Python, JavaScript, TypeScript|all languages), a typical key takes about [\d.,]+ m?s"

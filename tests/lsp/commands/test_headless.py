@@ -18,9 +18,9 @@ from editor_clients.headless.client import Editor, editor
 from editor_clients.headless.connection import Connection, ServerDied
 from editor_clients.headless.ops import Refused, Session
 from tests.lsp.wire import STAND_IN
+from tests.waiting import HANG, loop_at_rest
 
 HEADLESS = [sys.executable, "-m", "efim_ls", "headless"]
-PATIENCE = 300.0  # seconds until a process that hangs is killed
 LINE = "total = alpha + beta + gamma\n"
 AREA = "def area(width, height):\n    return width * height\n\n\ndef edge(wid"  # what comes is plain: "th, height"
 
@@ -32,7 +32,7 @@ class Asker:
         self.process = subprocess.Popen(
             [*HEADLESS, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
         )
-        self._guard = threading.Timer(PATIENCE, self.process.kill)
+        self._guard = threading.Timer(HANG, self.process.kill)
         self._guard.start()
 
     def line(self, line: str) -> dict[str, Any]:
@@ -330,7 +330,7 @@ async def test_a_cancelled_request_leaves_the_editor_usable(caplog: pytest.LogCa
     async with editor({"suggestions": 0}) as headless:
         headless.open("file:///a.py", text, "python")
         abandoned = asyncio.create_task(headless.complete("file:///a.py", len(text)))
-        await asyncio.sleep(0)
+        await loop_at_rest()
         abandoned.cancel()
         with pytest.raises(asyncio.CancelledError):
             await abandoned

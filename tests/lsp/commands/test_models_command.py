@@ -23,8 +23,9 @@ from model_runtime.loading.memory_fit import ModelSize, memory_need
 from model_runtime.loading.pass_times import PassTimes
 from model_runtime.loading.weight_format import CpuMethod
 from model_runtime.prompt.families import FAMILIES
-from tests.lsp.wire import ENV, HANG
+from tests.lsp.wire import ENV
 from tests.models import LLAMA, Tiny, make
+from tests.waiting import HANG
 
 COMMIT = "a" * 40
 HERE = "Qwen/Qwen2.5-Coder-0.5B"  # known by its name; what lies under it is tiny

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from efim_ls.usage.history import STATISTICS, Count, add_counts
-from tests.lsp.wire import ENV, HANG, ROOT, Editor, started
+from tests.lsp.wire import ENV, ROOT, Editor, started
+from tests.waiting import HANG
 
 GOLDEN = ROOT / "tests" / "golden" / "commands"
 NOTHING_OF_THE_USER = (b"more", b"page", b"file:", b"say")

@@ -13,8 +13,9 @@ import pytest
 
 from model_runtime.machine import install_command
 from tests.compiled import require_compiled
-from tests.lsp.wire import ENV, HANG
+from tests.lsp.wire import ENV
 from tests.models import CODE
+from tests.waiting import HANG
 
 WITH_IMPORTS = {**ENV, "PYTHONPROFILEIMPORTTIME": "1"}  # a line on stderr for each import, in child processes too
 HEAVY = ("torch", "transformers", "sympy", "networkx")

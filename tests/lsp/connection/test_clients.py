@@ -16,7 +16,8 @@ import pytest_asyncio
 from lsprotocol import types
 from lsprotocol.converters import get_converter
 
-from tests.lsp.wire import HANG, ROOT, Editor, Page, launched
+from tests.lsp.wire import ROOT, Editor, Page, launched
+from tests.waiting import HANG
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

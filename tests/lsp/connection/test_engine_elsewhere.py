@@ -17,7 +17,8 @@ from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import decoder_of
 from tests.engine.remote.fakes import serving
 from tests.engine.remote.test_local_first import Saying
-from tests.lsp.wire import ENV, GHOST_TEXT, HANG, REAL, started
+from tests.lsp.wire import ENV, GHOST_TEXT, REAL, started
+from tests.waiting import HANG
 
 TEXT = "def area(width, height):\n    return width * height\n\n\ndef area_of(width, height):\n    ret‸"
 LINE = "    return width + height\n"

@@ -16,7 +16,8 @@ import attrs
 import pytest
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
-from tests.lsp.wire import ENV, GHOST_TEXT, HANG, MENU, REAL, STAND_IN, Client, Editor, launched, started
+from tests.lsp.wire import ENV, GHOST_TEXT, MENU, REAL, STAND_IN, Client, Editor, launched, started
+from tests.waiting import HANG
 
 
 def offering(encodings: object) -> dict[str, object]:

@@ -11,7 +11,8 @@ from pygls.exceptions import JsonRpcException
 
 from efim_ls.settings import MOST_CHARACTERS
 from model_runtime.checkpoint.embedded import EMBEDDED
-from tests.lsp.wire import GHOST_TEXT, HANG, REAL, Editor, launched, started
+from tests.lsp.wire import GHOST_TEXT, REAL, Editor, launched, started
+from tests.waiting import HANG
 
 CONFIGURATION = {**GHOST_TEXT, "workspace": {"configuration": True}}
 

@@ -6,7 +6,8 @@ import asyncio
 import os
 from typing import Any
 
-from tests.lsp.wire import GHOST_TEXT, HANG, Editor, launched, started
+from tests.lsp.wire import GHOST_TEXT, Editor, launched, started
+from tests.waiting import HANG
 
 TOLD = {**GHOST_TEXT, "experimental": {"efimStatus": True}}
 SAYING = "# say more\n‸"

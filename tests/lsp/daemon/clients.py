@@ -12,7 +12,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.lsp.wire import ENV, GHOST_TEXT, HANG, REAL, Editor, Page, launched
+from tests.lsp.wire import ENV, GHOST_TEXT, REAL, Editor, Page, launched
+from tests.waiting import HANG, wait_until
 
 HEAD = "import os\n\n\ndef size_of(path):\n    return os.path."
 
@@ -49,10 +50,8 @@ async def text_of(page: Page) -> str | None:
 
 async def loaded(editor: Editor) -> None:
     while (await editor.ask("efim/status"))["state"] == "loading":
-        await asyncio.sleep(0)
+        pass
 
 
 async def gone(pid: int) -> None:
-    async with asyncio.timeout(HANG):
-        while os.path.exists(f"/proc/{pid}"):
-            await asyncio.sleep(0)
+    await asyncio.to_thread(wait_until, lambda: not os.path.exists(f"/proc/{pid}"), f"process {pid} goes on")

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from tests.lsp import wire
-from tests.lsp.wire import GHOST_TEXT, HANG, REAL, Editor, launched
+from tests.lsp.wire import GHOST_TEXT, REAL, Editor, launched
 from tests.models import CODE, make
 from tests.unit.checkpoint.hub_server import COMMIT, Hub, serving
+from tests.waiting import HANG
 
 SETTINGS = {"model": "owner/tiny", "suggestions": 0, "weights": "fp32"}
 

@@ -31,6 +31,7 @@ from model_runtime.errors import ModelError
 from model_runtime.machine import install_command
 from tests.models import make, shard
 from tests.unit.checkpoint.hub_server import COMMIT, TOKEN, Hub, serving
+from tests.waiting import HANG
 
 NAME = "owner/tiny"
 NEVER = ("pytorch_model.bin", "modeling.py", "README.md", "model.gguf", "other.safetensors")
@@ -207,15 +208,15 @@ def test_two_servers_fetch_once(hub: Hub) -> None:
 
     def progress(said: str, percent: int) -> None:
         if said.startswith("fetching") and not hasattr(telling, "once"):
-            telling.once = both.wait(60)
+            telling.once = both.wait(HANG)
 
     threads = [threading.Thread(target=lambda: found.append(fetched(progress=progress))) for _ in range(2)]
     for thread in threads:
         thread.start()
-    both.wait(60)
+    both.wait(HANG)
     hub.slow.set()
     for thread in threads:
-        thread.join(60)
+        thread.join(HANG)
     assert found == [cached_folder(NAME, "")] * 2
     assert hub.files_asked().count("model.safetensors") == 1
 
@@ -348,7 +349,7 @@ def test_a_model_in_a_folder_needs_no_client_of_the_hub() -> None:
     told = "from efim_ls.completion.completer import Completer; from efim_ls.settings import Settings; import sys;"
     told += "Completer.load(Settings(weights='fp32', persist=False), lambda said, percent: None);"
     told += "print({'huggingface_hub', 'transformers', 'httpx2'} & sys.modules.keys())"
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, timeout=100, check=True)
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, timeout=HANG, check=True)
     assert done.stdout == "set()\n"
 
 

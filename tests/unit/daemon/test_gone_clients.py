@@ -17,8 +17,8 @@ import pytest
 from efim_ls.daemon.address import Address
 from efim_ls.daemon.process import Daemon
 from efim_ls.lsp.wire import framed
+from tests.waiting import HANG
 
-HANG = 30  # seconds after which what is still there stays
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="each client has a server of its own here")
 
 

@@ -19,6 +19,7 @@ from efim_ls.session.loader import nothing_to_fetch
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
 from tests.lsp.stand_in import StandIn
+from tests.waiting import HANG
 
 LINES = [f"value_{number} = compute({number}, other_{number % 7})\n" for number in range(400)]
 
@@ -111,7 +112,7 @@ async def test_documents_without_names_are_told_apart_by_their_texts() -> None:
         uris.append(document.uri)
         assert document.text[:cursor].endswith("x") and document.text in client.text
     assert uris[0] == uris[2] != uris[1] == uris[3] == uris[4]
-    mine.close(1)
+    mine.close(HANG)
 
 
 async def test_the_document_that_was_not_used_for_longest_is_closed() -> None:
@@ -120,7 +121,7 @@ async def test_the_document_that_was_not_used_for_longest_is_closed() -> None:
     documents.sync(CursorContext("x = 2\n", "", "/0.py"))
     documents.sync(CursorContext("x = 1\n", "", "/new.py"))
     assert [mine.documents.get(uri) is None for uri in uris] == [number == 1 for number in range(MOST_DOCUMENTS)]
-    mine.close(1)
+    mine.close(HANG)
 
 
 async def test_a_document_that_grows_without_end_is_what_was_sent_last() -> None:
@@ -130,7 +131,7 @@ async def test_a_document_that_grows_without_end_is_what_was_sent_last() -> None
     part = line * 100 + "".join(LINES)
     document, cursor = documents.sync(CursorContext(part, "", "/a.py"))
     assert (document.text, cursor) == (part, len(part))
-    mine.close(1)
+    mine.close(HANG)
 
 
 async def test_the_language_is_told_by_the_client_else_by_the_name_else_by_the_text() -> None:
@@ -143,7 +144,7 @@ async def test_the_language_is_told_by_the_client_else_by_the_name_else_by_the_t
         CursorContext("total = 0\n" * 9, ""),
     )
     assert [documents.sync(each)[0].language for each in contexts] == ["go", "python", "rust", "python"]
-    mine.close(1)
+    mine.close(HANG)
 
 
 async def test_rules_apply_to_names_and_nothing_without_one_reaches_the_disk() -> None:
@@ -153,7 +154,7 @@ async def test_rules_apply_to_names_and_nothing_without_one_reaches_the_disk() -
     documents_of = [documents.sync(CursorContext("TOKEN=1", "", path))[0] for path in paths]
     reasons = [off and off.reason for off in (mine.documents.why_off(each.uri) for each in documents_of)]
     assert reasons == ["secret file", "secret file", "secret file", "file off", None, None]
-    mine.close(1)
+    mine.close(HANG)
 
 
 def test_only_an_absolute_path_is_a_file() -> None:

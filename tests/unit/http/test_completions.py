@@ -16,7 +16,7 @@ from efim_ls.session.session import Session
 from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
 from tests.lsp.stand_in import StandIn
-from tests.lsp.wire import HANG
+from tests.waiting import HANG
 
 
 class Unsure(StandIn):
@@ -41,7 +41,7 @@ async def test_nobody_waits_for_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     session, _, completions = await loaded()
     async with asyncio.timeout(HANG):
         assert (await completions.complete(CursorContext("x = 1\n", ""))).text == "x"
-    session.close(1)
+    session.close(HANG)
 
 
 async def test_texts_of_others_are_those_that_an_editor_would_read() -> None:
@@ -60,7 +60,7 @@ async def test_texts_of_others_are_those_that_an_editor_would_read() -> None:
     others = tuple(Snippet(name, text) for name, text in names.items())
     await completions.complete(CursorContext("x = 1\n", "", "m.py", others=others))
     assert model.asked[0].others == ("a", "b", long, "h")
-    session.close(1)
+    session.close(HANG)
 
 
 @pytest.mark.parametrize("wanted, given", [(-1, 1), (0, 1), (3, 3), (1000, 8)])
@@ -68,4 +68,4 @@ async def test_a_client_gets_some_completions_and_not_too_many(wanted: int, give
     session, model, completions = await loaded()
     await completions.complete(CursorContext("x = 1\n", ""), wanted)
     assert model.asked[0].count == given
-    session.close(1)
+    session.close(HANG)

@@ -28,6 +28,7 @@ from kv_store.tier import Tier, TierStats
 from model_runtime.kv.codec import Form, KvCodec
 from model_runtime.kv.layout import KvLayout
 from tests.unit.kv_blocks import FINGERPRINT, tier_of
+from tests.waiting import HANG
 
 SHAPE = KvLayout.keys_and_values(1, 1, 2)
 SLOT = SHAPE.token_bytes * BLOCK_TOKENS
@@ -153,7 +154,7 @@ class TwoLevels(RuleBasedStateMachine):
                 brought[name].add(origin.document)
         if self.store.save(origin, computed_of(names), lambda: next(cancel, True)):
             self.saved.add(tuple(names))
-        assert self.store.flush(10)
+        assert self.store.flush(HANG)
 
     @rule(chain=CHAINS, first=st.integers(0, LENGTH - 1))
     def read(self, chain: list[int], first: int) -> None:
@@ -176,7 +177,7 @@ class TwoLevels(RuleBasedStateMachine):
     @rule(origin=ORIGINS)
     def withdraw(self, origin: Origin) -> None:
         self.store.withdraw(origin)
-        assert self.store.flush(10)
+        assert self.store.flush(HANG)
         for level, brought in zip(self.levels, self.brought, strict=True):
             for documents in brought.values() if not level.admits(origin) else ():
                 documents.discard(origin.document)
@@ -189,7 +190,7 @@ class TwoLevels(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "store"):
-            assert self.store.close(10)
+            assert self.store.close(HANG)
             self.folder.cleanup()
 
 
@@ -212,7 +213,7 @@ def saved_late(late: int, patience: float, *others: Level) -> tuple[Store, list[
     """A store with a level that answers late, after a chain was saved in it; its memory has no room."""
     store = Store(FINGERPRINT, CODEC, [memory_level(0), late_level(LateTier(8 * SLOT, late), patience), *others])
     names = store.names(ids_of([0, 1, 0]))
-    assert store.save(Origin(1, Reach.NETWORK), computed_of(names), never) and store.flush(10)
+    assert store.save(Origin(1, Reach.NETWORK), computed_of(names), never) and store.flush(HANG)
     return store, names
 
 
@@ -223,13 +224,13 @@ def test_a_level_that_does_not_know_yet_has_nothing_yet(monkeypatch: pytest.Monk
     assert read(store, names) == 0
     assert store.lookup(names) == 0
     assert store.lookup(names) == read(store, names) == 3
-    assert store.close(10)
+    assert store.close(HANG)
 
 
 def test_reading_waits_for_a_level_as_long_as_its_patience() -> None:
     store, names = saved_late(late=4, patience=60)
     assert read(store, names) == 3
-    assert store.close(10)
+    assert store.close(HANG)
 
 
 class ComingTier(LateTier):
@@ -308,29 +309,29 @@ def test_looking_up_never_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     store, names = saved_late(late=4, patience=60)
     monkeypatch.setattr(time, "sleep", refuse_to_wait)
     assert store.lookup(names) == 0
-    assert store.close(10)
+    assert store.close(HANG)
 
 
 def test_what_a_level_does_not_know_in_time_is_missing() -> None:
     store, names = saved_late(late=1 << 60, patience=0.02)
     assert read(store, names) == 0
-    assert store.close(10)
+    assert store.close(HANG)
 
 
 def test_what_another_level_has_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, names = saved_late(1 << 60, 60, disk_level(tmp_path, 8, Form.RAW))
     monkeypatch.setattr(time, "sleep", refuse_to_wait)
     assert read(store, names) == 3
-    assert store.close(10)
+    assert store.close(HANG)
 
 
 def test_a_lossy_form_is_read_at_the_position_that_it_was_saved_at(tmp_path: Path) -> None:
     store = Store(FINGERPRINT, CODEC, [disk_level(tmp_path, 8, Form.INT8)])
     names = store.names(ids_of([0, 1, 0]))
-    assert store.save(Origin(1, Reach.NETWORK), computed_of(names), never) and store.flush(10)
+    assert store.save(Origin(1, Reach.NETWORK), computed_of(names), never) and store.flush(HANG)
     assert [exact for _, exact in store.read(names, 0, never, BEGIN)] == [True, False, False]
     assert read(store, names) == 3
-    assert store.close(10)
+    assert store.close(HANG)
 
 
 def test_a_level_that_nobody_writes_behind_is_withdrawn_from_at_once() -> None:
@@ -341,7 +342,7 @@ def test_a_level_that_nobody_writes_behind_is_withdrawn_from_at_once() -> None:
     assert store.lookup(names) == 2
     store.withdraw(Origin(1, Reach.PROCESS))
     assert store.lookup(names) == 0
-    assert store.close(10)
+    assert store.close(HANG)
 
 
 @pytest.mark.parametrize("reach", Reach)
@@ -349,9 +350,9 @@ def test_each_level_gets_what_may_reach_it(tmp_path: Path, reach: Reach) -> None
     levels = [memory_level(8), disk_level(tmp_path, 8, Form.RAW), late_level(LateTier(8 * SLOT, late=0))]
     store = Store(FINGERPRINT, CODEC, levels)
     names = store.names(ids_of([0, 1]))
-    assert store.save(Origin(1, reach), computed_of(names), never) and store.flush(10)
+    assert store.save(Origin(1, reach), computed_of(names), never) and store.flush(HANG)
     assert [each.blocks for each in store.stats()] == [2 * (level.reach <= reach) for level in levels]
-    assert store.close(10)
+    assert store.close(HANG)
 
 
 def test_blocks_are_removed_from_a_tier_once_it_is_reached() -> None:
@@ -360,17 +361,19 @@ def test_blocks_are_removed_from_a_tier_once_it_is_reached() -> None:
     store = Store(FINGERPRINT, CODEC, [late_level(tier)])
     names, public, private = store.names(ids_of([0, 1])), Origin(1, Reach.NETWORK), Origin(1, Reach.PROCESS)
     for _ in range(2):
-        assert store.save(public, computed_of(names), never) and store.flush(10)
+        assert store.save(public, computed_of(names), never) and store.flush(HANG)
         tier.is_reached = False
         store.withdraw(private)
-        assert store.flush(10) and tier.stats().blocks == 2
+        assert store.flush(HANG) and tier.stats().blocks == 2
         tier.is_reached = True
         store.withdraw(private)
-        assert store.flush(10) and tier.stats().blocks == 0
+        assert store.flush(HANG) and tier.stats().blocks == 0
     tier.save([Block(names[0], bytes(16), 1, Form.RAW, False, np.zeros(SLOT, np.uint8))])
     store.withdraw(private)
-    assert store.flush(10) and tier.stats().blocks == 1, "it was reached before, and got nothing by this store since"
-    assert store.close(10)
+    assert store.flush(HANG) and tier.stats().blocks == 1, (
+        "it was reached before, and got nothing by this store since"
+    )
+    assert store.close(HANG)
 
 
 def test_a_third_tier_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,10 +385,10 @@ def test_a_third_tier_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     levels = {DISK: {"bytes": 1 << 20, "form": Form.RAW}, "late": {"slots": 2}, MEMORY: {"bytes": SLOT}}
     opened = open_store(FINGERPRINT, CODEC, "model", StoreOptions(levels, tmp_path), print)
     names = opened.store.names(ids_of([0, 1, 0]))
-    assert opened.store.save(Origin(1, Reach.NETWORK), computed_of(names), never) and opened.store.flush(10)
+    assert opened.store.save(Origin(1, Reach.NETWORK), computed_of(names), never) and opened.store.flush(HANG)
     assert [(each.name, each.blocks) for each in opened.store.stats()] == [("memory", 1), ("memory", 2), ("disk", 3)]
     assert opened.folder and opened.notes and (opened.folder / "about.json").exists()
-    assert opened.store.close(10)
+    assert opened.store.close(HANG)
 
 
 def test_the_files_forms_are_the_codecs() -> None:

@@ -23,6 +23,7 @@ from kv_store.open import DISK, MEMORY, OpenedStore, StoreOptions, open_store
 from kv_store.store import REMEMBERED_DOCUMENTS, ComputedBlocks, Store
 from model_runtime.kv.codec import Form, KvCodec
 from model_runtime.kv.layout import KvLayout
+from tests.waiting import HANG
 
 SHAPE = KvLayout.keys_and_values(1, 1, 2)
 SLOT = SHAPE.token_bytes * BLOCK_TOKENS
@@ -49,7 +50,7 @@ def save(store: Store, document: int, ids: np.ndarray, private: bool = False, ex
     computed = ComputedBlocks(names, lambda i: numbers_of(names[i]), exact, len(ids))
     assert store.save(Origin(document, Reach.PROCESS if private else Reach.DISK), computed, never)
     store.pin(document, names)
-    store.flush(10)
+    store.flush(HANG)
     return names
 
 
@@ -86,7 +87,7 @@ def opened(tmp_path: Path) -> Iterator[OpenedStore]:
     """A store whose memory holds four blocks."""
     opened = open_in(tmp_path, memory=4 * SLOT)
     yield opened
-    assert opened.store.close(10)
+    assert opened.store.close(HANG)
 
 
 def test_blocks_that_memory_has_no_room_for_come_from_disk(opened: OpenedStore) -> None:
@@ -122,7 +123,7 @@ def test_blocks_computed_from_approximations_are_approximate(tmp_path: Path) -> 
     store = open_in(tmp_path).store
     names = save(store, A, row(0, 4), exact=2)
     assert [exact for _, exact in store.read(names, 0, never)] == [True, True, False, False]
-    store.close(10)
+    store.close(HANG)
 
 
 def test_a_document_that_was_left_counts_as_just_used() -> None:
@@ -154,7 +155,7 @@ def test_blocks_that_memory_refuses_still_go_to_disk(opened: OpenedStore) -> Non
         numbers.append(i)
         return numbers_of(names[i])
 
-    assert store.save(Origin(B, Reach.DISK), ComputedBlocks(names, computed, 6, 96), never) and store.flush(10)
+    assert store.save(Origin(B, Reach.DISK), ComputedBlocks(names, computed, 6, 96), never) and store.flush(HANG)
     memory, disk = store.stats()
     assert (memory.blocks, disk.blocks) == (4, 9)
     assert numbers == list(range(6))
@@ -179,10 +180,10 @@ def test_a_document_is_pinned_again_when_the_user_comes_back(opened: OpenedStore
 def test_blocks_survive_closing_the_store(tmp_path: Path) -> None:
     first = open_in(tmp_path)
     names = save(first.store, A, row(0, 5))
-    first.store.close(10)
+    first.store.close(HANG)
     second = open_in(tmp_path)
     assert read(second.store, names) == 5
-    second.store.close(10)
+    second.store.close(HANG)
 
 
 def test_approximate_and_exact_blocks_never_share_a_file(tmp_path: Path) -> None:
@@ -193,8 +194,8 @@ def test_approximate_and_exact_blocks_never_share_a_file(tmp_path: Path) -> None
     assert exact.store.lookup(exact.store.names(ids)) == 0
     found = [exact for _, exact in other.store.read(other.store.names(ids), 0, never)]
     assert found == [True] + [False] * 11 + [True] * 8
-    exact.store.close(10)
-    other.store.close(10)
+    exact.store.close(HANG)
+    other.store.close(HANG)
 
 
 def test_memory_is_exact_whatever_the_codec_of_the_disk(tmp_path: Path) -> None:
@@ -202,7 +203,7 @@ def test_memory_is_exact_whatever_the_codec_of_the_disk(tmp_path: Path) -> None:
         opened = open_in(folder, form=Form.INT8)
         assert opened.approximate is (folder is not None)
         assert read(opened.store, save(opened.store, A, row(0, 20))) == 20
-        opened.store.close(10)
+        opened.store.close(HANG)
 
 
 def bf16_numbers_of(name: bytes) -> np.ndarray:
@@ -217,7 +218,7 @@ def test_bf16_takes_two_bytes_in_memory_and_on_disk_and_comes_back_exactly(tmp_p
     names = opened.store.names(row(0, 20))
     computed = ComputedBlocks(names, lambda i: bf16_numbers_of(names[i]), 99, 320)
     assert opened.store.save(Origin(A, Reach.DISK), computed, never)
-    opened.store.flush(10)
+    opened.store.flush(HANG)
     memory, disk = opened.store.stats()
     assert (memory.blocks, memory.bytes) == (4, 4 * half)
     assert disk.blocks == 20 and (form is Form.INT8 or disk.bytes == 20 * half)
@@ -226,7 +227,7 @@ def test_bf16_takes_two_bytes_in_memory_and_on_disk_and_comes_back_exactly(tmp_p
         assert exact == np.array_equal(numbers, bf16_numbers_of(name))
         lossy += not exact
     assert lossy == (8 if form is Form.INT8 else 0), "the first four are in memory, the last eight are recent"
-    opened.store.close(10)
+    opened.store.close(HANG)
 
 
 def test_numbers_that_bf16_cannot_hold_are_kept_raw() -> None:
@@ -240,20 +241,20 @@ def test_without_a_folder_nothing_is_on_disk() -> None:
     assert opened.notes is None and opened.folder is None
     names = save(opened.store, A, row(0, 3))
     assert read(opened.store, names) == 3
-    opened.store.close(10)
+    opened.store.close(HANG)
 
 
 def test_models_unused_for_long_are_removed(tmp_path: Path) -> None:
     folders = {}
     for name in (b"old", b"new"):
         opened = open_store(name.ljust(32), CODEC, "model", options(tmp_path), print)
-        assert opened.store.close(10) and opened.folder
+        assert opened.store.close(HANG) and opened.folder
         folders[name] = opened.folder
     long_ago = time.time() - 40 * 24 * 3600
     for path in folders[b"old"].iterdir():
         os.utime(path, (long_ago, long_ago))
     (tmp_path / "mine").mkdir()
-    open_in(tmp_path).store.close(10)
+    open_in(tmp_path).store.close(HANG)
     assert not folders[b"old"].exists()
     assert folders[b"new"].exists() and (tmp_path / "mine").exists()
 
@@ -264,7 +265,7 @@ def test_blocks_and_notes_together_stay_within_disk_bytes(tmp_path: Path) -> Non
     for n in range(200):
         save(opened.store, n + 1, row(n, 30), private=False)
         opened.notes.write(n + 1, os.urandom(3000))
-    opened.store.close(10)
+    opened.store.close(HANG)
     assert opened.folder is not None
     sizes = {path.name: path.stat().st_size for path in opened.folder.rglob("*") if path.is_file()}
     assert sum(sizes.values()) - sizes["about.json"] <= MIB
@@ -292,11 +293,11 @@ def test_a_65th_document_unpins_the_one_visited_longest_ago() -> None:
 @pytest.mark.parametrize(("days", "there"), [(29, True), (31, False)])
 def test_a_models_folder_is_removed_after_thirty_days_without_use(tmp_path: Path, days: int, there: bool) -> None:
     opened = open_store(b"old".ljust(32), CODEC, "model", options(tmp_path), print)
-    assert opened.store.close(10) and opened.folder
+    assert opened.store.close(HANG) and opened.folder
     then = time.time() - days * 24 * 3600
     for path in opened.folder.iterdir():
         os.utime(path, (then, then))
-    open_in(tmp_path).store.close(10)
+    open_in(tmp_path).store.close(HANG)
     assert opened.folder.exists() is there
 
 
@@ -337,7 +338,7 @@ def test_a_save_that_is_stopped_keeps_its_first_blocks(opened: OpenedStore, look
     names, asked = store.names(ids), iter([False] * looks + [True])
     computed = ComputedBlocks(names, lambda i: numbers_of(names[i]), 4, len(ids))
     assert not store.save(Origin(A, Reach.DISK), computed, lambda: next(asked))
-    assert store.flush(10)
+    assert store.flush(HANG)
     assert [tier.blocks for tier in store.stats()] == [looks, looks]
     save(store, A, ids)
     assert read(store, names) == 4
@@ -378,7 +379,7 @@ def test_a_store_without_a_folder_has_nothing_to_tidy() -> None:
 
 
 def assert_opened(gate: threading.Event) -> None:
-    assert gate.wait(10)
+    assert gate.wait(HANG)
 
 
 def test_a_store_that_is_not_written_in_time_stays_open(tmp_path: Path) -> None:
@@ -390,10 +391,10 @@ def test_a_store_that_is_not_written_in_time_stays_open(tmp_path: Path) -> None:
     assert not store.close(0)
     assert read(store, names) == 3
     gate.set()
-    assert store.close(10)
+    assert store.close(HANG)
     again = open_in(tmp_path).store
     assert read(again, names) == 3
-    assert again.close(10)
+    assert again.close(HANG)
 
 
 def test_a_job_that_the_disk_fails_is_a_warning_in_one_sentence(tmp_path: Path) -> None:
@@ -407,7 +408,7 @@ def test_a_job_that_the_disk_fails_is_a_warning_in_one_sentence(tmp_path: Path) 
     names = save(opened.store, A, row(0, 3))
     assert len(said) == 1 and "the disk is gone" in said[0]
     assert read(opened.store, names) == 3
-    assert opened.store.close(10)
+    assert opened.store.close(HANG)
 
 
 def test_a_document_that_is_closed_keeps_no_blocks_from_being_evicted() -> None:
@@ -425,7 +426,7 @@ def test_a_document_that_is_closed_keeps_no_blocks_from_being_evicted() -> None:
 def test_a_removed_documents_blocks_are_on_disk_no_more(opened: OpenedStore) -> None:
     removed, kept = save(opened.store, A, row(0, 4)), save(opened.store, B, row(1, 4))
     opened.store.withdraw(Origin(A, Reach.PROCESS))
-    assert opened.store.flush(10)
+    assert opened.store.flush(HANG)
     _, disk = opened.store.stats()
     assert disk.blocks == 4
     assert read(opened.store, kept) == 4 and opened.store.lookup(removed) == 0

@@ -19,8 +19,7 @@ from efim_ls.completion.models.cache_file import CacheFile
 from model_runtime.errors import ModelError
 from model_runtime.loading import file_hashes
 from model_runtime.loading.file_hashes import MOST_REMEMBERED, start_hashing
-
-HANG = 100  # seconds
+from tests.waiting import HANG
 
 
 def test_files_are_hashed_in_their_order(tmp_path: Path) -> None:

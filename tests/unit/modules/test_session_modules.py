@@ -13,6 +13,7 @@ from efim_ls.session.session import Session
 from efim_ls.settings import Settings
 from efim_ls.text.document import Change
 from tests.unit.modules.conftest import write
+from tests.waiting import HANG
 
 TEXT = "import made_up\nmade_up.fi"
 
@@ -31,7 +32,7 @@ async def session(tmp_path: Path) -> AsyncIterator[Session]:
     session.configure(Settings(persist=False))
     session.work_in([tmp_path.as_uri()])
     yield session
-    assert session.engine.close(10)
+    assert session.engine.close(HANG)
 
 
 async def expected(session: Session, path: Path, language: str = "python", text: str = TEXT) -> list[str] | None:

@@ -16,6 +16,7 @@ from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 from tests.sized import Sized
+from tests.waiting import HANG
 
 BAD, GOOD = "file:///bad.py", "file:///good.py"
 
@@ -81,7 +82,7 @@ async def session(model: Any) -> AsyncIterator[Session]:
     session.configure(Settings(persist=False))
     await session.load(lambda message, percent: None)
     yield session
-    assert session.engine.close(10)
+    assert session.engine.close(HANG)
 
 
 @pytest.fixture
@@ -134,7 +135,7 @@ async def test_a_pause_whose_work_fails_leaves_no_timer_and_other_documents_thei
     session.engine.allow(60)
     for uri in (BAD, GOOD):
         session.open(uri, "python", "x")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG):
         await session.background.settled()
     assert model.prefetched == [GOOD]
 
@@ -149,10 +150,10 @@ async def test_a_timer_whose_call_fails_is_over() -> None:
     timer.start(1000, fail)
     timer.fire()
     assert calls == ["called"] and not timer.waiting
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG):
         await timer.elapsed()
     timer.start(0, fail)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG):
         await timer.elapsed()
     assert calls == ["called", "called"]
 

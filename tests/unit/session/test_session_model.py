@@ -15,6 +15,7 @@ from efim_ls.session.session import Session
 from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
 from tests.unit.session.test_session_requests import FOREVER, Fake, Fixed, ask, asked
+from tests.waiting import HANG
 
 
 class Model(Fake):
@@ -64,7 +65,7 @@ async def test_a_request_that_waits_does_not_reach_a_model_that_was_let_go_of(se
     await load(session, Settings(threads=2))
     assert waiting.done() and (await waiting).text == ""
     assert models[0].closed and models[0].asked == []
-    assert session.close(10)
+    assert session.close(HANG)
 
 
 async def test_a_model_that_comes_as_another_is_asked_for_is_let_go_of(session, models, monkeypatch) -> None:
@@ -83,7 +84,7 @@ async def test_a_model_that_comes_as_another_is_asked_for_is_let_go_of(session, 
     await load(session, Settings())
     await later[0]
     assert [model.closed for model in models] == [True, False]
-    assert session.close(10)
+    assert session.close(HANG)
     assert models[1].closed
 
 

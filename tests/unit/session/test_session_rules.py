@@ -16,6 +16,7 @@ from efim_ls.session.session import Session
 from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
+from tests.waiting import HANG
 
 OFF, ON = Settings(disabled_languages=("python",)), Settings()
 
@@ -33,7 +34,7 @@ class Fake:
 
     def complete(self, request: Request, cancel: Cancel) -> Answer:
         self.began.set()
-        self.gate.wait(10)
+        self.gate.wait(HANG)
         return Answer("more")
 
     @property
@@ -81,7 +82,7 @@ async def session(model: Any) -> AsyncIterator[Session]:
         session.open(uri, language, "x")
     yield session
     model.gate.set()
-    assert session.engine.close(10), "a job of the test is still running"
+    assert session.engine.close(HANG), "a job of the test is still running"
 
 
 async def busy(session: Session, model: Fake, uri: str) -> asyncio.Task[Answer]:
@@ -164,7 +165,7 @@ async def test_why_a_document_is_off_is_told_without_a_model(model: Any) -> None
     session.configure(OFF)
     assert (off := session.documents.why_off("a")) is not None and off.reason == "language off"
     assert session.documents.why_off("file:///home/me/.env") is not None, "though it is not open"
-    assert session.engine.close(10)
+    assert session.engine.close(HANG)
 
 
 @pytest.mark.parametrize(

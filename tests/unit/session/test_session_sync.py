@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_ls.session.session import Session
+from tests.waiting import HANG
 
 URI = "file:///a.py"
 
@@ -28,7 +29,7 @@ async def test_a_text_that_is_not_open_is_opened_and_a_later_one_is_an_edit_of_i
     [edit] = mine.documents.history.recent()
     assert (edit.at, edit.removed, edit.added) == (4, "two ", "")
     assert mine.sync(URI, "python", "one six") is document and len(mine.documents.history.recent()) == 1
-    assert mine.engine.close(10)
+    assert mine.engine.close(HANG)
 
 
 async def test_a_document_in_another_language_is_opened_anew():
@@ -36,7 +37,7 @@ async def test_a_document_in_another_language_is_opened_anew():
     document = mine.sync(URI, "python", "x")
     other = mine.sync(URI, "go", "y")
     assert other is not document and (other.language, other.text) == ("go", "y")
-    assert mine.engine.close(10)
+    assert mine.engine.close(HANG)
 
 
 @given(st.lists(st.text("ab\r\n𝄞", max_size=8), min_size=1))
@@ -44,4 +45,4 @@ async def test_whatever_is_sent_the_text_is_the_last_one(texts: list[str]):
     mine = session()
     for text in texts:
         assert mine.sync(URI, "python", text).text == text
-    assert mine.engine.close(10)
+    assert mine.engine.close(HANG)

@@ -13,6 +13,7 @@ from efim_ls.usage.counters import Counters
 from efim_ls.workspace.shared import SharedIndexes
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET
 from tests.unit.workspace_index.test_workspace_index import TOKENIZERS
+from tests.waiting import HANG
 
 
 class CountingModel:
@@ -32,4 +33,4 @@ async def test_a_document_is_completed_with_the_counts_of_all_languages_that_sha
     for language, has_counts in (("TypeScript", True), ("javascriptreact", True), ("python", False)):
         document = OpenDocument(Counters(), (project / "new").as_uri(), language, "")
         assert (workspace.request_at(document, 0).counts is not None) is has_counts
-    assert workspace.close(60.0)
+    assert workspace.close(HANG)

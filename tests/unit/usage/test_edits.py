@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from efim_ls.text.document import Edit
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.edits import AcceptedEdits, Followers
+from tests.waiting import loop_at_rest
 
 LATER = 3600.0  # seconds: nothing is counted before the test says so
 ADDED, REMOVED, REPLACED = Edit(10, "", ", size"), Edit(10, ", size", ""), Edit(10, "width", "depth")
@@ -75,7 +74,7 @@ async def test_documents_are_told_apart() -> None:
 async def test_what_is_kept_is_counted_after_a_while() -> None:
     counted = Counted(counted_after=0.0)
     counted.accept(REPLACED)
-    while not counted.kept:
-        await asyncio.sleep(0)
+    await loop_at_rest()
+    assert counted.kept == 1
     counted.edits.close()
     assert counted.kept == 1

@@ -13,8 +13,8 @@ from efim_ls.session.documents import OpenDocument
 from efim_ls.text.document import Change, Edit, Encoding
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.suggestions import Offers, RetainedRange, RetentionTracker
+from tests.waiting import wait_until
 
-HANG = 30  # seconds after which a test fails rather than wait on
 ROOM = 12  # characters of a text that is edited: small, so that edits meet what is tracked
 LATER = 3600.0  # seconds: what is accepted is counted as the document is closed
 
@@ -190,9 +190,7 @@ async def test_retention_is_counted_after_a_delay() -> None:
         page.edit(CURSOR, CURSOR, SAID)
         page.accept(number)
         page.edit(CURSOR, CURSOR + 4, "")
-    async with asyncio.timeout(HANG):
-        while page.counted[0] < 28:
-            await asyncio.sleep(0.001)
+    await asyncio.to_thread(wait_until, lambda: page.counted[0] == 28, "it is not counted")
     page.edit(CURSOR, CURSOR + 9, "")
     assert page.close() == (28, 20)
 

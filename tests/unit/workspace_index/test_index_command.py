@@ -21,7 +21,8 @@ from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.prompt.excerpts import ExcerptBudget
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
-from tests.lsp.wire import ENV, HANG
+from tests.lsp.wire import ENV
+from tests.waiting import HANG
 
 
 def run(*arguments: str, folder: Path | None = None) -> tuple[int, str]:

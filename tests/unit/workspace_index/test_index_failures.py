@@ -21,6 +21,7 @@ from efim_ls.workspace.content import digest_of
 from efim_ls.workspace.database.place import remove_index
 from efim_ls.workspace.index_file import IndexFile
 from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZER, TOKENIZERS, Open, has_name, indexed
+from tests.waiting import HANG
 
 TEXT = "".join(f"def function_{n}(argument):\n    return argument + {n}\n" for n in range(300))
 OTHER = "other_name = 1\n"
@@ -269,7 +270,7 @@ def test_two_processes_write_at_once(place: Path, open_index: Open, reports: lis
         subprocess.Popen([sys.executable, "-c", PUTS, str(place), str(first)], stdout=subprocess.PIPE, text=True)
         for first in (0, 100)
     ]
-    shown = [each.communicate(timeout=120)[0] for each in processes]
+    shown = [each.communicate(timeout=HANG)[0] for each in processes]
     assert shown == ["ready\n"] * 2 and [each.returncode for each in processes] == [0, 0]
     index = open_index()
     assert len(index.entries()) == 14 and reports == []
@@ -278,7 +279,7 @@ def test_two_processes_write_at_once(place: Path, open_index: Open, reports: lis
 
 def test_several_open_a_new_index_at_the_same_instant(tmp_path: Path, reports: list[str]) -> None:
     openers, rounds = 3, 30
-    together = Barrier(openers, timeout=60)
+    together = Barrier(openers, timeout=HANG)
 
     def open_all(_: int) -> None:
         for number in range(rounds):

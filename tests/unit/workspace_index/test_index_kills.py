@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.unit.workspace_index.conftest import TOKENIZER, Open, has_name, indexed
+from tests.waiting import HANG
 
 KILLS = 100
 FILES = [indexed(f"/project/{n}.py", f"def name_{n}():\n    return {n}\n" * 40) for n in range(40)]
@@ -52,7 +53,7 @@ SCRIPT = """if True:
 
 def test_killed_a_hundred_times_it_stays_whole(place: Path, open_index: Open, reports: list[str]) -> None:
     command = [sys.executable, "-c", SCRIPT, str(place), str(KILLS)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG, check=False)
     lines = [line.split() for line in done.stdout.splitlines()]
     assert (done.returncode, len(lines)) == (0, KILLS), done.stdout[-500:] + done.stderr[-2000:]
     assert {generation for _, generation in lines} == {"0"} and max(int(count) for count, _ in lines) > 20

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from queue import SimpleQueue
-from time import monotonic
 
 import pytest
 
 from efim_ls.workspace import watcher
 from efim_ls.workspace.watcher import FileWatcher, _explained
+from tests.waiting import HANG, wait_until
 
-HANG = 60  # seconds after which a change that is not reported fails its test
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/fdinfo"), reason="only Linux tells what is watched")
 
 
@@ -36,10 +34,11 @@ def watching(folder: Path) -> Iterator[Callable[[Path], None]]:
             pass
 
     before = watched()
-    with closing(FileWatcher([folder], reports.put)):
-        until(lambda: watched() > before)
+    with closing(FileWatcher([folder], reports.put)) as watches:
+        wait_until(lambda: watched() > before, "nothing is watched")
         yield wait_for
-    until(lambda: all(each.name != "watcher" for each in threading.enumerate()))
+    watches._thread.join(HANG)
+    assert not watches._thread.is_alive()
 
 
 def watched() -> int:
@@ -51,12 +50,6 @@ def watched() -> int:
         except OSError:
             continue
     return count
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = monotonic() + HANG
-    while not condition():
-        assert monotonic() < end, "it does not happen"
 
 
 @pytest.fixture
@@ -77,7 +70,7 @@ def workspace(tmp_path: Path) -> Path:
 def test_only_folders_that_a_walk_enters_are_watched(workspace: Path):
     before = watched()
     with watching(workspace) as wait_for:
-        until(lambda: watched() - before == 3)  # work, src, app
+        wait_until(lambda: watched() - before == 3, "work, src and app are not what is watched")
         (workspace / "src/app/a.py").write_text("a = 1\n")
         wait_for(workspace / "src/app/a.py")
         assert watched() - before == 3
@@ -86,10 +79,10 @@ def test_only_folders_that_a_walk_enters_are_watched(workspace: Path):
 def test_what_git_ignores_is_watched_as_soon_as_it_does_not(workspace: Path):
     before = watched()
     with watching(workspace) as wait_for:
-        until(lambda: watched() - before == 3)
+        wait_until(lambda: watched() - before == 3, "work, src and app are not what is watched")
         (workspace / ".gitignore").write_text("src/app\n")
         wait_for(workspace / "build/out")  # reported, so that its files are read
-        until(lambda: watched() - before == 4)  # work, src, build, out
+        wait_until(lambda: watched() - before == 4, "work, src, build and out are not what is watched")
 
 
 def test_files_in_folders_that_are_new_are_reported(workspace: Path):

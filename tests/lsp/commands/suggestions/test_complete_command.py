@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.editors.drivers.shapes import BEGINNING, NEXT_PART, OPEN_ENDED, SHAPES
-from tests.lsp.wire import ENV, HANG
+from tests.lsp.wire import ENV
+from tests.waiting import HANG
 
 AREA = "def {}(width, height):\n    return width * height\n\n\n"
 SURE = AREA.format("area") + AREA.format("size") + AREA.format("face") + "def edge(width, height):\n    return wid"

@@ -15,7 +15,8 @@ from rich.console import Console
 from efim_ls.commands.context import page
 from tests.editors.drivers.shapes import BEGINNING, NEXT_PART, OPEN_ENDED, SHAPES
 from tests.explanations import part, word
-from tests.lsp.wire import ENV, HANG, ROOT
+from tests.lsp.wire import ENV, ROOT
+from tests.waiting import HANG
 
 GOLDEN = ROOT / "tests" / "golden" / "commands"
 FOLDER = "/home/me/project"

@@ -19,7 +19,8 @@ from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 from tests.lsp.daemon.clients import clients
-from tests.lsp.wire import ENV, HANG
+from tests.lsp.wire import ENV
+from tests.waiting import HANG
 
 SECRET = "DATABASE_PASSWORD=hunter2secretvalue\nBACKUP_PASSWORD="
 OF_SECRETS = "the name of this file or of a folder above it suggests secrets, so its text is never used: rename it"
