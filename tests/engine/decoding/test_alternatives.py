@@ -70,7 +70,7 @@ def decoded_alone(engine: Watched, prompt: Prompt, chosen: Sequence[Choice], for
 
 
 @pytest.mark.parametrize("cache", [None, CACHE])
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(typed=TYPED, count=st.integers(1, 4), again=st.booleans(), rule=st.sampled_from([ENDLESS, ONE_LINE]))
 def test_each_is_what_the_model_says_alone_behind_its_fork(
     decoder: Decoder, tokenizer: Tokenizer, cache: Ngrams | None, typed: str, count: int, again: bool, rule: Rule

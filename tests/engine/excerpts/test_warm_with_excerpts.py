@@ -90,7 +90,7 @@ def bench(request: pytest.FixtureRequest, folder: Path, tmp_path_factory: pytest
     return ExcerptBench(make(tmp_path_factory.mktemp("one_key_head"), ONE_KEY_HEAD), "int8", CACHE)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(sizes=sizes, history=histories, arenas=st.integers(1, 6), offered=st.integers(0, len(OFFERS) - 1))
 def test_a_warm_answer_is_the_cold_answer_whatever_other_files_say(
     bench: Bench,

@@ -46,7 +46,7 @@ def test_what_lies_beyond_the_window_is_given_up_and_logits_equal_transformers(m
     assert np.abs(found - theirs[-9:].numpy()).max() <= CLOSE * float(theirs.abs().max())
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(
     length=st.integers(SLACK_ROWS - 100, CONTEXT - 2), cut=st.integers(0, CONTEXT), step=st.sampled_from((64, 999))
 )
@@ -60,7 +60,7 @@ def test_a_cut_arena_goes_on_to_the_same_bits_as_a_new_one(model: Decoded, lengt
     assert model.equal(model.logits(warm), model.logits(cold))
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(one=st.integers(1, CONTEXT - 2), other=st.integers(1, CONTEXT - 2), share=st.floats(0.7, 1))
 def test_a_copied_prefix_is_as_good_as_the_one_it_was_copied_from(
     model: Decoded, one: int, other: int, share: float

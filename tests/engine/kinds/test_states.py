@@ -37,7 +37,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 edits = st.lists(st.tuples(st.floats(0, 1), st.integers(1, 90), st.integers(0, 300), st.integers(1, 70)), max_size=6)
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(edits=edits)
 def test_warm_equals_cold_over_random_edits(model: Decoded, edits: list[tuple[float, int, int, int]]) -> None:
     """Each edit cuts a text somewhere and goes on with other tokens, in passes of some width."""
@@ -58,7 +58,7 @@ def test_a_cut_between_kept_states_computes_at_most_so_many_tokens_again(model: 
     assert 250 - arena.truncate(250) <= GRID
 
 
-@settings(max_examples=8)
+@settings(max_examples=6)
 @given(one=st.integers(1, CONTEXT - 2), other=st.integers(1, CONTEXT - 2), share=st.floats(0, 1))
 def test_a_copied_prefix_is_as_good_as_the_one_it_was_copied_from(
     model: Decoded, one: int, other: int, share: float
