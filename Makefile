@@ -78,8 +78,8 @@ docs: .venv/develops
 vsix: $(VSCODE)/dist/efim-ls.vsix
 
 # What users without a clone install from, in dist/: the server as source and as wheels, the model for Go, the VS Code
-# extension with the server's wheels in it, the Neovim plugin, and the hashes of all that. From a clean clone of a
-# commit they are the same bytes.
+# extension with the server in it (the wheels without models, and these once), the Neovim plugin, and the hashes of all
+# that. From a clean clone of a commit they are the same bytes.
 release: $(VSCODE)/dist/efim-ls.vsix $(GO)
 	rm -rf build/release && mkdir -p build/release
 	tar -xzf $(SDIST) -C build/release
@@ -184,7 +184,7 @@ dist/wheels: $(SERVER) | .venv/develops
 	$(WHEEL) --wheel-dir build/wheels $(SDIST)
 	! ls build/wheels/*-linux_x86_64.whl > /dev/null 2>&1 || PATH="$(BIN):$$PATH" $(BIN)/python -m auditwheel repair \
 		--plat manylinux_2_28_x86_64 --only-plat --wheel-dir dist build/wheels/*-linux_x86_64.whl
-	cd dist && sha256sum efim_ls-*.whl > wheels
+	touch $@
 
 $(GO): $(shell git ls-files model_runtime/embedded/go) efim_lab/publishing/wheel.py pyproject.toml | .venv/develops
 	$(BIN)/python -m efim_lab train wheel --model model_runtime/embedded/go --name efim-ls-go --version $(VERSION) --out dist
@@ -210,10 +210,11 @@ EXTENSION = $(addprefix $(VSCODE)/,package.json README.md build.mjs tsconfig.jso
 	$(wildcard $(VSCODE)/src/* $(VSCODE)/test/* $(VSCODE)/images/* $(VSCODE)/media/*)
 
 $(VSCODE)/dist/efim-ls.vsix: $(VSCODE)/node_modules/.package-lock.json $(EXTENSION) dist/wheels constraints.txt \
-		requirements-embedded.txt
+		requirements-embedded.txt efim_lab/publishing/models_apart.py
 	rm -rf $(VSCODE)/dist/server && mkdir -p $(VSCODE)/dist/server
-	cp dist/efim_ls-*.whl constraints.txt requirements-embedded.txt $(VSCODE)/dist/server
-	cp dist/wheels $(VSCODE)/dist/server/SHA256SUMS
+	$(BIN)/python -m efim_lab.publishing.models_apart $(VSCODE)/dist/server dist/efim_ls-*.whl
+	cd $(VSCODE)/dist/server && sha256sum *.whl > SHA256SUMS
+	cp constraints.txt requirements-embedded.txt $(VSCODE)/dist/server
 	$(NPM) run package
 
 .venv-gpu/develops: pyproject.toml constraints-gpu.txt

@@ -115,9 +115,10 @@ def copied(installed: tuple[Path, Path], tmp_path: Path) -> tuple[Path, Path]:
 
 @pytest.fixture
 def pure(copied: tuple[Path, Path]) -> tuple[Path, Path]:
-    """Our extension, with nothing but the wheel for machines for which nothing is compiled."""
+    """Our extension, with the server's wheel for machines for which nothing is compiled, and no other."""
     [sums] = copied[1].glob("efim-ls.*/dist/server/SHA256SUMS")
-    sums.write_text(next(line for line in sums.read_text("utf-8").splitlines() if "-any.whl" in line), "utf-8")
+    lines = sums.read_text("utf-8").splitlines(keepends=True)
+    sums.write_text("".join(line for line in lines if "-any.whl" in line), "utf-8")
     return copied
 
 

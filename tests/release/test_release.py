@@ -20,7 +20,7 @@ import pytest
 
 from tests.compiled import require_compiled
 
-from ..editors.conftest import EXTENSION, lacking
+from ..editors.conftest import lacking
 from ..editors.fetching.part import ROOT
 from .contents import GOLDEN, files_in, read_listing
 
@@ -56,7 +56,11 @@ def released(name: str) -> Path:
 
 
 def contents(wheel: str) -> dict[str, bytes]:
-    with ZipFile(released(wheel)) as archive:
+    return files_of(released(wheel))
+
+
+def files_of(wheel: Path) -> dict[str, bytes]:
+    with ZipFile(wheel) as archive:
         return {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
 
 
@@ -70,14 +74,17 @@ class Environment:
     def __init__(self, folder: Path, *wheels: str) -> None:
         self._folder, self.file = folder, folder / "area.py"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "environment"], check=True)
-        python = folder / "environment" / "bin" / "python"
-        install = ("install", "--quiet", "--no-deps", "--no-index", "--no-compile", *map(released, wheels))
+        self.install(*map(released, wheels))
+        [self.packages] = folder.glob("environment/lib/python*/site-packages")
+        self.file.write_text(FILE, "utf-8")
+
+    def install(self, *words: str | Path) -> None:
+        python = self._folder / "environment" / "bin" / "python"
+        install = ("install", "--quiet", "--no-deps", "--no-index", "--no-compile", *words)
         ours = {
             name: value for name, value in os.environ.items() if name != "PYTHONPATH"
         }  # else pip sees what is here
         subprocess.run([sys.executable, "-m", "pip", "--python", python, *install], env=ours, check=True)
-        [self.packages] = folder.glob("environment/lib/python*/site-packages")
-        self.file.write_text(FILE, "utf-8")
 
     def copy(self, name: str) -> None:
         """Install a package as it is installed here."""
@@ -183,25 +190,7 @@ def test_the_short_list_is_enough_for_the_embedded_model_and_small(tmp_path: Pat
     fresh.run("-c", "import watchfiles", program="python")  # where the editor does not watch files
     assert not (fresh.packages / "torch").exists()
     sizes = [path.lstat().st_blocks * 512 for path in fresh.packages.rglob("*")]
-    assert sum(sizes) < 162 << 20  # 62 of them are ours, 59 of these the weights of two models
-
-
-LISTS = ("constraints.txt", "requirements-embedded.txt")  # of packages, for pip
-
-
-def test_the_extension_holds_the_wheels_and_their_hashes() -> None:
-    with ZipFile(released(VSIX)) as archive:
-        read = archive.read
-        server = {Path(name).name for name in archive.namelist() if "/dist/server/" in name}
-        assert server == {*WHEELS, "SHA256SUMS", *LISTS}
-        for wheel in WHEELS:
-            assert read(f"extension/dist/server/{wheel}") == released(wheel).read_bytes()
-        hashes = "".join(f"{sha256(released(wheel).read_bytes())}  {wheel}\n" for wheel in sorted(WHEELS))
-        assert read("extension/dist/server/SHA256SUMS").decode() == hashes
-        for name in LISTS:
-            assert read(f"extension/dist/server/{name}") == (ROOT / name).read_bytes()
-        assert json.loads(read("extension/package.json"))["version"] == VERSION
-    assert json.loads((EXTENSION / "package-lock.json").read_text("utf-8"))["version"] == VERSION
+    assert sum(sizes) < 141 << 20  # 41 of them are ours, 38 of these the weights of two models
 
 
 def test_the_plugin_and_the_source_are_whole() -> None:

@@ -1,11 +1,11 @@
-// The server that comes with the extension: its wheels with their hashes, the packages that it needs, and the versions it
-// was tested with.
+// The server that comes with the extension: its wheels and that of its models with their hashes, the packages that it
+// needs, and the versions it was tested with.
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
 // What a fresh environment on Linux took: all that pip fetched, and the whole environment; then PyTorch for CPUs.
-export const LIGHT = "about 25 MB to download, and about 160 MB on disk with the server";
+export const LIGHT = "about 25 MB to download, and about 140 MB on disk with the server";
 export const HEAVY = "about 210 MB to download, and about 900 MB on disk";
 
 const FOLDER = join(__dirname, "server");
@@ -16,18 +16,24 @@ export const CONSTRAINTS = join(FOLDER, "constraints.txt");
 /** Names all that the server needs where its compiled decoder runs, without torch. */
 export const REQUIREMENTS = join(FOLDER, "requirements-embedded.txt");
 
-/** Return the path of the wheel for this machine; an error unless it is the one that was packed. */
-export async function bundledWheel(): Promise<string> {
-    const names = await packed();
+/** Return the paths of the server's wheel for this machine, and of its models'; an error unless they are those that were
+ * packed. */
+export async function bundledWheels(): Promise<readonly string[]> {
+    const hashes = await packed();
     const compiled = process.platform === "linux" && process.arch === "x64";
-    const tags = compiled ? [/-manylinux_\w+_x86_64\.whl$/, /-any\.whl$/] : [/-any\.whl$/];
-    const name = tags.flatMap((tag) => [...names.keys()].filter((each) => tag.test(each)))[0];
+    const servers = compiled ? [/^efim_ls-.*-manylinux_\w+_x86_64\.whl$/, /^efim_ls-.*-any\.whl$/] : [/^efim_ls-.*-any\.whl$/];
+    return [await whole(hashes, servers), await whole(hashes, [/^efim_ls_models-/])];
+}
+
+/** Return the path of the first wheel whose name fits. */
+async function whole(hashes: Map<string, string>, fitting: readonly RegExp[]): Promise<string> {
+    const name = fitting.flatMap((each) => [...hashes.keys()].filter((wheel) => each.test(wheel)))[0];
     if (name === undefined) {
         throw new Error(`this extension was packed without the server. ${REMEDY}`);
     }
     const wheel = join(FOLDER, name);
     const content = await readFile(wheel).catch(() => "");
-    if (createHash("sha256").update(content).digest("hex") !== names.get(name)) {
+    if (createHash("sha256").update(content).digest("hex") !== hashes.get(name)) {
         throw new Error(`${name}, which came with the extension, is damaged or missing. ${REMEDY}`);
     }
     return wheel;

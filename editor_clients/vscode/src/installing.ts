@@ -3,13 +3,14 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CancellationError, ProgressLocation, window, type LogOutputChannel } from "vscode";
-import { CONSTRAINTS, HEAVY, LIGHT, REQUIREMENTS, bundledWheel } from "./bundle";
+import { CONSTRAINTS, HEAVY, LIGHT, REQUIREMENTS, bundledWheels } from "./bundle";
 import { interpreterIn } from "./finding";
 import { lastLine, run, type Finished } from "./process";
 
 const PYTHONS = ["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python", "py"];
 const NEW_ENOUGH = ["-c", "import sys; sys.exit(sys.version_info < (3, 11))"];
 const PIP_INSTALL = ["-m", "pip", "install", "--no-input", "--disable-pip-version-check"];
+const OURS = ["efim-ls", "efim-ls-models"];
 const LOG = "Show Log";
 const INSTALL = "Install";
 
@@ -98,19 +99,22 @@ class Installation {
     }
 
     async run(): Promise<void> {
-        const wheel = await bundledWheel();
+        const wheels = await bundledWheels();
         if (!(await this.succeeds(this.python, NEW_ENOUGH))) {
             const made = ["-m", "venv", "--clear", this.environment];
             await this.step("creating a Python environment", await this.anyPython(), made);
         }
-        const packages = ["--constraint", CONSTRAINTS, "--no-deps", "--requirement", REQUIREMENTS, wheel];
+        const packages = ["--constraint", CONSTRAINTS, "--no-deps", "--requirement", REQUIREMENTS, ...wheels];
         const plan = await this.plan(packages);
         if (!(await this.agreed("the efim-ls server", ofServer(plan)))) {
             throw new CancellationError();
         }
         await this.pip("installing the server", packages);
-        // The same version may be there already, from an extension of another day.
-        await this.pip("installing the server", ["--force-reinstall", "--no-deps", "--no-index", wheel]);
+        // The same version may be there already, from an extension of another day. First the server: an earlier one had
+        // the models in its own wheel, and they go with it.
+        for (const wheel of wheels) {
+            await this.pip("installing the server", ["--force-reinstall", "--no-deps", "--no-index", wheel]);
+        }
         const lack = await this.lack();
         await (lack && this.add(lack));
     }
@@ -155,7 +159,7 @@ class Installation {
         this.agreedTo = false;
         await this.pip("looking up what it needs", ["--dry-run", "--report", file, ...packages]);
         const report = JSON.parse(await readFile(file, "utf8")) as Report;
-        const needed = report.install.map((each) => each.metadata).filter(({ name }) => name !== "efim-ls");
+        const needed = report.install.map((each) => each.metadata).filter(({ name }) => !OURS.includes(name));
         return {
             packages: needed.length,
             torch: needed.find(({ name }) => name === "torch")?.version,
