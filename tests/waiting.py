@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-HANG = 900.0  # seconds after which a test fails rather than wait on: a training on a slow CPU takes minutes
+HANG = 600.0  # seconds after which a test fails rather than wait on: a training on a slow CPU takes minutes
 FIRST_LOOK, LAST_LOOK = 0.001, 0.05  # seconds between two looks, twice as long each time
 T = TypeVar("T")
 
@@ -27,14 +27,22 @@ class Clock:
         return self.now
 
 
-def wait_until(find: Callable[[], T], what: str | Callable[[], str]) -> T:
-    """Return the first true value of `find`; if none comes, fail with what is missing."""
+def eventually(find: Callable[[], T], wrong: str | Callable[[], str]) -> T:
+    """Return the first true value of `find`; if none comes, fail with what is wrong."""
     end, look = time.monotonic() + HANG, FIRST_LOOK
     while not (found := find()):
-        assert time.monotonic() < end, f"after {HANG:.0f} s: {what if isinstance(what, str) else what()}"
+        assert time.monotonic() < end, f"{wrong if isinstance(wrong, str) else wrong()}, after {HANG:.0f} s"
         time.sleep(look)
         look = min(2 * look, LAST_LOOK)
     return found
+
+
+def threads_end(name: str) -> None:
+    """Wait until the threads of this name have ended."""
+    for thread in threading.enumerate():
+        if thread.name == name:
+            thread.join(HANG)
+            assert not thread.is_alive(), f"{name} goes on"
 
 
 async def happened(event: threading.Event) -> None:

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from tests import daemons
+from tests.waiting import eventually
 
 from .conftest import lacking, need
 from .drivers.neovim import LOAD, PLUGIN, RECORDER, ROOT, SETUP, Neovim, environment, neovim
 from .drivers.processes import RELAY, descendants
-from .drivers.waiting import eventually
 from .fetching.neovim import NATIVE, OLDER
 from .fetching.programs import TMUX
 

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import eventually
+
 from .conftest import need
 from .drivers.neovim import PLUGIN, ROOT, Neovim, attach, end, server_command
-from .drivers.waiting import eventually
 from .fetching.neovim import NATIVE, OLDER
 
 README = (PLUGIN / "README.md").read_text("utf-8")

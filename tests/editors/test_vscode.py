@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import eventually
+
 from .drivers.conversation import ASKING
 from .drivers.shapes import ABROAD, BEGINNING, BEGUN, HEAD, NEXT_PART, OPEN_ENDED, REST, SHAPES
-from .drivers.waiting import eventually
 from .drivers.window import Window
 
 AUTOMATIC = {"triggerKind": 2}  # no key asked for it

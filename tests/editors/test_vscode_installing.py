@@ -11,17 +11,18 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, TimeoutError
 
+from tests.waiting import HANG, eventually
+
 from .conftest import WHOLE_LINES, Opening, newest_only, opening
 from .drivers.shapes import BEGUN, HEAD, REST
 from .drivers.shelf import served, stub
 from .drivers.vscode import PYTHON
-from .drivers.waiting import HANG, eventually
 from .drivers.window import Window
 
 pytestmark = newest_only  # pip does the same in all of them
 BARE = f"{Path(os.path.realpath(PYTHON)).parent}{os.pathsep}/usr/bin:/bin"  # Python, and no server
+BUSY = 10_000  # milliseconds
 OFFLINE = {"PATH": BARE, "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1"}
-PATIENCE = 5 * HANG  # pip unpacks itself first, and then what it installs
 TORCH = ("torch", "nvidia")
 OWN_ENVIRONMENT = Path("home/data/User/globalStorage/efim-ls.efim-ls/server")
 
@@ -39,7 +40,7 @@ def asked_to_install(window: Window) -> Locator:
     """Press *Install*, and return the question that is asked before anything is fetched."""
     window.see_message("efim-ls needs its server").get_by_role("button", name="Install").click()
     dialog = window.page.locator(".monaco-dialog-box")
-    dialog.wait_for(timeout=1000 * PATIENCE)
+    dialog.wait_for(timeout=1000 * HANG)
     assert "Install the efim-ls server?" in dialog.inner_text()
     return dialog
 
@@ -47,7 +48,7 @@ def asked_to_install(window: Window) -> Locator:
 def failure(window: Window, text: str) -> Locator:
     found = window.page.locator(".notification-list-item", has_text="Could not install the server: ")
     found = found.filter(has_text=text).first
-    found.wait_for(timeout=1000 * PATIENCE)
+    found.wait_for(timeout=1000 * HANG)
     return found
 
 
@@ -66,7 +67,7 @@ def test_it_installs_the_wheel_that_came_with_the_extension(opened: Opening, tmp
     window.see_status("working", "The server of efim-ls: waiting for your answer.")
     assert not window.is_coloured
     press(dialog, "Install")
-    eventually(lambda: "ready" in window.status, lambda: f"the status is {window.status!r}", within=PATIENCE)
+    eventually(lambda: "ready" in window.status, lambda: f"the status is {window.status!r}")
     assert window.see_message("efim-ls is ready").inner_text() == "efim-ls is ready: type, Tab takes it"
     window.type(HEAD + BEGUN)
     window.see_ghost(REST)
@@ -143,7 +144,7 @@ def test_torch_is_asked_for_where_the_compiled_decoder_does_not_run(
 
 def see_torch_declined(window: Window, folder: Path) -> None:
     dialog = window.page.locator(".monaco-dialog-box", has_text="Install torch?")
-    dialog.wait_for(timeout=1000 * PATIENCE)
+    dialog.wait_for(timeout=1000 * HANG)
     told = dialog.inner_text()
     assert "The server says: the compiled decoder cannot be used (" in told and "pip install" not in told
     assert "PyTorch for GPUs only" in told and "uv" in told and "to download" in told and "on disk" in told
@@ -161,11 +162,11 @@ def test_what_a_named_model_needs_is_installed_by_a_button(opened: Opening, tmp_
     message = window.see_message("whose client is not installed")
     message.get_by_role("button", name="Install huggingface_hub").click()
     dialog = window.page.locator(".monaco-dialog-box", has_text="Install huggingface_hub?")
-    dialog.wait_for(timeout=1000 * PATIENCE)
+    dialog.wait_for(timeout=1000 * HANG)
     assert "pip fetches 1 small package." in dialog.inner_text()
     press(dialog, "Install")
     installed = "lib/python*/site-packages/huggingface_hub-*.dist-info/RECORD"
-    eventually(lambda: list((tmp_path / OWN_ENVIRONMENT).glob(installed)), lambda: "not installed", within=PATIENCE)
+    eventually(lambda: list((tmp_path / OWN_ENVIRONMENT).glob(installed)), lambda: "not installed")
 
 
 def test_a_failure_says_what_failed_and_shows_the_log(opened: Opening, tmp_path: Path):
@@ -176,7 +177,7 @@ def test_a_failure_says_what_failed_and_shows_the_log(opened: Opening, tmp_path:
     message.get_by_role("button", name="Show Log").press("Enter")
     panel = window.page.locator(".part.panel")  # empty here: this VS Code is without the module that writes logs
     try:
-        panel.get_by_text("Output").first.wait_for(timeout=1000 * 10)
+        panel.get_by_text("Output").first.wait_for(timeout=BUSY)
     except TimeoutError:  # without that module it does not show, on a busy machine, what it has not yet registered
         window.command("efim-ls: Show Log")
         panel.get_by_text("Output").first.wait_for()

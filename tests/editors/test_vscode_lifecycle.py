@@ -7,11 +7,12 @@ import shutil
 import signal
 from pathlib import Path
 
+from tests.waiting import eventually
+
 from .conftest import WHOLE_LINES, Opening, newest_only
 from .drivers.neovim import server_command
 from .drivers.shapes import BEGUN, HEAD, REST
 from .drivers.vscode import PYTHON
-from .drivers.waiting import eventually
 from .drivers.window import Window
 
 pytestmark = newest_only  # what it says and starts is the extension's own doing

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator
 
+from tests.waiting import eventually
+
 from .conftest import WHOLE_LINES, Opening, newest_only
 from .drivers.shapes import BEGUN, HEAD, REST
-from .drivers.waiting import eventually
 from .drivers.window import Window
 
 

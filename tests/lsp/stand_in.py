@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -25,6 +24,7 @@ from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
 from model_runtime.errors import ModelError
 from model_runtime.prompt.excerpts import ExcerptBudget
+from tests.waiting import eventually
 
 COSTS = Costs(head=3, recomputed=5, reused=7, ms=Milliseconds(total=2.0))
 
@@ -40,8 +40,7 @@ class StandIn:
 
     def complete(self, request: Request, cancel: Cancel) -> Answer:
         if "# block" in request.text:
-            while not cancel():
-                threading.Event().wait(0.001)
+            eventually(cancel, "the request is not cancelled")
             return Answer("", COSTS, "superseded")
         if "# deaf" in request.text:
             compute_for_ever()

@@ -14,6 +14,7 @@ import pytest
 
 from efim_lab.training.command import main
 from model_runtime.checkpoint.embedded import SHIPPED
+from tests.waiting import HANG
 
 TEXT = "export function area(width: number, height: number): number {\n  return width * "
 
@@ -47,7 +48,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(installed: Path, *arguments: str) -> str:
     env = {**os.environ, "PYTHONPATH": f"{installed}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     done = subprocess.run(
-        [sys.executable, "-m", "efim_ls", *arguments], capture_output=True, text=True, env=env, timeout=300
+        [sys.executable, "-m", "efim_ls", *arguments], capture_output=True, text=True, env=env, timeout=HANG
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import HANG, wait_until
+from tests.waiting import HANG, eventually
 
 PASSWORD = "a-password"
 BUCKET = "team"
@@ -47,7 +47,7 @@ class Redis:
     def start(self) -> None:
         self._process = subprocess.Popen(self._arguments, stdout=subprocess.DEVNULL)
         try:
-            wait_until(self._answers, "the server does not start")
+            eventually(self._answers, "the server does not start")
         except BaseException:
             self.kill()
             raise
@@ -93,7 +93,7 @@ def s3(set_variable: Callable[[str, str], None]) -> Iterator[str]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        wait_until(lambda: _made_bucket(f"{address}/{BUCKET}"), "the object store does not start")
+        eventually(lambda: _made_bucket(f"{address}/{BUCKET}"), "the object store does not start")
         set_variable("AWS_ENDPOINT_URL", address)
         set_variable("AWS_ACCESS_KEY_ID", "an-id")
         set_variable("AWS_SECRET_ACCESS_KEY", "a-secret")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,7 +45,8 @@ class Folder:
 
     def let_age(self, ages: Sequence[float]) -> None:
         for name, age in zip(VALUES, ages, strict=True):
-            os.utime(self._path / name, (time.time() - age, time.time() - age))
+            written = (self._path / name).stat().st_mtime
+            os.utime(self._path / name, (written - age, written - age))
 
     def names(self) -> set[str]:
         return {item.name for item in self.shelf.scan()}

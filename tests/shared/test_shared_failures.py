@@ -12,7 +12,7 @@ from kv_store.store import Store
 from tests.shared.servers import PASSWORD, Redis, redis
 from tests.shared.stores import BLOCK_BYTES, colleague, names_of, read, save
 from tests.unit.shared_shelves import KEY
-from tests.waiting import HANG, wait_until
+from tests.waiting import HANG, eventually
 
 LEAST_MEMORY = 3 << 20  # bytes that such a server takes with its connections, and some
 MEMORY = ("--maxmemory", str(LEAST_MEMORY), "--maxmemory-policy")
@@ -44,8 +44,8 @@ def test_a_server_that_is_killed_is_told_of_once_and_found_again(server: Redis, 
     assert len(said) == len(said_by_other) == 1 and "cannot be reached" in said[0]
     assert opened.store.stats()[0].written == 3
     server.start()
-    wait_until(lambda: saved_again(opened.store), "the server is not found again")
-    wait_until(lambda: read(other.store, 3, 3) == 3, "the server is not found again")
+    eventually(lambda: saved_again(opened.store), "the server is not found again")
+    eventually(lambda: read(other.store, 3, 3) == 3, "the server is not found again")
     assert opened.store.close(HANG) and other.store.close(HANG)
 
 
@@ -73,9 +73,9 @@ def test_a_server_that_hangs_holds_nobody_up(server: Redis, key_file: Path) -> N
     save(opened.store, 2, 3)
     assert len(said) == 1 and "does not answer" in said[0]
     names = names_of(other.store, 1, 3)
-    wait_until(lambda: other.store.stats()[0].read == 0 and other.store.lookup(names) == 0, "it does not rest")
+    eventually(lambda: other.store.stats()[0].read == 0 and other.store.lookup(names) == 0, "it does not rest")
     server.go_on()
-    wait_until(lambda: read(other.store, 1, 3) == 3, "the server is not found again")
+    eventually(lambda: read(other.store, 1, 3) == 3, "the server is not found again")
     assert opened.store.close(HANG) and other.store.close(HANG)
 
 
@@ -126,7 +126,7 @@ def test_an_address_without_a_server_is_no_error(
         opened = colleague(url, key_file, said, patience=0.5)
         for _ in range(3):
             assert not opened.levels or read(opened.store, 1, 3) == 0
-        wait_until(lambda: len(said) == 1, "it is not told")  # noqa: B023
+        eventually(lambda: len(said) == 1, "it is not told")  # noqa: B023
         assert opened.store.close(HANG)
 
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import pynvim
 
+from tests.waiting import T, eventually
+
 from .processes import descendants, gone
-from .waiting import Found, eventually
 
 ROOT = Path(__file__).parents[3]
 PLUGIN = ROOT / "editor_clients" / "neovim"
@@ -89,7 +90,7 @@ class Neovim:
     api: pynvim.Nvim
     folder: Path
 
-    def until(self, what: str, find: Callable[[], Found]) -> Found:
+    def until(self, what: str, find: Callable[[], T]) -> T:
         """Wait for a true value, and return it."""
         return eventually(find, lambda: f"no {what}; {self.lines}, {self.ghosts}, {self.notices}, {self.explanation}")
 

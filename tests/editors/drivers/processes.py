@@ -7,8 +7,9 @@ from contextlib import suppress
 
 import psutil
 
-from .waiting import eventually
+from tests.waiting import eventually
 
+GRACE = 5  # seconds in which a process may end by itself before it is killed
 RELAY = "efim_ls/daemon/relay.py"  # how the command line ends of what an editor starts as its server
 
 
@@ -25,7 +26,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
         with suppress(psutil.NoSuchProcess):
             child.terminate()
     try:
-        process.wait(5)
+        process.wait(GRACE)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -13,11 +13,12 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from tests.waiting import eventually
+
 from ..fetching.node import NODE, environment
 from ..fetching.part import ROOT
 from .conversation import Conversation, recording
 from .processes import RELAY, descendants, end
-from .waiting import eventually
 
 PYTHON = ROOT / ".venv" / "bin" / "python"
 KEYS = {"alt+\\": "trigger"}  # VS Code itself has no key for this

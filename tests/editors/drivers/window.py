@@ -11,9 +11,10 @@ from urllib.parse import quote
 
 from playwright.sync_api import Browser, Locator, Page, TimeoutError, ViewportSize
 
+from tests.waiting import HANG, eventually
+
 from ..fetching.part import ROOT
 from .vscode import VSCode
-from .waiting import HANG, eventually
 
 SCREENSHOTS = ROOT / "build" / "screenshots"
 SIZE = ViewportSize(width=1000, height=600)

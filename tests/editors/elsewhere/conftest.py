@@ -13,9 +13,9 @@ from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import decoder_of
 from tests.engine.remote.fakes import Event, serving
 from tests.engine.remote.test_local_first import Saying
+from tests.waiting import eventually
 
 from ..drivers.shapes import BEGUN
-from ..drivers.waiting import eventually
 
 BETTER = "ght = rect.height, rect.width"
 

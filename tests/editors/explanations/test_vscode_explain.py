@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import FrameLocator, TimeoutError
 
+from tests.waiting import HANG, eventually
+
 from ..conftest import Opening, newest_only
-from ..drivers.waiting import HANG, eventually
 from ..drivers.window import Window
 
 FLUX = "import os\n\n\ndef calibrate_flux(sensor, window):\n    return sensor.flux_capacitance_of(window)\n"
 BEGUN = "def again(sensor, window):\n    return sensor.flux_cap"
+PAUSE = 1000  # milliseconds between two keys
 COSTS = ("kept", "ahead", "disk", "recomputed")
 
 
@@ -43,10 +45,10 @@ def explained(window: Window) -> FrameLocator:
         window.press("Control+End", "Backspace")
         window.type("p")
         with suppress(TimeoutError):
-            link.wait_for(timeout=1000)
+            link.wait_for(timeout=PAUSE)
         return link.is_visible()
 
-    eventually(named, lambda: view(window).locator("body").inner_text(), within=2 * HANG)
+    eventually(named, lambda: view(window).locator("body").inner_text())
     return view(window)
 
 

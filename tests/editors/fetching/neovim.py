@@ -14,7 +14,7 @@ import sysconfig
 from functools import partial
 from pathlib import Path
 
-from .part import Missing, Part, cache, run
+from .part import LONGEST, Missing, Part, cache, run
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 CONFIGURATION = """\
@@ -93,7 +93,7 @@ def use_installed(versions: tuple[str, ...], folder: Path) -> None:
     wanted = f"Neovim {' or '.join(versions)}"
     if not (found := shutil.which("nvim")):
         raise Missing(f"there is no Debian to take {wanted} from and no nvim on the path: install {wanted}")
-    said = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
+    said = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=LONGEST, check=False).stdout
     version = match[1] if (match := re.match(r"NVIM v(\d+\.\d+)", said)) else "of an unknown version"
     if version not in versions:
         raise Missing(f"the nvim on the path is {version} and there is no Debian to take {wanted} from")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.editors.conftest import Opening, newest_only
-from tests.editors.drivers.waiting import eventually
 from tests.editors.drivers.window import Window
 from tests.editors.next_edit.test_vscode_next_edits import see
+from tests.waiting import eventually
 
 pytestmark = newest_only
 

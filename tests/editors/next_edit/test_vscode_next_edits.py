@@ -10,9 +10,9 @@ import pytest
 
 from tests.editors.conftest import Opening, newest_only
 from tests.editors.drivers.vscode import PYTHON
-from tests.editors.drivers.waiting import eventually
 from tests.editors.drivers.window import Window
 from tests.editors.fetching.part import ROOT
+from tests.waiting import eventually
 
 pytestmark = newest_only
 

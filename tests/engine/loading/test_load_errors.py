@@ -7,7 +7,6 @@ import os
 import pickle
 import re
 import shutil
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice, product
@@ -32,7 +31,7 @@ from model_runtime.loading.checkpoint_reader import read_tokenizer
 from model_runtime.prompt.tokenizer import Tokenizer as ByteLevel
 from tests.models import CODE, SPECIAL, Tiny, config, make, shard
 from tests.sized import Sized
-from tests.waiting import HANG
+from tests.waiting import threads_end
 
 REMEDY = re.compile(r"(: |; )(fetch|use|name|choose|convert|set) (the|a|an|another|one|it) ")
 # Numbers that no model has, and what is not a number at all. 10**12 is left out: it would be tried.
@@ -262,10 +261,7 @@ def test_a_file_that_is_no_file_or_has_no_end_is_refused(kind: str, name: str, t
     assert str(path) in told and REMEDY.search(told)
     of_json = "it is larger than" if name.endswith(".json") else name  # weights may be large
     assert (of_json if kind == "endless" else "it is not a regular file") in told
-    for each in threading.enumerate():
-        if each.name == "hashing":
-            each.join(HANG)
-            assert not each.is_alive(), "a file that was refused is still hashed"
+    threads_end("hashing")  # of a file that was refused
 
 
 @pytest.mark.parametrize(("entries", "padded"), [(32_022, 32_256), (49_152, 49_152), (151_665, 152_064)])

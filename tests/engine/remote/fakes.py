@@ -21,6 +21,7 @@ from model_runtime.decoder.decoder import Decoder
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.kv.arena import DenseArena
 from model_runtime.prompt.tokenizer import Tokenizer
+from tests.waiting import eventually
 
 BLOCK = 16
 Event = dict[str, Any]
@@ -306,10 +307,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _wait(self) -> None:
         """Wait until the server may answer; raise _Gone if the client leaves meanwhile."""
-        while not self.server.go.wait(0.002):
-            readable, _, _ = select.select([self.connection], [], [], 0)
-            if readable and not self.connection.recv(1, socket.MSG_PEEK):
-                raise _Gone
+        eventually(lambda: self.server.go.is_set() or self._has_left(), "the server may not answer")
+        if not self.server.go.is_set():
+            raise _Gone
+
+    def _has_left(self) -> bool:
+        readable, _, _ = select.select([self.connection], [], [], 0)
+        return bool(readable) and not self.connection.recv(1, socket.MSG_PEEK)
 
     def _send(self, status: int, content: bytes) -> None:
         self.send_response(status)

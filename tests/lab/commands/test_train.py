@@ -17,7 +17,7 @@ import pytest
 
 from efim_ls.completion.suggestions import sureness_weights
 from tests.command_line import run
-from tests.waiting import HANG, wait_until
+from tests.waiting import HANG, eventually
 
 PACKAGES = ("email", "http", "json", "logging", "multiprocessing", "unittest", "urllib", "xml", "concurrent", "html")
 MEGABYTE = 1_000_000
@@ -43,7 +43,7 @@ def test_a_training_is_killed_resumed_and_served(gathered: Path, tmp_path: Path)
     order += ("--lines", "5", "--out", str(out))
     command = [sys.executable, "-m", "efim_lab", *order]
     killed = subprocess.Popen(command, stdout=subprocess.PIPE)
-    wait_until(lambda: killed.poll() is not None or any(out.glob("checkpoint-*")), "no checkpoint is written")
+    eventually(lambda: killed.poll() is not None or any(out.glob("checkpoint-*")), "no checkpoint is written")
     killed.kill()
     killed.communicate(timeout=HANG)  # the process that makes its rows holds the pipe as well: it has ended
     assert killed.returncode == -signal.SIGKILL

@@ -14,7 +14,7 @@ import pytest
 from efim_lab.training import checkpoint
 from efim_lab.training.report import read_log
 from efim_lab.training.run.clock import StopRequest
-from tests.waiting import HANG, wait_until
+from tests.waiting import HANG, eventually
 
 STEP = 1024  # tokens: those of a run on a CPU are eight times as many, which take seconds
 PROGRAM = f"""
@@ -42,7 +42,7 @@ def started(command: Command, log: Path) -> Iterator[subprocess.Popen[str]]:
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     with subprocess.Popen(command, stderr=subprocess.PIPE, encoding="utf-8", env=environment) as process:
         try:
-            wait_until(
+            eventually(
                 lambda: process.poll() is not None or (log.exists() and bool(read_log(log))), "no step is made"
             )
             yield process

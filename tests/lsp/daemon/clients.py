@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.lsp.wire import ENV, GHOST_TEXT, REAL, Editor, Page, launched
-from tests.waiting import HANG, wait_until
+from tests.waiting import HANG, eventually
 
 HEAD = "import os\n\n\ndef size_of(path):\n    return os.path."
 
@@ -54,4 +54,4 @@ async def loaded(editor: Editor) -> None:
 
 
 async def gone(pid: int) -> None:
-    await asyncio.to_thread(wait_until, lambda: not os.path.exists(f"/proc/{pid}"), f"process {pid} goes on")
+    await asyncio.to_thread(eventually, lambda: not os.path.exists(f"/proc/{pid}"), f"process {pid} goes on")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.lsp.wire import GHOST_TEXT, REAL, Editor, Page, started
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at threads in /proc")
 
@@ -33,13 +34,11 @@ def sleeps(editor: Editor) -> dict[str, int]:
     return {name: int(text.partition("\nvoluntary_ctxt_switches:")[2].split()[0]) for name, text in status.items()}
 
 
-async def asleep(editor: Editor) -> dict[str, int]:
-    """Wait until every thread sleeps; returns how often each has done so."""
-    while True:
-        before = sleeps(editor)
-        if all(stat(thread)[0] == "S" for thread in threads(editor)) and sleeps(editor) == before:
-            return before
-        await asyncio.sleep(0)
+def asleep(editor: Editor) -> dict[str, int] | None:
+    """How often each thread has gone to sleep, if every one sleeps."""
+    before = sleeps(editor)
+    is_asleep = all(stat(thread)[0] == "S" for thread in threads(editor)) and sleeps(editor) == before
+    return before if is_asleep else None
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -49,7 +48,7 @@ async def test_an_idle_server_never_wakes(count: int) -> None:
         await typed(page, "total / len")
         await editor.ask("efim/settled")
         editor.client.wrote.clear()
-        before = await asleep(editor)
+        before = await asyncio.to_thread(eventually, lambda: asleep(editor), "the server goes on")
         with pytest.raises(TimeoutError):  # it is silent, too
             await asyncio.wait_for(editor.client.wrote.wait(), WATCHED)
         assert sleeps(editor) == before

@@ -16,6 +16,7 @@ from typing import Any
 LARGE = ("model", "pytorch_model")  # what files that are kept by their SHA-256 are called like
 COMMIT = "c" * 40
 TOKEN = "hf_test"
+PAUSE = 0.01  # seconds between two bytes of a file that comes slowly
 
 
 @dataclass
@@ -128,7 +129,7 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         sent = 0
-        while large and self.hub.slow is not None and not self.hub.slow.wait(0.01) and sent < len(content) - 1:
+        while large and self.hub.slow is not None and not self.hub.slow.wait(PAUSE) and sent < len(content) - 1:
             self.wfile.write(content[sent : sent + 1])
             sent += 1
         self.wfile.write(content[sent:])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import threading
 import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
@@ -17,7 +16,8 @@ import pytest
 from efim_ls.daemon.address import Address
 from efim_ls.daemon.process import Daemon
 from efim_ls.lsp.wire import framed
-from tests.waiting import HANG
+from efim_ls.workspace.thread import IndexThread
+from tests.waiting import HANG, eventually
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="each client has a server of its own here")
 
@@ -60,17 +60,13 @@ async def visit(address: Address, folder: Path) -> AsyncIterator[None]:
     await writer.wait_closed()
 
 
-def repository_threads() -> int:
-    return sum(each.name == "repository" for each in threading.enumerate())
-
-
 @pytest.mark.parametrize("is_alone", [True, False])
 async def test_a_client_that_has_gone_leaves_nothing(tmp_path: Path, is_alone: bool) -> None:
     """Nor does it where another client goes on to use the index of the same workspace."""
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "b.py").write_text("def area(radius):\n    return 3 * radius ** 2\n")
-    address, left = Address(tmp_path, "key"), list[weakref.ref[object]]()
+    address, left, threads = Address(tmp_path, "key"), list[weakref.ref[object]](), list[IndexThread]()
     daemon = Daemon(address, address.listen())
     running = asyncio.ensure_future(daemon.run())
 
@@ -85,11 +81,11 @@ async def test_a_client_that_has_gone_leaves_nothing(tmp_path: Path, is_alone: b
         for _ in range(3):
             async with visit(address, workspace):
                 remember()
-                assert repository_threads() == 1
-        async with asyncio.timeout(HANG):
-            while any(each() is not None for each in left):
-                await asyncio.sleep(0)
+                threads = [*daemon._indexes._threads.values()]
+                assert len(threads) == 1
+        await asyncio.to_thread(eventually, lambda: not any(each() for each in left), "the clients are kept")
         assert len(left) == 15
-        assert repository_threads() == (0 if is_alone else 1)
+        assert [*daemon._indexes._threads.values()] == ([] if is_alone else threads)
+        assert all(thread.ended(HANG) for thread in daemon._indexes._ending)
     daemon._stop()
     await running

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ def left_behind(folder: Path, name: str, seconds: float) -> Path:
     """A temporary file that was last written `seconds` ago."""
     path = folder / f"{TEMPORARY_PREFIX}{name}"
     path.touch()
-    os.utime(path, (then := time.time() - seconds, then))
+    os.utime(path, (then := path.stat().st_mtime - seconds, then))
     return path
 
 

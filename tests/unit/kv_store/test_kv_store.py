@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -244,15 +243,19 @@ def test_without_a_folder_nothing_is_on_disk() -> None:
     opened.store.close(HANG)
 
 
+def let_age(folder: Path, days: int) -> None:
+    for path in folder.iterdir():
+        then = path.stat().st_mtime - days * 24 * 3600
+        os.utime(path, (then, then))
+
+
 def test_models_unused_for_long_are_removed(tmp_path: Path) -> None:
     folders = {}
     for name in (b"old", b"new"):
         opened = open_store(name.ljust(32), CODEC, "model", options(tmp_path), print)
         assert opened.store.close(HANG) and opened.folder
         folders[name] = opened.folder
-    long_ago = time.time() - 40 * 24 * 3600
-    for path in folders[b"old"].iterdir():
-        os.utime(path, (long_ago, long_ago))
+    let_age(folders[b"old"], days=40)
     (tmp_path / "mine").mkdir()
     open_in(tmp_path).store.close(HANG)
     assert not folders[b"old"].exists()
@@ -294,9 +297,7 @@ def test_a_65th_document_unpins_the_one_visited_longest_ago() -> None:
 def test_a_models_folder_is_removed_after_thirty_days_without_use(tmp_path: Path, days: int, there: bool) -> None:
     opened = open_store(b"old".ljust(32), CODEC, "model", options(tmp_path), print)
     assert opened.store.close(HANG) and opened.folder
-    then = time.time() - days * 24 * 3600
-    for path in opened.folder.iterdir():
-        os.utime(path, (then, then))
+    let_age(opened.folder, days)
     open_in(tmp_path).store.close(HANG)
     assert opened.folder.exists() is there
 
@@ -356,7 +357,7 @@ def test_a_disk_that_stays_behind_costs_only_what_it_would_have_kept(
 
 def test_saving_waits_for_a_disk_that_is_behind(opened: OpenedStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writers, "PENDING_BYTES", SLOT)
-    monkeypatch.setattr(stores, "WRITE_PATIENCE", 100)
+    monkeypatch.setattr(stores, "WRITE_PATIENCE", HANG)
     names = save(opened.store, A, row(0, 8))
     assert opened.store.stats()[1].blocks == len(names)
 

@@ -9,7 +9,6 @@ import os
 import stat
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from efim_ls.completion.models.cache_file import CacheFile
 from model_runtime.errors import ModelError
 from model_runtime.loading import file_hashes
 from model_runtime.loading.file_hashes import MOST_REMEMBERED, start_hashing
-from tests.waiting import HANG
+from tests.waiting import HANG, threads_end
 
 
 def test_files_are_hashed_in_their_order(tmp_path: Path) -> None:
@@ -46,10 +45,8 @@ def test_hashing_stops_once_it_is_cancelled(tmp_path: Path) -> None:
     (endless := tmp_path / "endless").touch()
     os.truncate(endless, 1 << 40)  # a hole, which takes no room on the disk
     hashed = start_hashing([endless])
-    [thread] = [each for each in threading.enumerate() if each.name == "hashing"]
     assert hashed.cancel()
-    thread.join(HANG)
-    assert not thread.is_alive()
+    threads_end("hashing")
 
 
 class Home:

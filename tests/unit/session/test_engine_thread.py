@@ -11,7 +11,7 @@ import pytest
 
 from efim_ls.session.engine_thread import EngineThread
 from model_runtime.cancel import Cancel, Cancelled
-from tests.waiting import HANG, happened, loop_at_rest, wait_until
+from tests.waiting import HANG, eventually, happened, loop_at_rest
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ class Work:
 
     def __call__(self, cancel: Cancel) -> str:
         self.began.set()
-        wait_until(cancel, "the job is not stopped")
+        eventually(cancel, "the job is not stopped")
         self.ended.set()
         return "stopped"
 

@@ -15,7 +15,7 @@ from efim_ls.session import idle_budget
 from efim_ls.session.engine_thread import EngineThread
 from efim_ls.session.idle_budget import IdleBudget
 from model_runtime.cancel import Cancel, Cancelled
-from tests.waiting import HANG, Clock, happened, loop_at_rest, soon, wait_until
+from tests.waiting import HANG, Clock, eventually, happened, loop_at_rest, soon
 
 
 class Ahead:
@@ -30,7 +30,7 @@ class Ahead:
         if self.pieces == 0:
             return True
         self.began.set()
-        wait_until(cancel, "the work is not interrupted")
+        eventually(cancel, "the work is not interrupted")
         self.pieces -= 1
         self.ended.set()
         return False

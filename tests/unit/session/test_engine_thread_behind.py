@@ -10,7 +10,7 @@ import pytest
 from efim_ls.session.engine_thread import EngineThread, Job
 from efim_ls.session.idle_budget import IdleBudget
 from model_runtime.cancel import Cancel
-from tests.waiting import HANG, happened, wait_until
+from tests.waiting import HANG, eventually, happened
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ async def test_a_request_interrupts_it_and_it_goes_on_afterwards(engine: EngineT
         if len(done) > 1:
             return True
         began.set()
-        wait_until(cancel, "the work is not interrupted")
+        eventually(cancel, "the work is not interrupted")
         return False
 
     engine.run_idle("behind", job, budgeted=False)

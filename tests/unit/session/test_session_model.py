@@ -15,7 +15,7 @@ from efim_ls.session.session import Session
 from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
 from tests.unit.session.test_session_requests import FOREVER, Fake, Fixed, ask, asked
-from tests.waiting import HANG
+from tests.waiting import HANG, eventually
 
 
 class Model(Fake):
@@ -76,8 +76,7 @@ async def test_a_model_that_comes_as_another_is_asked_for_is_let_go_of(session, 
         made = run(key, job, after)
         if key is LOADING and not later:
             later.append(load(session, Settings(threads=2)))
-            while not models or not models[0].described.is_set():
-                threading.Event().wait(0.001)
+            eventually(lambda: models and models[0].described.is_set(), "no model comes")
         return made
 
     monkeypatch.setattr(session.engine, "run", run_and_be_busy)

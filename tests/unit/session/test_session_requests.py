@@ -15,7 +15,7 @@ from efim_ls.session.session import Session
 from efim_ls.text.document import Change
 from model_runtime.cancel import Cancel
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
-from tests.waiting import HANG, Clock, happened, loop_at_rest, wait_until
+from tests.waiting import HANG, Clock, eventually, happened, loop_at_rest
 
 COSTS = Costs(recomputed=5, new_tokens=5, passes=4, ms=Milliseconds(prefill=30.0, decode=20.0, total=50.0))
 FOREVER = HANG  # no test waits so long unless it is to fail
@@ -36,7 +36,7 @@ class Fake:
     def complete(self, request: Request, cancel: Cancel) -> Answer:
         self.asked.append(request)
         self.began.set()
-        wait_until(lambda: self.gate.is_set() or cancel(), "neither the gate is opened nor the job stopped")
+        eventually(lambda: self.gate.is_set() or cancel(), "neither the gate is opened nor the job stopped")
         if request.text == "crash":
             raise ValueError
         if cancel():

@@ -19,7 +19,7 @@ from kv_store.shared.shelf import ShelfError, ShelfFull
 from kv_store.shared.wire import Sealer
 from tests.unit.kv_blocks import SLOT, block_of, chain_of, document_of, names_of
 from tests.unit.shared_shelves import KEY, MemoryShelf, shared_tier
-from tests.waiting import Clock, wait_until
+from tests.waiting import Clock, eventually
 
 CHAINS, LENGTH, PEOPLE = 4, 6, 2
 NAME = Sealer(KEY, "", False).name
@@ -39,7 +39,7 @@ def expected(blocks: Sequence[Block]) -> list[tuple[object, ...]]:
 
 def read_all(tier: SharedTier, blocks: Sequence[Block]) -> None:
     names = [block.name for block in blocks]
-    wait_until(lambda: read(tier, names) == expected(blocks), "blocks do not come")
+    eventually(lambda: read(tier, names) == expected(blocks), "blocks do not come")
 
 
 @pytest.fixture
@@ -90,8 +90,8 @@ class Team(RuleBasedStateMachine):
         there = 0
         while there < length and NAME(names[there]) in self.shelf.values:
             there += 1
-        wait_until(lambda: tier.lookup(names) == there, "it does not find out what is there")
-        wait_until(lambda: len(read(tier, names)) >= there, "blocks do not come")
+        eventually(lambda: tier.lookup(names) == there, "it does not find out what is there")
+        eventually(lambda: len(read(tier, names)) >= there, "blocks do not come")
         found = read(tier, names)
         assert found == expected(blocks)[: len(found)]
 
@@ -129,13 +129,13 @@ def test_what_is_there_is_not_written_again(tier: SharedTier, shelf: MemoryShelf
 def test_looking_up_fetches_nothing(tier: SharedTier, shelf: MemoryShelf, clock: Clock) -> None:
     shared_tier(shelf, clock).save(chain_of(1, 5))
     assert tier.lookup(names_of(1, 5)) is None
-    wait_until(lambda: tier.lookup(names_of(1, 5)) == 5, "it does not find out what is there")
+    eventually(lambda: tier.lookup(names_of(1, 5)) == 5, "it does not find out what is there")
     assert shelf.gotten == 0
 
 
 def test_what_is_being_fetched_is_not_known_yet(tier: SharedTier, shelf: MemoryShelf, clock: Clock) -> None:
     shared_tier(shelf, clock).save(chain_of(1, 5))
-    wait_until(lambda: tier.lookup(names_of(1, 5)) == 5, "it does not find out what is there")
+    eventually(lambda: tier.lookup(names_of(1, 5)) == 5, "it does not find out what is there")
     shelf.answers.clear()
     assert read(tier, names_of(1, 5)) == [] and tier.lookup(names_of(1, 5)) is None
     shelf.answers.set()
@@ -147,7 +147,7 @@ def test_a_chain_that_is_wanted_now_replaces_one_that_was(tier: SharedTier, shel
     shared_tier(shelf, clock).save([*chain_of(1, 40), *chain_of(2, 3)])
     shelf.answers.clear()
     assert read(tier, names_of(1, 40)) == []
-    wait_until(lambda: shelf.asked > 4, "it does not ask")
+    eventually(lambda: shelf.asked > 4, "it does not ask")
     assert read(tier, names_of(2, 3)) == []
     shelf.answers.set()
     read_all(tier, chain_of(2, 3))
@@ -156,7 +156,7 @@ def test_a_chain_that_is_wanted_now_replaces_one_that_was(tier: SharedTier, shel
 
 
 def test_what_is_missing_is_asked_for_again_soon(tier: SharedTier, shelf: MemoryShelf, clock: Clock) -> None:
-    wait_until(lambda: tier.lookup(names_of(1, 2)) == 0, "it does not find out what is there")
+    eventually(lambda: tier.lookup(names_of(1, 2)) == 0, "it does not find out what is there")
     assert read(tier, names_of(1, 2)) == []
     asked = shelf.asked
     shared_tier(shelf, clock).save(chain_of(1, 2))
@@ -175,7 +175,7 @@ def test_arrivals_are_bounded(
     small, names = shared_tier(shelf, clock), names_of(1, 6)
     assert read(small, names) == []
     while names:  # reading the end of what has arrived asks for more
-        wait_until(lambda: small.lookup(names[-1:]) == 1, "what is not fetched is still said to come")  # noqa: B023
+        eventually(lambda: small.lookup(names[-1:]) == 1, "what is not fetched is still said to come")  # noqa: B023
         found = [block.name for block in small.read(names)]
         assert found == names[:2]
         names = names[2:]
@@ -189,8 +189,8 @@ def test_a_foreign_value_is_missing_and_written_again(
     shared_tier(shelf, clock).save(chain_of(1, 4))
     third = NAME(names_of(1, 4)[2])
     shelf.values[third] = value
-    wait_until(lambda: read(tier, names_of(1, 4)) == expected(chain_of(1, 2)), "blocks do not come")
-    wait_until(lambda: tier.lookup(names_of(1, 4)) == 2, "it counts a damaged block")
+    eventually(lambda: read(tier, names_of(1, 4)) == expected(chain_of(1, 2)), "blocks do not come")
+    eventually(lambda: tier.lookup(names_of(1, 4)) == 2, "it counts a damaged block")
     assert tier.stats().damaged == 1 and said == [DAMAGED]
     tier.save(chain_of(1, 4))
     clock.now += ABSENT_FOR
@@ -201,8 +201,8 @@ def test_a_value_replayed_under_another_name_is_missing(tier: SharedTier, shelf:
     shared_tier(shelf, clock).save(chain_of(1, 2))
     first, second = map(NAME, names_of(1, 2))
     shelf.values[second] = shelf.values[first]
-    wait_until(lambda: read(tier, names_of(1, 2)) == expected(chain_of(1, 1)), "blocks do not come")
-    wait_until(lambda: tier.stats().damaged == 1, "it is not counted")
+    eventually(lambda: read(tier, names_of(1, 2)) == expected(chain_of(1, 1)), "blocks do not come")
+    eventually(lambda: tier.stats().damaged == 1, "it is not counted")
 
 
 def test_a_shelf_that_fails_rests_and_is_told_of_once(
@@ -211,7 +211,7 @@ def test_a_shelf_that_fails_rests_and_is_told_of_once(
     tier.save(chain_of(1, 2))
     shelf.error = ShelfError("it is down; start it")
     assert tier.lookup(names_of(2, 2)) is None
-    wait_until(lambda: tier.lookup(names_of(2, 2)) == 0, "it does not rest")
+    eventually(lambda: tier.lookup(names_of(2, 2)) == 0, "it does not rest")
     asked, pause = shelf.asked, FIRST_REST
     for _ in range(3):
         tier.save(chain_of(2, 2))
@@ -277,7 +277,7 @@ def test_a_mistake_in_reading_does_not_end_the_thread(tier: SharedTier, shelf: M
     shared_tier(shelf, clock).save(chain_of(1, 2))
     working, shelf.exists = shelf.exists, lambda names: [][1]
     assert tier.lookup(names_of(1, 2)) is None
-    wait_until(lambda: tier.lookup(names_of(1, 2)) == 0, "it does not rest")
+    eventually(lambda: tier.lookup(names_of(1, 2)) == 0, "it does not rest")
     shelf.exists = working
     clock.now += FIRST_REST
     read_all(tier, chain_of(1, 2))
@@ -293,7 +293,7 @@ def test_the_pace_of_the_link_is_forgotten_after_a_while(tier: SharedTier, shelf
 
     shelf.get_many = get_slowly
     read_all(tier, chain_of(1, 2))
-    wait_until(lambda: tier.stats().block_seconds == 1.5, "the pace is not measured")
+    eventually(lambda: tier.stats().block_seconds == 1.5, "the pace is not measured")
     assert tier.stats().answer_seconds == 3
     clock.now += PACE_HOLDS
     assert tier.stats().block_seconds == tier.stats().answer_seconds == 0

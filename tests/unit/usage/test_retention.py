@@ -13,7 +13,7 @@ from efim_ls.session.documents import OpenDocument
 from efim_ls.text.document import Change, Edit, Encoding
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.suggestions import Offers, RetainedRange, RetentionTracker
-from tests.waiting import wait_until
+from tests.waiting import eventually
 
 ROOM = 12  # characters of a text that is edited: small, so that edits meet what is tracked
 LATER = 3600.0  # seconds: what is accepted is counted as the document is closed
@@ -190,7 +190,7 @@ async def test_retention_is_counted_after_a_delay() -> None:
         page.edit(CURSOR, CURSOR, SAID)
         page.accept(number)
         page.edit(CURSOR, CURSOR + 4, "")
-    await asyncio.to_thread(wait_until, lambda: page.counted[0] == 28, "it is not counted")
+    await asyncio.to_thread(eventually, lambda: page.counted[0] == 28, "it is not counted")
     page.edit(CURSOR, CURSOR + 9, "")
     assert page.close() == (28, 20)
 

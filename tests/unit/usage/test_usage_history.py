@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from efim_ls.settings import Settings
 from efim_ls.usage.counters import UsageHistory
 from efim_ls.usage.history import COLUMNS, DAMAGED, STATISTICS, Count, add_counts, counts_since
-from tests.waiting import HANG, wait_until
+from tests.waiting import HANG, eventually
 
 LATER = 3600.0  # seconds: nothing is written before the test says so
 
@@ -91,7 +91,7 @@ def test_counts_are_written_after_the_interval(folder: Path) -> None:
     soon = Server(folder, interval=0.01)
     soon.add(requests=1)
     soon.add(requests=1)
-    wait_until(lambda: counted(folder) == {"python": {"requests": 2}}, "the counts are not written")
+    eventually(lambda: counted(folder) == {"python": {"requests": 2}}, "the counts are not written")
 
 
 def test_without_persist_nothing_is_written(folder: Path) -> None:

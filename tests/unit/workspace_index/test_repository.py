@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,8 @@ from efim_ls.workspace.overlay import IndexStatus
 from efim_ls.workspace.shared import IndexClient, SharedIndexes
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 from tests.unit.workspace_index.test_workspace_index import TOKENIZER
+from tests.waiting import HANG, Clock
 
-SOON = 60.0  # seconds after which a test fails rather than wait on
 CODE = "def total(values):\n    return sum(values)\n"
 
 
@@ -42,7 +43,7 @@ def told() -> OneShotResult:
 def repository(told: OneShotResult) -> Iterator[IndexClient]:
     made = IndexClient(SharedIndexes(told.is_typing), told.statuses.append)
     yield made
-    assert made.close(SOON)
+    assert made.close(HANG)
 
 
 @pytest.fixture
@@ -63,13 +64,13 @@ def test_what_new_rules_exclude_is_out_of_the_next_view(
 ) -> None:
     assert repository.view("python", ()) is None
     assert repository.adopt(scope_of(folder, tmp_path))
-    assert repository.wait(SOON)
+    assert repository.wait(HANG)
     before = repository.view("python", ())
     assert before is not None and repository.status is not None and repository.status.files == 2
     assert repository.adopt(scope_of(folder, tmp_path, disabled_files=("*/b.py",)))
     now = repository.view("python", ())  # whatever the thread has done since
     assert now != before
-    assert repository.wait(SOON)
+    assert repository.wait(HANG)
     assert repository.status is not None and repository.status.files == 1
     assert repository.adopt(None)
     assert repository.view("python", ()) is None and repository.status is None
@@ -83,7 +84,7 @@ def test_the_same_scope_is_not_begun_again(repository: IndexClient, folder: Path
 
 def test_a_file_that_is_left_out_changes_the_view(repository: IndexClient, folder: Path, tmp_path: Path) -> None:
     repository.adopt(scope_of(folder, tmp_path))
-    assert repository.wait(SOON)
+    assert repository.wait(HANG)
     whole, less = repository.view("python", ()), repository.view("python", [str(folder / "a.py")])
     assert whole != less == repository.view("python", [str(folder / "a.py"), "/not/indexed.py"])
 
@@ -96,7 +97,7 @@ def test_work_that_fails_is_logged_and_later_work_is_done(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     repository.adopt(scope_of(folder, tmp_path))
-    assert repository.wait(SOON)
+    assert repository.wait(HANG)
 
     def failing(index: WorkspaceIndex, paths: object) -> Steps:
         yield
@@ -105,11 +106,11 @@ def test_work_that_fails_is_logged_and_later_work_is_done(
     with monkeypatch.context() as patched:
         patched.setattr(WorkspaceIndex, "refresh", failing)
         repository.refresh([str(folder / "a.py")])
-        assert repository.wait(SOON)
+        assert repository.wait(HANG)
     assert "a step of indexing the workspace failed" in caplog.text
     (folder / "c.py").write_text(CODE, "utf-8")
     repository.refresh([str(folder / "c.py")])
-    assert repository.wait(SOON)
+    assert repository.wait(HANG)
     assert repository.status is not None and repository.status.files == 3
 
 
@@ -126,7 +127,7 @@ def test_an_index_that_cannot_be_made_is_done_without(
     monkeypatch.setattr(WorkspaceIndex, "__init__", refused)
     repository.adopt(scope_of(folder, tmp_path))
     repository.refresh([str(folder)])
-    assert repository.wait(SOON)
+    assert repository.wait(HANG)
     assert repository.view("python", ()) is None
     assert "the workspace cannot be indexed" in caplog.text
 
@@ -141,26 +142,30 @@ def test_no_step_is_taken_while_the_user_types(
         yield
 
     repository.adopt(scope_of(folder, tmp_path))
-    assert repository.wait(SOON)
+    assert repository.wait(HANG)
     monkeypatch.setattr(WorkspaceIndex, "refresh", watched)
+    monkeypatch.setattr(module, "monotonic", Clock())
     told.typing = 3
     repository.refresh([])
-    assert repository.wait(SOON)
+    assert repository.wait(HANG)
     assert taken[0] < 0
 
 
 def test_closing_ends_a_build_between_two_steps(
     told: OneShotResult, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    begun = threading.Event()
+
     def endless(index: WorkspaceIndex) -> Steps:
         while True:
+            begun.set()
             yield
 
     monkeypatch.setattr(WorkspaceIndex, "build", endless)
     repository = IndexClient(SharedIndexes(told.is_typing), told.statuses.append)
     repository.adopt(scope_of(folder, tmp_path))
-    assert not repository.wait(0.05)
-    assert repository.close(SOON)
+    assert begun.wait(HANG) and not repository.wait(0)
+    assert repository.close(HANG)
 
 
 @pytest.mark.parametrize(("name", "found"), [("src.v2", 2), ("plain", 2), (".hidden", 0), ("node_modules", 0)])
@@ -168,7 +173,7 @@ def test_a_folder_that_is_moved_in_or_out_is_read_or_forgotten(
     repository: IndexClient, folder: Path, tmp_path: Path, name: str, found: int
 ) -> None:
     def files() -> int:
-        assert repository.wait(SOON)
+        assert repository.wait(HANG)
         return repository.status.files if repository.status else 0
 
     repository.adopt(scope_of(folder, tmp_path))
@@ -191,11 +196,11 @@ def test_memory_is_given_back_after_much_work_and_not_after_little(
     given = list[bool]()
     monkeypatch.setattr(module, "release_memory", lambda: given.append(True))
     repository.adopt(scope_of(folder, tmp_path))
-    assert repository.wait(SOON) and len(given) == 1, "once it is built"
+    assert repository.wait(HANG) and len(given) == 1, "once it is built"
     (folder / "new.py").write_text("x = 1\n")
     repository.refresh([str(folder / "new.py")])
-    assert repository.wait(SOON) and len(given) == 1
+    assert repository.wait(HANG) and len(given) == 1
     monkeypatch.setattr(module, "MANY_STEPS", 2)
     (folder / "new.py").write_text("x = 2\n")
     repository.refresh([str(folder / "new.py")])
-    assert repository.wait(SOON) and len(given) == 2
+    assert repository.wait(HANG) and len(given) == 2

@@ -20,10 +20,11 @@ from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
 from efim_ls.workspace.index import Scope, Steps, WorkspaceIndex
 from efim_ls.workspace.overlay import IndexStatus
 from efim_ls.workspace.shared import IndexClient, SharedIndexes
+from efim_ls.workspace.thread import IndexThread
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 from tests.unit.workspace_index.conftest import TOKENIZER, TOKENIZERS
+from tests.waiting import HANG
 
-SOON = 60.0  # seconds after which a test fails rather than wait on
 CODE = "def total(values):\n    return sum(values)\n"
 ROOMY = ExcerptBudget(300, 300, 300)
 Join = Callable[..., IndexClient]
@@ -48,23 +49,28 @@ def make_scope(folder: Path, tmp_path: Path) -> MakeScope:
 
 
 @pytest.fixture
-def join(make_scope: MakeScope) -> Iterator[Join]:
+def indexes() -> SharedIndexes:
+    return SharedIndexes(lambda: False)
+
+
+@pytest.fixture
+def join(indexes: SharedIndexes, make_scope: MakeScope) -> Iterator[Join]:
     """Let clients that share indexes join the one of a scope, and wait until it is built; all leave at the end."""
-    indexes, joined = SharedIndexes(lambda: False), list[IndexClient]()
+    joined = list[IndexClient]()
 
     def make(scope: Scope | None = None, on_status: Callable[[IndexStatus], None] = lambda _: None) -> IndexClient:
         joined.append(client := IndexClient(indexes, on_status))
         client.adopt(scope or make_scope())
-        assert client.wait(SOON)
+        assert client.wait(HANG)
         return client
 
     yield make
-    assert all(client.close(SOON) for client in joined)
-    assert all(thread.ended(SOON) for thread in indexes._ending) and threads() == 0
+    assert all(client.close(HANG) for client in joined)
+    assert all(thread.ended(HANG) for thread in indexes._ending) and threads(indexes) == 0
 
 
-def threads() -> int:
-    return sum(each.name == "repository" for each in threading.enumerate())
+def threads(indexes: SharedIndexes) -> int:
+    return sum(not thread.ended(0) for thread in (*indexes._threads.values(), *indexes._ending))
 
 
 def follows(client: IndexClient, text: str, without: tuple[str, ...] = ()) -> set[str]:
@@ -74,17 +80,19 @@ def follows(client: IndexClient, text: str, without: tuple[str, ...] = ()) -> se
     return {TOKENIZER.decode(np.array([token])) for token in found.tokens} if found else set()
 
 
-def test_clients_share_a_thread_and_neither_sees_what_the_other_types(join: Join, folder: Path) -> None:
+def test_clients_share_a_thread_and_neither_sees_what_the_other_types(
+    indexes: SharedIndexes, join: Join, folder: Path
+) -> None:
     first, second, path = join(), join(), str(folder / "a.py")
-    assert threads() == 1
+    assert threads(indexes) == 1
     assert first.view("python", ()) is second.view("python", ())
     first.open(path, "python", "alpha = first(beta, gamma, delta, one)\n")
     second.open(path, "python", "alpha = first(beta, gamma, delta, two)\n")
-    assert first.wait(SOON) and second.wait(SOON)
+    assert first.wait(HANG) and second.wait(HANG)
     typed = "alpha = first(beta, gamma, delta,"
     assert (follows(first, typed), follows(second, typed)) == ({" one"}, {" two"})
     first.close_document(path)
-    assert first.wait(SOON)
+    assert first.wait(HANG)
     assert (follows(first, typed), follows(second, typed)) == (set(), {" two"})
 
 
@@ -97,24 +105,24 @@ def test_a_client_that_joins_reads_no_file_and_is_told_at_once(join: Join, monke
     assert second.status and (second.status.state, second.status.files) == ("ready", 2)
 
 
-def test_the_last_client_ends_the_index_and_no_other_does(join: Join, folder: Path) -> None:
+def test_the_last_client_ends_the_index_and_no_other_does(indexes: SharedIndexes, join: Join, folder: Path) -> None:
     first, second = join(), join()
     first.open(str(folder / "a.py"), "python", "only = 'in the editor'\n")
     gone = weakref.ref(first._overlay)
-    assert first.close(SOON) and threads() == 1
+    assert first.close(HANG) and threads(indexes) == 1
     assert first.view("python", ()) is None and first.status is None
-    assert second.wait(SOON)
+    assert second.wait(HANG)
     gc.collect()
     assert gone() is None, "the thread keeps nothing of a client that has gone"
     (folder / "c.py").write_text(CODE)
     second.refresh([str(folder / "c.py")])
-    assert second.wait(SOON) and second.status and second.status.files == 3
-    assert second.close(SOON) and threads() == 0
+    assert second.wait(HANG) and second.status and second.status.files == 3
+    assert second.close(HANG) and threads(indexes) == 0
 
 
-def test_other_settings_have_an_index_of_their_own(join: Join, make_scope: MakeScope) -> None:
+def test_other_settings_have_an_index_of_their_own(indexes: SharedIndexes, join: Join, make_scope: MakeScope) -> None:
     first, second = join(), join(make_scope(disabled_files=("*/b.py",)))
-    assert threads() == 2
+    assert threads(indexes) == 2
     assert first.status and second.status and (first.status.files, second.status.files) == (2, 1)
 
 
@@ -123,10 +131,10 @@ def test_new_rules_of_one_client_change_nothing_for_another(join: Join, make_sco
     before = second.view("python", ())
     assert first.adopt(make_scope(disabled_files=("*/b.py",)))
     assert first.view("python", ()) is None
-    assert first.wait(SOON) and first.status and first.status.files == 1
-    assert second.wait(SOON) and second.view("python", ()) is before
+    assert first.wait(HANG) and first.status and first.status.files == 1
+    assert second.wait(HANG) and second.view("python", ()) is before
     assert first.adopt(make_scope())
-    assert first.wait(SOON) and first._thread is second._thread
+    assert first.wait(HANG) and first._thread is second._thread
     assert first.view("python", ()) is before
 
 
@@ -138,7 +146,7 @@ def test_a_client_that_leaves_while_files_are_read_does_not_end_that(
 
     def slow(index: WorkspaceIndex) -> Steps:
         begun.set()
-        assert may_go_on.wait(SOON)
+        assert may_go_on.wait(HANG)
         yield from build(index)
 
     monkeypatch.setattr(WorkspaceIndex, "build", slow)
@@ -146,11 +154,11 @@ def test_a_client_that_leaves_while_files_are_read_does_not_end_that(
     first, second = (IndexClient(indexes, lambda _: None) for _ in range(2))
     for client in (first, second):
         client.adopt(make_scope())
-    assert begun.wait(SOON)
+    assert begun.wait(HANG)
     assert first.close(0)
     may_go_on.set()
-    assert second.wait(SOON) and second.status and second.status.files == 2
-    assert second.close(SOON)
+    assert second.wait(HANG) and second.status and second.status.files == 2
+    assert second.close(HANG)
 
 
 def test_an_index_begins_once_the_one_of_earlier_rules_has_ended(
@@ -160,7 +168,7 @@ def test_an_index_begins_once_the_one_of_earlier_rules_has_ended(
     opened, close = thread_module.open_index, WorkspaceIndex.close
 
     def slow_close(index: WorkspaceIndex) -> None:
-        assert may_end.wait(SOON)
+        assert may_end.wait(HANG)
         done.append("closed")
         close(index)
 
@@ -168,13 +176,21 @@ def test_an_index_begins_once_the_one_of_earlier_rules_has_ended(
         done.append("opened")
         return opened(*args)
 
+    waits, ended = threading.Event(), IndexThread.ended
+
+    def noted(thread: IndexThread, seconds: float | None = None) -> bool:
+        if seconds is None:
+            waits.set()
+        return ended(thread, seconds)
+
     client = join()
     monkeypatch.setattr(WorkspaceIndex, "close", slow_close)
     monkeypatch.setattr(thread_module, "open_index", open_index)
+    monkeypatch.setattr(IndexThread, "ended", noted)
     client.adopt(make_scope(private_files=("*/b.py",)))
-    assert not client.wait(0.05)
+    assert waits.wait(HANG) and not client.wait(0)
     may_end.set()
-    assert client.wait(SOON)
+    assert client.wait(HANG)
     assert done == ["closed", "opened"]
 
 
@@ -183,29 +199,32 @@ def test_whoever_waits_for_an_index_that_ends_is_told(join: Join, monkeypatch: p
     thread = client._thread
     assert thread is not None
 
+    begun = threading.Event()
+
     def endless(index: WorkspaceIndex, _: object) -> Steps:
         while True:
+            begun.set()
             yield
 
     monkeypatch.setattr(WorkspaceIndex, "refresh", endless)
     client.refresh([])
-    assert not client.wait(0.05)
-    assert client.close(SOON)
+    assert begun.wait(HANG) and not client.wait(0)
+    assert client.close(HANG)
     assert thread.wait(0)
 
 
 def test_excerpts_of_a_client_show_nothing_that_another_types(
-    join: Join, make_scope: MakeScope, folder: Path
+    indexes: SharedIndexes, join: Join, make_scope: MakeScope, folder: Path
 ) -> None:
     (folder / "use.py").write_text("from a import total\n")
     first, second = join(make_scope(ROOMY)), join(make_scope(ROOMY))
-    assert threads() == 1
+    assert threads(indexes) == 1
     using = "from a import total, novelty\n\n\ndef secret_helper(values):\n    return values\n"
     first.open(str(folder / "a.py"), "python", CODE + "\n\ndef novelty(secret_helper, values): ...\n")
     for client in (first, second):
         client.open(str(folder / "use.py"), "python", using)
         client.retrieve(RetrievalPlace(str(folder / "use.py"), using, len(using)))
-        assert client.wait(SOON) and client.excerpts
+        assert client.wait(HANG) and client.excerpts
     shown = [
         str(client.excerpts and client.excerpts.excerpts(str(folder / "use.py"), 0)) for client in (first, second)
     ]
@@ -219,7 +238,7 @@ def test_a_client_that_joins_later_shows_nothing_that_came_to_be_excluded(
     first = join(make_scope(ROOMY))
     (folder / ".gitignore").write_text("b.py\n")
     first.refresh([str(folder / ".gitignore")])
-    assert first.wait(SOON)
+    assert first.wait(HANG)
     second = join(make_scope(ROOMY))
     for client in (first, second):
         assert client.excerpts and client.excerpts.excluded_files == {str(folder / "b.py")}

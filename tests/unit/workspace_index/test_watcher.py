@@ -13,7 +13,7 @@ import pytest
 
 from efim_ls.workspace import watcher
 from efim_ls.workspace.watcher import FileWatcher, _explained
-from tests.waiting import HANG, wait_until
+from tests.waiting import HANG, eventually
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/fdinfo"), reason="only Linux tells what is watched")
 
@@ -35,7 +35,7 @@ def watching(folder: Path) -> Iterator[Callable[[Path], None]]:
 
     before = watched()
     with closing(FileWatcher([folder], reports.put)) as watches:
-        wait_until(lambda: watched() > before, "nothing is watched")
+        eventually(lambda: watched() > before, "nothing is watched")
         yield wait_for
     watches._thread.join(HANG)
     assert not watches._thread.is_alive()
@@ -70,7 +70,7 @@ def workspace(tmp_path: Path) -> Path:
 def test_only_folders_that_a_walk_enters_are_watched(workspace: Path):
     before = watched()
     with watching(workspace) as wait_for:
-        wait_until(lambda: watched() - before == 3, "work, src and app are not what is watched")
+        eventually(lambda: watched() - before == 3, "work, src and app are not what is watched")
         (workspace / "src/app/a.py").write_text("a = 1\n")
         wait_for(workspace / "src/app/a.py")
         assert watched() - before == 3
@@ -79,10 +79,10 @@ def test_only_folders_that_a_walk_enters_are_watched(workspace: Path):
 def test_what_git_ignores_is_watched_as_soon_as_it_does_not(workspace: Path):
     before = watched()
     with watching(workspace) as wait_for:
-        wait_until(lambda: watched() - before == 3, "work, src and app are not what is watched")
+        eventually(lambda: watched() - before == 3, "work, src and app are not what is watched")
         (workspace / ".gitignore").write_text("src/app\n")
         wait_for(workspace / "build/out")  # reported, so that its files are read
-        wait_until(lambda: watched() - before == 4, "work, src, build and out are not what is watched")
+        eventually(lambda: watched() - before == 4, "work, src, build and out are not what is watched")
 
 
 def test_files_in_folders_that_are_new_are_reported(workspace: Path):
