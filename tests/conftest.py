@@ -1,5 +1,6 @@
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import PurePosixPath
 from tempfile import TemporaryDirectory
 
@@ -9,6 +10,7 @@ from hypothesis.internal.conjecture import providers
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+from model_runtime.engine.drafts import PassCosts
 from tests import daemons
 
 # The same examples in every run, whether CI is set or not; `make explore` looks for others.
@@ -23,6 +25,8 @@ settings.register_profile(
 )
 settings.register_profile("random", settings.get_profile("repeated"), derandomize=False)
 settings.load_profile("repeated")
+
+PASS_MS, ROW_MS = 0.5, 0.05  # milliseconds that a pass takes in this process, and each of its rows
 
 CACHE = TemporaryDirectory(prefix="efim-ls-tests-")  # no test sees what its user's servers keep
 os.environ["XDG_CACHE_HOME"] = CACHE.name
@@ -40,6 +44,20 @@ def no_daemon_stays() -> Iterator[None]:
     """Stop what the clients of a file have started: a model in memory for each would be too much for the machine."""
     yield
     daemons.stop_all()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def passes_take_the_same_time() -> Iterator[None]:
+    """Let no pass of this process be measured: the times of passes decide how wide the next ones are."""
+
+    @contextmanager
+    def timing(costs: PassCosts, rows: int) -> Iterator[None]:
+        yield
+        costs.record(rows, PASS_MS + rows * ROW_MS)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PassCosts, "timing", timing)
+        yield
 
 
 class OneWindow(LoadFileScheduling):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -284,8 +285,5 @@ def decode(
 def run_pass(context: DecodeContext, spans: Sequence[Span], cancel: Cancel) -> Logits:
     """Compute spans, and learn from a single one what a pass costs; raises Cancelled instead of starting."""
     cancel.check()
-    began = perf_counter()
-    logits = context.decoder.forward_spans(spans)
-    if len(spans) == 1:
-        context.costs.record(len(spans[0].ids), (perf_counter() - began) * 1e3)
-    return logits
+    with context.costs.timing(len(spans[0].ids)) if len(spans) == 1 else nullcontext():
+        return context.decoder.forward_spans(spans)

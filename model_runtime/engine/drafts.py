@@ -6,6 +6,10 @@ often drafts were right and from what passes cost on this machine. The costs als
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+from time import perf_counter
+
 import numpy as np
 
 from model_runtime.counts.snapshot import CountsView
@@ -42,6 +46,13 @@ class PassCosts:
         self._chunk = chunk
         self._sums = [0.0] * 5  # weights, rows, rows², ms, rows · ms
         self._ms_per_row: float | None = None
+
+    @contextmanager
+    def timing(self, rows: int) -> Generator[None]:
+        """Record the time of the pass that is made inside."""
+        began = perf_counter()
+        yield
+        self.record(rows, (perf_counter() - began) * 1e3)
 
     def record(self, rows: int, ms: float) -> None:
         """Record the time of a pass."""

@@ -217,9 +217,8 @@ class LocalEngine:
             )
 
         def compute(ids: Ids, arena: Arena) -> None:
-            began = perf_counter()
-            self._decoder.forward(ids, arena)
-            self._context.costs.record(len(ids), (perf_counter() - began) * 1e3)
+            with self._context.costs.timing(len(ids)):
+                self._decoder.forward(ids, arena)
             self._computed_ahead += len(ids) * ahead
 
         chunk = self._context.costs.background_chunk if ahead else self._context.costs.chunk
@@ -242,10 +241,10 @@ class LocalEngine:
         return self._composer.compose(arena, key, self._pool.arenas, cancel).computed
 
     def _prefetch(self, arena: Arena, ids: Ids) -> None:
-        began, start = perf_counter(), arena.length
+        start = arena.length
         chunk = ids[start : start + self._context.costs.background_chunk]
-        logits = self._decoder.forward(chunk, arena)
-        arena.rows.mark_unneeded(start)
-        arena.keep_logits(logits[0], arena.length)
+        with self._context.costs.timing(len(chunk)):
+            logits = self._decoder.forward(chunk, arena)
+            arena.rows.mark_unneeded(start)
+            arena.keep_logits(logits[0], arena.length)
         self._computed_ahead += len(chunk)
-        self._context.costs.record(len(chunk), (perf_counter() - began) * 1e3)

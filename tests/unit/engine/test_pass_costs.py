@@ -9,7 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from model_runtime.cancel import Cancelled
 from model_runtime.decoder.any_decoder import CHUNK
+from model_runtime.engine import drafts
 from model_runtime.engine.drafts import (
     DEFAULT_EXTRA_ROW_COST,
     LEAST_BACKGROUND_CHUNK,
@@ -17,12 +19,29 @@ from model_runtime.engine.drafts import (
     PREFILL_PASS_MS,
     PassCosts,
 )
+from tests.waiting import Clock
 
 SMALL = 4 * LEAST_BACKGROUND_CHUNK  # rows of the largest pass that tells what a further row costs
 unhurried = settings(max_examples=300)
 chances = st.floats(0, 1)
 milliseconds = st.floats(0, 1e6)
 noted = st.lists(st.tuples(st.integers(1, CHUNK + SMALL), milliseconds), max_size=30)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def passes_take_the_same_time() -> None:
+    """Here they are measured."""
+
+
+def test_a_pass_is_measured_unless_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drafts, "perf_counter", clock := Clock())
+    costs = PassCosts()
+    with pytest.raises(Cancelled), costs.timing(8):
+        raise Cancelled
+    assert costs.row_seconds is None
+    with costs.timing(8):
+        clock.now += 0.004
+    assert costs.row_seconds == pytest.approx(0.0005)
 
 
 class Costing(PassCosts):
