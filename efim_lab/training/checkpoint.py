@@ -98,14 +98,10 @@ def finished_weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def branch(folder: Path, run: RunState) -> RunProgress:
-    """Load a finished model, or the newest checkpoint of another run; the shape must be the same.
+    """Load the newest checkpoint of another run; the shape must be the same.
 
-    The clock starts again, at the data's next shard; that of a finished model is not known, and it has no optimizer
-    state.
+    The clock starts again, at the data's next shard.
     """
-    if is_finished(folder):
-        run.model.load_state_dict(finished_weights(folder))
-        return RunProgress()
     source = newest(folder)
     at = _load(source, run, read_state(source), {"shape"})
     return replace(at, earlier=at.earlier + at.elapsed, elapsed=0.0, branched=at.tokens, shard=at.shard + 1, row=0)

@@ -20,7 +20,7 @@ from efim_lab.training.export import export
 from efim_lab.training.loop import device, worth_compiling
 from efim_lab.training.report import plot, read_log
 from efim_lab.training.run.measurement import MeasuringStep, record
-from efim_lab.training.run.other_vocabulary import has_vocabulary
+from efim_lab.training.run.other_vocabulary import same_vocabulary
 from efim_lab.training.run.snapshot import MANIFEST, copy_history
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.sample_maker import MOST_EXCERPT_TOKENS, Shares
@@ -84,7 +84,7 @@ def _settings(order: PretrainingJob, vocabulary: Tokenizer) -> TrainerSettings:
     if order.start is None or order.resume:
         return replace(plan, shape=replace(plan.shape, vocabulary=entries))
     if checkpoint.is_finished(order.start):
-        rate = plan.rate * _RATE_OF_FINISHED if has_vocabulary(order.start, vocabulary) else plan.rate
+        rate = plan.rate * _RATE_OF_FINISHED if same_vocabulary(bpe.load(order.start), vocabulary) else plan.rate
         seed = zlib.crc32((order.start / checkpoint.WEIGHTS).read_bytes())  # it may have read the rows of another
         shape = replace(network.read_shape(order.start), vocabulary=entries)
         return replace(plan, shape=shape, rate=rate, seed=seed)

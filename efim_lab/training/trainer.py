@@ -16,8 +16,9 @@ from efim_lab.training.native import library
 from efim_lab.training.native.gradients import NativeGradients, why_unfit
 from efim_lab.training.native.muon import KernelMuon
 from efim_lab.training.run.clock import ComputingClock
-from efim_lab.training.run.other_vocabulary import has_vocabulary, load_for_vocabulary
+from efim_lab.training.run.other_vocabulary import fitted
 from efim_lab.training.run.schedule import Schedule, TokenBudget
+from efim_lab.training.samples import bpe
 from efim_lab.training.samples.sample_maker import Shares
 
 
@@ -62,10 +63,11 @@ class Trainer(TrainingLoop):
 
         `folder` may also hold a finished model, whose tokenizer need not be this run's `vocabulary`.
         """
-        if checkpoint.is_finished(folder) and not has_vocabulary(folder, vocabulary):
-            load_for_vocabulary(folder, self.model, vocabulary)
-        else:
+        if not checkpoint.is_finished(folder):
             self.progress = checkpoint.branch(folder, self.state())
+        else:
+            weights = checkpoint.finished_weights(folder)
+            self.model.load_state_dict(fitted(weights, bpe.load(folder), vocabulary))
 
 
 def _learner(model: network.EfimForCausalLM, settings: TrainerSettings, compiled: bool) -> Learner:

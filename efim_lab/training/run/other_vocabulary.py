@@ -1,35 +1,29 @@
-"""Starts a model from a finished one with another tokenizer, such as that of another language."""
-
-from pathlib import Path
+"""Fits the weights of a finished model to another tokenizer, such as that of another language."""
 
 import torch
 from tokenizers import Tokenizer
 
-from efim_lab.training import checkpoint
-from efim_lab.training.network import EfimForCausalLM
-from efim_lab.training.samples import bpe
-
 _LOOKED_UP = ("embed_tokens.weight", "token_values.weight")  # matrices with a row for each token
 
 
-def has_vocabulary(folder: Path, vocabulary: Tokenizer) -> bool:
-    """Return whether a finished model's tokenizer has the same entries."""
-    return bpe.load(folder).get_vocab() == vocabulary.get_vocab()
+def same_vocabulary(one: Tokenizer, other: Tokenizer) -> bool:
+    """Return whether two tokenizers have the same entries."""
+    return one.get_vocab() == other.get_vocab()
 
 
-def load_for_vocabulary(folder: Path, model: EfimForCausalLM, vocabulary: Tokenizer) -> None:
-    """Load a finished model's weights; rows of tokens are made for the entries of another vocabulary.
+def fitted(weights: dict[str, torch.Tensor], known: Tokenizer, vocabulary: Tokenizer) -> dict[str, torch.Tensor]:
+    """Return the weights of a finished model with a row for each entry of `vocabulary` instead of `known`.
 
-    An entry that the finished model knows keeps its row; another one gets the mean of the rows of the tokens that the
-    finished model would read in its place.
+    An entry that `known` has keeps its row; another one gets the mean of the rows of the tokens that `known` reads in
+    its place.
     """
-    known = bpe.load(folder)
-    weights = checkpoint.finished_weights(folder)
+    if same_vocabulary(known, vocabulary):
+        return weights
     read = [_read_as(known, entry) for entry in _entries(vocabulary)]
-    for name, rows in weights.items():
-        if name.endswith(_LOOKED_UP):
-            weights[name] = torch.stack([rows[ids].mean(0) for ids in read])
-    model.load_state_dict(weights)
+    return {
+        name: torch.stack([rows[ids].mean(0) for ids in read]) if name.endswith(_LOOKED_UP) else rows
+        for name, rows in weights.items()
+    }
 
 
 def _entries(vocabulary: Tokenizer) -> list[str]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from model_runtime.decoder.native.library import instruction_sets
@@ -18,7 +19,7 @@ FLAGS = ("-O1", "-g", "-ffp-contract=off", "-fno-math-errno", "-pthread", "-fno-
 SANITIZERS = {"memory": "address,undefined", "threads": "thread"}
 TILES = ("-include", str(FUZZ.with_name("emulated_tiles.h")))  # few CPUs have them
 WITH_TILES = "tiles.c"  # the only source with their instructions
-BATCH = 100  # models that `make fuzz` tries before it looks at the time
+BATCH = 10  # models that `make fuzz` tries before it looks at the time
 
 
 class FuzzBuild:
@@ -68,17 +69,17 @@ def run_fuzz(
     return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
-def main() -> int:
+def main(seconds: float, seed: int, now: Callable[[], float]) -> int:
     """Look for faults of memory, then for races, with all instructions and with tiles, for an equal time each."""
-    seconds, seed, worst = float(sys.argv[1]), int(time.time()), 0
+    worst = 0
     kinds = [(each, False) for each in instruction_sets()] + [("avx512", True)] * ("avx512" in instruction_sets())
     for what, sanitizers in SANITIZERS.items():
         with tempfile.TemporaryDirectory() as folder:
             build = FuzzBuild(Path(folder), sanitizers)
             for instructions, tiles in kinds:
-                program, end = build.program(tiles), time.monotonic() + seconds / (len(kinds) * len(SANITIZERS))
+                program, end = build.program(tiles), now() + seconds / (len(kinds) * len(SANITIZERS))
                 status = 0
-                while not status and time.monotonic() < end:
+                while not status and now() < end:
                     ran = run_fuzz(program, BATCH, instructions, seed)
                     seed, status = seed + BATCH, ran.returncode
                     print(f"{what}, {instructions}: {ran.stdout}{ran.stderr}", end="")
@@ -87,4 +88,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(float(sys.argv[1]), int(time.time()), time.monotonic))
