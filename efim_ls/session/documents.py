@@ -139,10 +139,13 @@ class OpenDocument(Document):
 
 
 class OpenDocuments:
-    """The open documents, most recently used last, and the rules in force. Used on the event loop only."""
+    """The open documents, most recently used last, and the rules in force. Used on the event loop only.
 
-    def __init__(self) -> None:
-        self.rules = Rules(Settings())
+    `clock` is monotonic, in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self.rules, self.clock = Rules(Settings()), clock
         self._documents: dict[str, OpenDocument] = {}
         self.history = EditHistory()
 
@@ -177,10 +180,13 @@ class OpenDocuments:
             document.close()
             self.history.forget(uri)
 
-    def edit(self, document: OpenDocument, change: Change) -> Edit | None:
-        """Apply a change to a document, remember it and return it; None if the document is out of step."""
+    def edit(self, document: OpenDocument, change: Change, when: float) -> Edit | None:
+        """Apply a change to a document, remember it and return it; None if the document is out of step.
+
+        `when` is by the clock, the same for changes that come together.
+        """
         if edit := document.edit(change):
-            self.history.follow(PastEdit(document.uri, edit.at, edit.removed, edit.added, monotonic()))
+            self.history.follow(PastEdit(document.uri, edit.at, edit.removed, edit.added, when))
         return edit
 
     def language(self, uri: str) -> str:

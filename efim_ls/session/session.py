@@ -110,11 +110,12 @@ class Session:
         """
         self.background.drop_prefetch(document)
         self.engine.note_typing()
+        when = self.documents.clock()
         for change in changes:
             if change is None:
                 document.out_of_step = True
                 return
-            if (edit := self.documents.edit(document, change)) is None:
+            if (edit := self.documents.edit(document, change, when)) is None:
                 continue
             if "\n" in edit.removed and "\n" in edit.added:
                 self.background.rested(document)

@@ -20,7 +20,7 @@ LAYOUT = KvLayout.keys_and_values(2, 1, 32)
 CODEC = KvCodec(LAYOUT, BLOCK_TOKENS, None)
 FINGERPRINT = b"a model of tests"
 DOCUMENT = tag("file:///home/someone/secret-project/plan.py")
-WORTH = 60.0  # seconds that a block takes to compute, so that a busy machine is waited for
+WORTH = HANG  # seconds that a block takes to compute, so that a busy machine is waited for
 BLOCK_BYTES = CODEC.size(Form.RAW)
 
 

@@ -19,10 +19,10 @@ from model_runtime.cancel import NEVER
 from tests.models import CODE, Tiny, make
 from tests.shared.servers import redis
 from tests.sized import ONE_PLACE, Sized
+from tests.waiting import HANG
 
 CURSOR = CODE.index("name, value = line")
 SECRET = "password = 'planted'"
-WRITING = 20.0  # seconds at most
 TEAM, OTHERS = "a" * 64, "b" * 64  # keys
 
 Machine = Callable[..., Completer]
@@ -85,8 +85,8 @@ def ask(completer: Completer, path: Path, text: str = CODE, cursor: int = CURSOR
 
 def saved(completer: Completer, path: Path) -> None:
     assert completer.save(path.as_uri(), NEVER)
-    assert completer.flush(WRITING)
-    completer.close(WRITING)
+    assert completer.flush(HANG)
+    completer.close(HANG)
 
 
 def names(shelf: Path) -> set[str]:
@@ -103,7 +103,7 @@ def test_a_second_machine_computes_what_no_block_holds(machine: Machine, clone: 
     warm = ask(second, clone / "app.py")
     assert warm.text == cold.text
     assert warm.costs.fetched == warm.costs.reused > 100 and warm.costs.recomputed <= 16
-    second.close(WRITING)
+    second.close(HANG)
 
 
 def test_a_machine_without_the_key_sees_nothing(machine: Machine, clone: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_machine_without_the_key_sees_nothing(machine: Machine, clone: Path) -
     stranger = machine(OTHERS)
     answer = ask(stranger, clone / "app.py")
     assert (answer.text, answer.costs.fetched) == (cold.text, 0)
-    stranger.close(WRITING)
+    stranger.close(HANG)
 
 
 @pytest.mark.parametrize("place", ["new.py", "logs/app.py", "private/app.py"])
@@ -159,7 +159,7 @@ def test_what_a_commit_replaces_goes_before_what_it_keeps(machine: Machine, clon
 
         def save(text: str, cursor: int) -> None:
             ask(completer, clone / "app.py", text, cursor)
-            assert completer.save((clone / "app.py").as_uri(), NEVER) and completer.flush(WRITING)
+            assert completer.save((clone / "app.py").as_uri(), NEVER) and completer.flush(HANG)
 
         save(CODE, CURSOR)
         ask(completer, clone / "app.py", text := CODE[:300] + "# typed" + CODE[300:], CURSOR + 7)
@@ -169,7 +169,7 @@ def test_what_a_commit_replaces_goes_before_what_it_keeps(machine: Machine, clon
         commit(clone)
         save(text, CURSOR + 7)
         assert any(retired()) and not all(retired())
-        completer.close(WRITING)
+        completer.close(HANG)
 
 
 def test_a_server_that_is_not_there_costs_no_answer(

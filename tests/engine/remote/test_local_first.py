@@ -29,10 +29,10 @@ from model_runtime.remote.options import RemoteOptions
 from tests.engine.completion.test_complete import BUDGET, CAPACITY, SETTINGS, loaded_from
 from tests.engine.decoding.test_other_engine import SURE, FarEngine
 from tests.engine.remote.fakes import FakeVllm, serving
+from tests.waiting import HANG
 
 TEXT = "def total(values, start, local):\n    return su"
 LOCAL, REMOTE = "m(local)\n", "m(values, start)\n"  # what is said after TEXT; the local one is 0.9 sure of each token
-LATE = 20.0  # seconds after which a test is given up
 URI = "file:///project/sums.py"
 LONGER = replace(SETTINGS, max_new_tokens=60)
 
@@ -86,7 +86,7 @@ def make(model: LoadedModel, server: Saying) -> Iterator[Make]:
     with ExitStack() as made:
 
         def make_one(local: str = LOCAL, settings: Settings = LONGER, **options: Any) -> Completer:
-            options = {"url": server.url, "wait_seconds": LATE, **options}
+            options = {"url": server.url, "wait_seconds": HANG, **options}
             settings = replace(settings, engine=RemoteOptions(**options))
             engine = Here(model.tokenizer, local)
             engine.is_far = False
@@ -105,7 +105,7 @@ def request(text: str = TEXT, *, uri: str = URI, explicit: bool = False, languag
 
 def better(answer: Answer) -> Answer:
     assert answer.better is not None
-    found = answer.better.result(LATE)
+    found = answer.better.result(HANG)
     answer.better.is_shown = found != answer
     return found
 
@@ -159,7 +159,7 @@ def test_a_suggestion_that_is_typed_through_stays(make: Make, server: Saying) ->
     assert shown.better is not None and shown.better.cancel(), "its time is over"
     first = completer.complete(request(other + "m"), NEVER)
     server.go.set()
-    assert arriving.better and arriving.better.result(LATE).text == "m(local, start)"
+    assert arriving.better and arriving.better.result(HANG).text == "m(local, start)"
     second = completer.complete(request(other + "m("), NEVER)
     assert (first.text, first.better, second.text) == ("(local)", None, "local)")
 
@@ -168,7 +168,7 @@ def test_what_is_under_way_goes_on_while_its_place_is_typed_on(make: Make, serve
     completer = make()
     server.go.clear()
     first = completer.complete(request(), NEVER)
-    assert server.came.wait(LATE)
+    assert server.came.wait(HANG)
     second = completer.complete(request(TEXT + "m(v"), NEVER)
     server.go.set()
     assert better(first).text == "m(values, start)"
@@ -182,7 +182,7 @@ def test_another_place_ends_what_is_under_way(make: Make, server: Saying) -> Non
     server.came.clear()
     server.pause_after = 1
     first = completer.complete(request(explicit=True), NEVER)
-    assert server.came.wait(LATE)
+    assert server.came.wait(HANG)
     server.pause_after = None
     completer.complete(request("import o"), NEVER)
     assert better(first).text == first.text
@@ -235,7 +235,7 @@ def test_nobody_waits_for_a_server_that_hangs(make: Make, server: Saying, now: l
     completer = make(wait_seconds=0.3)
     server.go.clear()
     first = completer.complete(request(), NEVER)
-    assert first.better is not None and server.came.wait(LATE)
+    assert first.better is not None and server.came.wait(HANG)
     now[0] += 0.4
     assert completer.complete(request(), NEVER).better is None
     second = completer.complete(request(TEXT + "x"), NEVER)
@@ -295,7 +295,7 @@ def test_a_closed_document_is_forgotten_and_all_ends(make: Make, server: Saying)
     completer = make()
     server.go.clear()
     answer = completer.complete(request(), NEVER)
-    assert server.came.wait(LATE)
+    assert server.came.wait(HANG)
     completer.close_document(URI, save=False)
     completer.forget_suggestions()
     completer.close(0)

@@ -20,8 +20,8 @@ from efim_ls.workspace.shared import IndexClient, SharedIndexes
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 from tests.unit.workspace_index.conftest import TOKENIZERS
 from tests.unit.workspace_index.test_index_privacy import SECRET, SOURCE, WORDS, traces
+from tests.waiting import HANG
 
-SOON = 60.0  # seconds after which a test fails rather than wait on
 OFF, ON = NO_EXCERPT_BUDGET, ExcerptBudget(300, 300, 300)
 SEARCHED = {"outlines", "definitions", "passages"}
 
@@ -43,13 +43,13 @@ def cache(tmp_path: Path) -> Path:
 def repository() -> Iterator[IndexClient]:
     made = IndexClient(SharedIndexes(lambda: False), lambda _: None)
     yield made
-    assert made.close(SOON)
+    assert made.close(HANG)
 
 
 def adopt(repository: IndexClient, folder: Path, cache: Path, budget: ExcerptBudget, next_edit: bool = False) -> None:
     settings = Settings(cache_folder=str(cache), next_edit=next_edit)
     repository.adopt(Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], TOKENIZERS, budget))
-    assert repository.wait(SOON)
+    assert repository.wait(HANG)
 
 
 def tables(folder: Path, cache: Path) -> set[str]:
@@ -63,7 +63,7 @@ def test_nothing_is_made_or_stored(
     monkeypatch.setattr(content, "outline", lambda *_: pytest.fail("an outline is made"))
     adopt(repository, folder, cache, OFF)
     repository.open(str(folder / "b.py"), "python", "x = 1\n")
-    assert repository.wait(SOON)
+    assert repository.wait(HANG)
     assert repository.excerpts is None and repository.status and repository.status.files == 2
     assert not SEARCHED & tables(folder, cache) and traces(cache) == {"token ids"}
 
@@ -99,7 +99,7 @@ def test_it_is_made_once_it_is_on(repository: IndexClient, folder: Path, cache: 
     assert tables(folder, cache) > SEARCHED and traces(cache) == {*WORDS, "token ids"}
     importing = str(folder / "b.py")
     repository.open(importing, "python", f"from a import {SECRET}\n")
-    assert repository.wait(SOON) and repository.excerpts
+    assert repository.wait(HANG) and repository.excerpts
     (shown,) = repository.excerpts.excerpts(importing, 0).imports
     assert shown.path == "a.py" and SECRET in shown.text
 
@@ -127,4 +127,4 @@ def test_a_command_leaves_them_to_the_server(repository: IndexClient, folder: Pa
     other = IndexClient(SharedIndexes(lambda: False), lambda _: None)
     adopt(other, folder, cache, ON)
     assert traces(cache, ["later_name"]) == {"later_name", "token ids"}
-    assert other.close(SOON)
+    assert other.close(HANG)

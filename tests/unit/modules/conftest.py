@@ -10,8 +10,7 @@ import pytest
 
 from efim_ls.workspace.modules.environment import OWN_VERSION, Environment
 from efim_ls.workspace.modules.table import ModuleTable
-
-LONG = 60.0  # seconds that reading may take on a busy machine
+from tests.waiting import HANG
 
 Learn = Callable[..., ModuleTable]
 
@@ -26,7 +25,7 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
 def learned(table: ModuleTable, text: str, path: str = "") -> ModuleTable:
     """Return the table once it knows what a text refers to."""
     table.want(path, text)
-    assert table.wait(LONG)
+    assert table.wait(HANG)
     return table
 
 

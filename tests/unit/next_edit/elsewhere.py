@@ -20,6 +20,7 @@ from efim_ls.workspace.index_file import IndexFile
 from efim_ls.workspace.shared import SharedIndexes
 from tests.unit.edited import Marked
 from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZERS, indexed
+from tests.waiting import Clock
 
 
 class AnsweredAtOnce(SessionWorkspace):
@@ -58,7 +59,7 @@ class Elsewhere:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(each.before.encode())
         self.counters = Counters()
-        self.documents = OpenDocuments()
+        self.documents, self.clock = OpenDocuments(), Clock()
         self.workspace = AnsweredAtOnce(self.documents, folder, files)
         self.offers = EditOffers(self.documents, self.counters, self.workspace)
         self.edited = ""
@@ -79,10 +80,11 @@ class Elsewhere:
             self.documents.add(document)
         return document
 
-    def replace(self, name: str, at: int, removed: int, added: str) -> None:
+    def replace(self, name: str, at: int, removed: int, added: str, pause: float = 1.0) -> None:
         document, self.edited = self.open(name), name
         start, end = (document.position(each, "utf-32") for each in (at, at + removed))
-        self.documents.edit(document, Change(added, start, end, "utf-32"))
+        self.clock.now += pause
+        self.documents.edit(document, Change(added, start, end, "utf-32"), self.clock.now)
         document.cursor = at + len(added)
 
     async def offered(self, name: str = "") -> OfferedEdit | None:

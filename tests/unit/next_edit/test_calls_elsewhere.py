@@ -206,7 +206,7 @@ def typed(folder: Path, *keys: str) -> Elsewhere:
     elsewhere = Elsewhere(folder, {"shelf.py": text, "app.py": app})
     for name in keys:
         at = elsewhere.open("shelf.py").text.index(f"{name}(path, ") + len(f"{name}(path, ")
-        elsewhere.replace("shelf.py", at, 0, "x")
+        elsewhere.replace("shelf.py", at, 0, "x", pause=0.0)
     return elsewhere
 
 

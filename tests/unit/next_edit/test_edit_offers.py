@@ -16,6 +16,7 @@ from efim_ls.settings import Settings
 from efim_ls.text.document import Change, Edit
 from tests.lsp.one_rule import RULE, OneRule
 from tests.unit.session.test_session_requests import Fake
+from tests.waiting import HANG, Clock
 
 TEXT = "area = width\nedge = width\nhalf = width\n"
 URI = "file:///home/me/shapes.py"
@@ -28,9 +29,10 @@ def loaded(*_: object) -> Any:
 @pytest.fixture
 async def session() -> AsyncIterator[Session]:
     session = Session(loaded)
+    session.documents.clock = Clock()
     session.next_edits.proposals = OneRule(session.documents.history)
     yield session
-    await asyncio.to_thread(session.close, 5)
+    await asyncio.to_thread(session.close, HANG)
 
 
 def replace(session: Session, document: OpenDocument, at: int, size: int, new: str) -> None:
