@@ -42,9 +42,12 @@ test-lab: .venv/develops
 	$(PYTEST) $(SIDE_BY_SIDE) tests/lab --durations 10
 	$(BIN)/python -m tests.lab.passed record
 
-# What a change is likely to break, in a few minutes: BASE is the commit to compare with.
+# What a change is likely to break, within three minutes: BASE is the commit to compare with. Where the client of an editor
+# has changed, the editors are fetched and the client is built first.
 check: lint types
-	tests=$$($(BIN)/python -m tests.affected $(BASE)) && $(PYTEST) $(SIDE_BY_SIDE) $$tests
+	tests=$$($(BIN)/python -m tests.affected $(BASE)) && \
+	case "$$tests" in *tests/editors/*) $(MAKE) --no-print-directory editors;; esac && \
+	$(PYTEST) $(SIDE_BY_SIDE) $$tests
 
 # The tests of the rooms that pyproject.toml names for coverage.py, and which of the rooms' branches they do not take.
 # Only these, because coverage.py slows down what it looks at.
