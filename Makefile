@@ -30,7 +30,7 @@ SIDE_BY_SIDE = --dist loadfile --no-loadscope-reorder --numprocesses $(shell exp
 OWN_STAGES = --ignore=tests/editors --ignore=tests/lab
 
 # Editors come last, one window at a time and nothing beside it.
-test: programs
+test: programs .venv/kernels
 	$(PYTEST) $(SIDE_BY_SIDE) $(OWN_STAGES) --durations 20
 	$(MAKE) --no-print-directory test-editors
 
@@ -38,7 +38,7 @@ test-editors: editors
 	$(PYTEST) tests/editors --durations 10
 
 # Training and studies; recorded, so that .ci/run need not run them again until the laboratory changes.
-test-lab: .venv/develops
+test-lab: .venv/labs
 	$(PYTEST) $(SIDE_BY_SIDE) tests/lab --durations 10
 	$(BIN)/python -m tests.lab.passed record
 
@@ -62,20 +62,20 @@ coverage: programs
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report
 
-lint: .venv/develops
+lint: .venv/lints
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: .venv/develops $(VSCODE)/node_modules/.package-lock.json
+types: .venv/types $(VSCODE)/node_modules/.package-lock.json
 	$(BIN)/pyright
 	$(NPM) run check
 
-fix: .venv/develops
+fix: .venv/lints
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 # What is written from code: docs/commands.md, docs/laboratory.md, docs/settings.md, the settings of the VS Code extension.
-docs: .venv/develops
+docs: .venv/labs
 	$(BIN)/python -m efim_lab docs
 
 vsix: $(VSCODE)/dist/efim-ls.vsix
@@ -97,7 +97,7 @@ editors: programs $(VSCODE)/node_modules/.package-lock.json $(TABBY)/node_module
 	-$(MAKE) --no-print-directory release && $(NPM) run build-test
 
 # The editors, and the servers that other tests ask.
-programs: .venv/develops
+programs: .venv/editors
 	$(BIN)/python -m tests.editors.fetching
 
 pictures: editors
@@ -109,7 +109,7 @@ explore: .venv/develops
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.explore $(SECONDS)
 
 # Random models through the compiled decoder, under gcc's sanitizers: half of the time for faults of memory, half for races.
-fuzz: .venv/develops
+fuzz: .venv/tests
 	$(BIN)/python -m tests.engine.decoder.native_fuzz $(SECONDS)
 
 bench: .venv/benches
@@ -128,25 +128,26 @@ gpu-run:
 	$(GPU_PYTHON) -m benchmarks.gpu
 
 # Servers that are running, with the embedded model: VLLM_URL=http://host:8000, LLAMA_CPP_URL=http://host:8080, or both.
-team-check: .venv/develops
+team-check: .venv/tests
 	@test -n "$(VLLM_URL)$(LLAMA_CPP_URL)" || { echo "no server to check: name VLLM_URL or LLAMA_CPP_URL" >&2; exit 2; }
 	EFIM_LS_VLLM_URL="$(VLLM_URL)" EFIM_LS_LLAMA_CPP_URL="$(LLAMA_CPP_URL)" $(BIN)/python -m pytest -m team tests/team
 
-eval: .venv/develops
+eval: .venv/labs
 	$(BIN)/python -m efim_lab eval --data "$(DATA)" $(MODEL:%=--model %) $(HUMANEVAL:%=--humaneval %)
 
 clean:
 	rm -rf .venv .venv-gpu build dist *.egg-info $(VSCODE)/node_modules $(VSCODE)/dist $(TABBY)/node_modules
 
+$(BIN)/python:
+	$(PYTHON) -m venv .venv
+
 # What running needs: about 1 GB, most of it torch. torch comes first, alone, so that nothing else may choose its build.
-.venv/torch: constraints.txt
+.venv/torch: constraints.txt | $(BIN)/python
 	@echo "installing into .venv: a minute or so"
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) torch
 	touch $@
 
-# An editable installation compiles the laboratory's kernels beside those of the server; setup.py says how. What develops
-# also runs: a clean clone that is to be tested compiles them once.
+# An editable installation compiles the laboratory's kernels beside those of the server; setup.py says how.
 INSTALLED := pyproject.toml setup.py constraints.txt $(wildcard model_runtime/decoder/native/*.[ch] \
 	model_runtime/counts/native/*.c model_runtime/engine/native/*.c efim_lab/training/native/*.[ch])
 
@@ -154,17 +155,38 @@ INSTALLED := pyproject.toml setup.py constraints.txt $(wildcard model_runtime/de
 	$(PIP) --editable .
 	touch $@
 
-.venv/develops: .venv/torch $(INSTALLED)
-	@echo "installing what running, tests, lint and training need"
-	$(PIP) --editable '.[dev]'
-	touch .venv/runs $@
+# What each stage needs besides: EXTRAS, of pyproject.toml's optional dependencies. Nothing is compiled again.
+REQUIREMENTS = $(BIN)/python -c 'import sys, tomllib; \
+	extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
+	print(*(each for name in sys.argv[1:] for each in extras[name]), sep="\n")'
+STAGES := $(addprefix .venv/,lints tests kernels editors labs types releases crosses)
 
-$(VSCODE)/node_modules/.package-lock.json: $(VSCODE)/package-lock.json | .venv/develops
+.venv/lints: EXTRAS = lint
+.venv/tests: EXTRAS = foreign http shared gpu test
+.venv/kernels: EXTRAS = kernels
+.venv/editors: EXTRAS = editors
+.venv/labs: EXTRAS = train lab
+.venv/types: EXTRAS = types
+.venv/releases: EXTRAS = release
+.venv/crosses: EXTRAS = wheels
+
+.venv/lints: | $(BIN)/python
+.venv/tests .venv/releases: .venv/runs
+.venv/kernels .venv/editors .venv/labs: .venv/tests
+.venv/types: .venv/editors .venv/labs
+.venv/crosses: .venv/releases
+
+$(STAGES): pyproject.toml constraints.txt
+	@echo "installing for $(@F): $(EXTRAS)"
+	$(REQUIREMENTS) $(EXTRAS) | $(PIP) --requirement /dev/stdin
+	touch $@
+
+$(VSCODE)/node_modules/.package-lock.json: $(VSCODE)/package-lock.json | .venv/editors
 	@echo "installing what the VS Code extension is built with"
 	$(NPM) ci --ignore-scripts --no-audit --no-fund
 	touch $@
 
-$(TABBY)/node_modules/.package-lock.json: $(TABBY)/package-lock.json | .venv/develops
+$(TABBY)/node_modules/.package-lock.json: $(TABBY)/package-lock.json | .venv/editors
 	@echo "installing Tabby's agent, which tests of serving HTTP drive"
 	$(BIN)/python -m tests.editors.fetching.node --prefix $(TABBY) ci --ignore-scripts --no-audit --no-fund
 	touch $@
@@ -180,7 +202,7 @@ SERVER := $(shell git ls-files efim_ls model_runtime kv_store editor_clients/hea
 
 # Two wheels: one with the compiled parts, for Linux on x86-64 with the glibc that torch's own wheels need, and one
 # without them for all else. Where they cannot be compiled there is only the latter.
-dist/wheels: $(SERVER) | .venv/develops
+dist/wheels: $(SERVER) | .venv/releases
 	rm -rf dist/efim_ls-* dist/wheels build/wheels
 	$(BIN)/python -m build --sdist --no-isolation --outdir dist . > /dev/null
 	CC=false $(WHEEL) --wheel-dir dist $(SDIST)
@@ -189,7 +211,7 @@ dist/wheels: $(SERVER) | .venv/develops
 		--plat manylinux_2_28_x86_64 --only-plat --wheel-dir dist build/wheels/*-linux_x86_64.whl
 	touch $@
 
-$(GO): $(shell git ls-files model_runtime/embedded/go) efim_lab/publishing/wheel.py pyproject.toml | .venv/develops
+$(GO): $(shell git ls-files model_runtime/embedded/go) efim_lab/publishing/wheel.py pyproject.toml | .venv/releases
 	$(BIN)/python -m efim_lab train wheel --model model_runtime/embedded/go --name efim-ls-go --version $(VERSION) --out dist
 
 # As wheels name machines, and as zig does, a compiler for all of them.
@@ -205,10 +227,6 @@ wheels: dist/wheels .venv/crosses
 			$(MAKE_WHEEL) --wheel-dir dist/elsewhere $(SDIST) || exit; \
 	done
 
-.venv/crosses: .venv/develops
-	$(PIP) --editable '.[wheels]'
-	touch $@
-
 EXTENSION = $(addprefix $(VSCODE)/,package.json README.md build.mjs tsconfig.json .vscodeignore) \
 	$(wildcard $(VSCODE)/src/* $(VSCODE)/test/* $(VSCODE)/images/* $(VSCODE)/media/*)
 
@@ -223,7 +241,7 @@ $(VSCODE)/dist/efim-ls.vsix: $(VSCODE)/node_modules/.package-lock.json $(EXTENSI
 .venv-gpu/develops: pyproject.toml constraints-gpu.txt
 	@echo "installing torch for CUDA into .venv-gpu: several GB"
 	test -x .venv-gpu/bin/python || $(PYTHON) -m venv .venv-gpu
-	.venv-gpu/bin/python -m pip install --quiet --constraint constraints-gpu.txt --editable '.[dev]'
+	.venv-gpu/bin/python -m pip install --quiet --constraint constraints-gpu.txt --editable '.[foreign,gpu,http,shared,test]'
 	touch $@
 
 # Without these flags gcc 12 leaves out what llama.cpp writes before it sets AMX up, and it dies of that.
@@ -231,6 +249,6 @@ GCC_FLAGS = $(if $(findstring Free Software,$(shell c++ --version 2>/dev/null)),
 
 # What only `make bench` needs. Without it llama.cpp's figures are missing, and it says so. SOURCE_DATE_EPOCH, which is
 # exported above, would turn off the instructions of this CPU, and pip would keep what it has built so.
-.venv/benches: .venv/develops
+.venv/benches: .venv/labs
 	@echo "building llama.cpp, to compare with: about five minutes"
 	CMAKE_ARGS=-DGGML_NATIVE=ON CXXFLAGS="$(GCC_FLAGS)" $(PIP) --no-cache-dir --editable '.[bench]' && touch $@ || echo "llama.cpp was not built" >&2
