@@ -30,7 +30,7 @@ SIDE_BY_SIDE = --dist loadfile --no-loadscope-reorder --numprocesses $(shell exp
 OWN_STAGES = --ignore=tests/editors --ignore=tests/lab
 
 # Editors come last, one window at a time and nothing beside it.
-test: programs .venv/kernels
+test: editors .venv/kernels
 	$(PYTEST) $(SIDE_BY_SIDE) $(OWN_STAGES) --durations 20
 	$(MAKE) --no-print-directory test-editors
 
