@@ -43,8 +43,11 @@ class BoundedConnection(H11Protocol):
         """Begin; where there are too many, one makes room that has not sent all of a request for longest."""
         super().connection_made(transport)
         self._expect_headers()
-        if len(self.connections) > MOST_CONNECTIONS:
-            others = cast("set[BoundedConnection]", self.connections - {self})
+        others = cast("set[BoundedConnection]", self.connections - {self})
+        others = [
+            each for each in others if not each.transport.is_closing()
+        ]  # one that is ended leaves a little later
+        if len(others) >= MOST_CONNECTIONS:
             unfinished = (each for each in others if not each.is_complete)
             slowest = min(unfinished, key=lambda each: each.since, default=None)
             if slowest is None:

@@ -33,7 +33,6 @@ class IdleTimer:
     def __init__(self) -> None:
         self._timer: asyncio.TimerHandle | None = None
         self._begin: Callable[[], None] | None = None
-        self._elapsed = asyncio.Event()
 
     @property
     def waiting(self) -> bool:
@@ -45,14 +44,12 @@ class IdleTimer:
         self.cancel()
         self._begin = begin
         self._timer = asyncio.get_running_loop().call_later(seconds, self.fire)
-        self._elapsed.clear()
 
     def cancel(self) -> None:
         """Drop the pending call."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._begin = None
-        self._elapsed.set()
 
     def fire(self) -> None:
         """Make the pending call now."""
@@ -63,11 +60,6 @@ class IdleTimer:
                 begin()
             except Exception as error:  # there is no caller to raise it to, and other documents' timers go on
                 logger.error("work after a pause failed", exc_info=error)
-
-    async def elapsed(self) -> None:
-        """Wait until no call is pending."""
-        if self.waiting:
-            await self._elapsed.wait()
 
 
 class OpenDocument(Document):

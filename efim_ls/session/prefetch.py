@@ -99,7 +99,10 @@ class BackgroundWork:
             self._save(uri)
 
     async def settled(self) -> None:
-        """Wait until nothing is queued, running or unwritten, except work waiting for the idle budget."""
+        """Begin what waits for the user to pause, and wait until nothing is queued, running or unwritten.
+
+        Work that waits for the idle budget is left.
+        """
         await self._quiet()
         for document in self._documents:
             document.save_timer.fire()
@@ -109,9 +112,11 @@ class BackgroundWork:
             await asyncio.sleep(FLUSH_POLL)
 
     async def _quiet(self) -> None:
-        while waiting := [document for document in self._documents if document.prefetch_timer.waiting]:
-            await waiting[0].prefetch_timer.elapsed()
         await self._engine.settled()
+        while waiting := [document for document in self._documents if document.prefetch_timer.waiting]:
+            for document in waiting:
+                document.prefetch_timer.fire()
+            await self._engine.settled()
 
     def _prefetch_at_cursor(self, document: OpenDocument) -> None:
         """Prefetch for a document's cursor or, if it is unknown, for the document's beginning."""

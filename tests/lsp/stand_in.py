@@ -19,12 +19,12 @@ from typing import NoReturn
 from efim_ls.completion.suggestions.levels import least_of
 from efim_ls.lsp.server import serve
 from efim_ls.request import Ahead, Answer, Costs, Milliseconds, Request
+from efim_ls.session import prefetch
 from efim_ls.session.loader import Progress, nothing_to_fetch
 from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
 from model_runtime.errors import ModelError
 from model_runtime.prompt.excerpts import ExcerptBudget
-from tests.waiting import eventually
 
 COSTS = Costs(head=3, recomputed=5, reused=7, ms=Milliseconds(total=2.0))
 
@@ -40,6 +40,8 @@ class StandIn:
 
     def complete(self, request: Request, cancel: Cancel) -> Answer:
         if "# block" in request.text:
+            from tests.waiting import eventually  # found once the path is set
+
             eventually(cancel, "the request is not cancelled")
             return Answer("", COSTS, "superseded")
         if "# deaf" in request.text:
@@ -152,6 +154,8 @@ def load(settings: Settings, progress: Progress) -> StandIn:
 if __name__ == "__main__":
     sys.path.append(str(Path(__file__).parents[2]))  # wherever it is started: tests are no installed package
     from tests.lsp.one_rule import use
+    from tests.waiting import HANG
 
+    prefetch.STILL = HANG  # until a test asks for all to be settled
     use()
     sys.exit(serve(int(sys.argv[1]) if sys.argv[1:] else None, load, nothing_to_fetch))

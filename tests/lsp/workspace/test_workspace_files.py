@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lsp.wire import GHOST_TEXT, REAL, Editor, launched
+from tests.lsp.wire import GHOST_TEXT, PATIENT, Editor, launched
 
 pytestmark = pytest.mark.asyncio
 
@@ -37,7 +37,7 @@ async def working_in(
     folder: Path, *, capabilities: Mapping[str, object] = WATCHES, cache: Path | None = None, **settings: object
 ) -> AsyncIterator[Editor]:
     """A server that has read the workspace's files."""
-    async with launched(REAL, cache) as editor:
+    async with launched(PATIENT, cache) as editor:
         where = [{"uri": folder.as_uri(), "name": "project"}]
         await editor.start(capabilities, {"suggestions": 0, **settings}, workspaceFolders=where)
         await editor.ask("efim/settled")
