@@ -1,14 +1,11 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import PurePosixPath
 from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
-from xdist.remote import Producer
-from xdist.scheduler import LoadFileScheduling
 
 from model_runtime.engine.drafts import PassCosts
 from tests import daemons
@@ -58,17 +55,3 @@ def passes_take_the_same_time() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PassCosts, "timing", timing)
         yield
-
-
-class OneWindow(LoadFileScheduling):
-    """A file's tests in one process, and so those of all VS Code windows: two at once would wait for each other."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = super()._split_scope(nodeid)
-        return "windows" if PurePosixPath(file).name.startswith("test_vscode") else file
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
-    """Let `--dist loadfile` open one window at a time."""
-    return OneWindow(config, log) if config.getoption("dist") == "loadfile" else None

@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from efim_lab.reference.settings import vscode_name
+from tests import daemons
 
+from .drivers.machine import Machine
 from .drivers.shapes import SHAPES
-from .drivers.vscode import install, running
+from .drivers.vscode import install
 from .drivers.window import CHROMIUM as QUIET
-from .drivers.window import Window, open_window
+from .drivers.window import Window
+from .drivers.workbench import Windows, Workbench
 from .fetching import vscode as servers
 from .fetching.part import ROOT, Missing, Part
 from .fetching.programs import CHROMIUM
@@ -26,8 +28,8 @@ from .fetching.programs import CHROMIUM
 MUST_HAVE_ALL = bool(os.environ.get("CI")) and (sys.platform, platform.machine()) == ("linux", "x86_64")
 EXTENSION = ROOT / "editor_clients" / "vscode"
 VSIX = EXTENSION / "dist" / "efim-ls.vsix"
-OPEN: list[Window] = []  # whose pictures a failed test leaves
-# For what does not depend on the version of VS Code: each new window takes some ten seconds.
+WINDOWS = pytest.StashKey[Windows]()
+# For what does not depend on the version of VS Code.
 newest_only = pytest.mark.parametrize("installed", [servers.NEWEST], ids=lambda part: part.version, indirect=True)
 Opening = Callable[..., Window]
 WHOLE_LINES = 0.2  # a number for `suggestions`: ghost text is as much of the line as is that likely
@@ -45,9 +47,16 @@ def lacking(reason: str) -> NoReturn:
     (pytest.fail if MUST_HAVE_ALL else pytest.skip)(reason)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session", autouse=True)
+def no_daemon_stays() -> Iterator[None]:
+    """Let the daemon go on from file to file: no file's clients ask for more models than another's."""
+    yield
+    daemons.stop_all()
+
+
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """A Chromium for one module: playwright's loop must not run beside those of asynchronous tests."""
+    """A Chromium. Playwright's loop, once begun, must not run beside that of a Neovim or an asynchronous test."""
     program = need(CHROMIUM)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=list(QUIET))
@@ -66,7 +75,7 @@ def vsix() -> Path:
     return VSIX
 
 
-@pytest.fixture(scope="module", params=servers.PARTS, ids=lambda part: part.version)
+@pytest.fixture(scope="session", params=servers.PARTS, ids=lambda part: part.version)
 def installed(request: pytest.FixtureRequest, vsix: Path, tmp_path_factory: pytest.TempPathFactory):
     """A VS Code, and a folder of extensions with ours in it."""
     program, extensions = need(request.param), tmp_path_factory.mktemp("vscode") / "extensions"
@@ -74,58 +83,73 @@ def installed(request: pytest.FixtureRequest, vsix: Path, tmp_path_factory: pyte
     return program, extensions
 
 
-@pytest.fixture(scope="module")
-def shared(opened_in_module: Opening) -> Window:
-    """A window that the tests of a module share, with the model loaded."""
-    window = opened_in_module(suggestions=WHOLE_LINES)
+@pytest.fixture(scope="session")
+def windows(request: pytest.FixtureRequest) -> Iterator[Windows]:
+    """The window that is open, and how to open another one."""
+    windows = request.config.stash[WINDOWS] = Windows(request.config.get_terminal_writer().line)
+    yield windows
+    windows.close()
+
+
+@pytest.fixture
+def workbench(
+    browser: Browser, installed: tuple[Path, Path], windows: Windows, tmp_path_factory: pytest.TempPathFactory
+) -> Workbench:
+    """The window of this VS Code, in which nothing is open and the settings are the user's."""
+    return windows.open(browser, installed, lambda: tmp_path_factory.mktemp("window"))
+
+
+@pytest.fixture
+def machine(workbench: Workbench) -> Machine:
+    """What the extension finds on its machine."""
+    return workbench.machine
+
+
+@pytest.fixture
+def opened(workbench: Workbench) -> Opening:
+    """A function that opens a file in a workspace of its own, with the given settings and a new server."""
+
+    def open_file(
+        name: str = "shapes.py",
+        text: str = SHAPES,
+        beside: Mapping[str, str] = {},
+        keep_server: bool = False,
+        **settings: Any,
+    ) -> Window:
+        ours = {vscode_name(name): value for name, value in settings.items()}
+        return workbench.begin({name: text, **beside}, ours, keep_server)
+
+    return open_file
+
+
+@pytest.fixture
+def window(opened: Opening) -> Window:
+    """A window whose server is ready."""
+    window = opened(suggestions=WHOLE_LINES)
     window.see_status("ready")
     return window
 
 
-@pytest.fixture
-def window(shared: Window) -> Window:
-    """The shared window, with its file reset and the cursor at the end."""
-    shared.show(SHAPES)
-    return shared
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run what needs no browser first, then VS Code by VS Code: the window for Mocha, then the other."""
+    items.sort(key=place)
 
 
-@contextmanager
-def opening(browser: Browser, installed: tuple[Path, Path], folder: Path) -> Iterator[Opening]:
-    """Yield a function that opens a file in a new VS Code with the given settings."""
-    with ExitStack() as stack:
-
-        def open_file(name: str = "shapes.py", text: str = SHAPES, env: Any = (), **settings: Any) -> Window:
-            file = folder / "project" / name
-            file.parent.mkdir()
-            file.write_text(text, "utf-8")
-            ours = {vscode_name(name): value for name, value in settings.items()}
-            code = stack.enter_context(running(*installed, folder / "home", ours, dict(env)))
-            made = stack.enter_context(open_window(browser, code, file))
-            OPEN.append(made)
-            stack.callback(OPEN.remove, made)
-            return made
-
-        yield open_file
-
-
-@pytest.fixture(scope="module")
-def opened_in_module(browser: Browser, installed: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory):
-    with opening(browser, installed, tmp_path_factory.mktemp("module")) as open_file:
-        yield open_file
-
-
-@pytest.fixture
-def opened(browser: Browser, installed: tuple[Path, Path], tmp_path: Path):
-    with opening(browser, installed, tmp_path) as open_file:
-        yield open_file
+def place(item: pytest.Item) -> tuple[bool, str, bool]:
+    assert isinstance(item, pytest.Function)
+    code = cast("Part", item.callspec.params["installed"]).version if "installed" in item.fixturenames else ""
+    return "browser" in item.fixturenames, code, "workbench" in item.fixturenames
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
-    """Save screenshots of the windows of a test that failed, or whose set-up did, and report their condition."""
+    """Report the condition of the window of a test that failed, with a picture; close it, so that the next is new."""
     report = yield
-    if report.failed:
-        for each in OPEN:
-            report.sections.append((f"window of {each.file.name}", each.condition()))
-            each.picture(f"failed-{item.name}")
+    windows = item.config.stash.get(WINDOWS, None)
+    if report.failed and windows and windows.workbench:
+        window = windows.workbench.window
+        report.sections.append((f"window of {item.name}", window.condition()))
+        window.picture(f"failed-{item.name}")
+        windows.close()
     return report

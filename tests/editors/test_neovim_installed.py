@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +17,7 @@ import pytest
 from tests import daemons
 from tests.waiting import eventually
 
-from .conftest import lacking, need
+from .conftest import need
 from .drivers.neovim import LOAD, PLUGIN, RECORDER, ROOT, SETUP, Neovim, environment, neovim
 from .drivers.processes import RELAY, descendants
 from .fetching.neovim import NATIVE, OLDER
@@ -26,8 +26,6 @@ from .fetching.programs import TMUX
 TEXT = "@overload\ndef area_of_circle(radius: float) -> float:\n    return 3.14 * radius * radius\n\n\n"
 NATIVE_ALONE = 'vim.lsp.enable("efim_ls")\nvim.lsp.inline_completion.enable()\n'
 SCREENSHOTS = ROOT / "build" / "screenshots"
-VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
-PLUGIN_ARCHIVE = ROOT / "dist" / f"efim-ls-{VERSION}-neovim.tar.gz"
 
 
 @pytest.fixture(params=(NATIVE, OLDER), ids=lambda part: part.key)
@@ -53,17 +51,12 @@ def suggests(editor: Neovim) -> None:
     assert editor.ghost().startswith("rcle(radius: float) -> float:")
 
 
-@pytest.mark.parametrize("archive", (None, PLUGIN_ARCHIVE), ids=("linked", "unpacked"))
-def test_a_package_is_all_it_takes(program: Path, tmp_path: Path, archive: Path | None) -> None:
-    """Linked from a clone or unpacked from a release as a package it is healthy, and its help is found."""
+@pytest.mark.parametrize("put", (os.symlink, shutil.copytree), ids=("linked", "copied"))
+def test_a_package_is_all_it_takes(program: Path, tmp_path: Path, put: Callable[[Path, Path], object]) -> None:
+    """Linked from a clone or unpacked from a release, which holds a copy, it is healthy."""
     package = tmp_path / "data" / "nvim" / "site" / "pack" / "any" / "start" / "efim-ls"
     package.parent.mkdir(parents=True)
-    if archive is None:
-        package.symlink_to(PLUGIN)
-    elif archive.exists():
-        subprocess.run(["tar", "-xzf", archive, "-C", package.parent], check=True)
-    else:
-        lacking(f"no {archive.name}: run `make release`")
+    put(PLUGIN, package)
     init = f'vim.opt.packpath:prepend("{tmp_path}/data/nvim/site")\n' + RECORDER
     init += 'vim.cmd.packloadall()\nrequire("efim_ls").setup({ keys = { accept = "<Tab>" } })\n'
     with neovim(program, tmp_path, init) as editor:

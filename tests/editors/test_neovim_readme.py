@@ -21,6 +21,7 @@ from .fetching.neovim import NATIVE, OLDER
 README = (PLUGIN / "README.md").read_text("utf-8")
 SHELL = re.search(r"in the clone's folder:\n\n((?:    .*\n)+)", README)
 PACK, SETUP = re.findall(r"```lua\n(.*?)```", README, re.DOTALL)[:2]
+DAEMONS = "XDG_RUNTIME_DIR"  # where those of tests are found, and stopped
 TEXT = "@overload\ndef area_of_circle(radius: float) -> float:\n    return 3.14 * radius * radius\n\n\n"
 
 
@@ -29,7 +30,7 @@ def started(program: Path, home: Path, init: str) -> Iterator[Neovim]:
     """Run Neovim with this as the user's own init.lua and nothing else."""
     (home / ".config" / "nvim").mkdir(parents=True)
     (home / ".config" / "nvim" / "init.lua").write_text(init, "utf-8")
-    env = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+    env = {name: value for name, value in os.environ.items() if not name.startswith("XDG_") or name == DAEMONS}
     path = f"{server_command(home)}{os.pathsep}{os.environ['PATH']}"
     api = attach([str(program), "--headless", "--embed", "-n"], {**env, "HOME": str(home), "PATH": path})
     try:

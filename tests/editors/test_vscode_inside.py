@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser
 
 from tests.waiting import eventually
@@ -12,17 +13,29 @@ from tests.waiting import eventually
 from .conftest import EXTENSION, lacking
 from .drivers.vscode import running
 from .drivers.window import address
+from .drivers.workbench import Windows
+from .fetching.vscode import NEWEST, OLDEST
 
 TESTS = EXTENSION / "dist" / "test" / "index.js"
 DRIVER = "--enable-smoke-test-driver"  # lets a page name tests to run; also keeps messages from being shown
 
 
-def test_mocha_is_content(browser: Browser, installed: tuple[Path, Path], tmp_path: Path):
+# In the oldest VS Code those of what VS Code itself does.
+@pytest.mark.parametrize(
+    ("installed", "titles"),
+    [(NEWEST, ""), (OLDEST, "^(suggestions|the server) ")],
+    ids=["newest", "oldest"],
+    indirect=["installed"],
+)
+def test_mocha_is_content(
+    browser: Browser, installed: tuple[Path, Path], titles: str, windows: Windows, tmp_path: Path
+):
     if not TESTS.exists():
         lacking(f"no {TESTS.name} of the extension's tests: run `make vsix`")
+    windows.close()
     (project := tmp_path / "project").mkdir()
     said, ended = list[str](), list[int]()
-    with running(*installed, tmp_path / "home", {"efim-ls.cacheFolder": str(tmp_path / "kept")}, {}, DRIVER) as code:
+    with running(*installed, tmp_path / "home", {}, {"MOCHA_GREP": titles}, DRIVER) as code:
         page = browser.new_page()
         page.expose_function("codeAutomationLog", lambda kind, words: kind == "error" or said.append(written(*words)))
         page.expose_function("codeAutomationExit", lambda status: ended.append(status))
@@ -31,6 +44,7 @@ def test_mocha_is_content(browser: Browser, installed: tuple[Path, Path], tmp_pa
         eventually(lambda: page.evaluate("1") and ended, lambda: "\n".join(said))
         page.close()
     report = "\n".join(said)
+    print(report)
     assert ended == [0], report
     assert re.search(r"\b[1-9]\d* passing", report), report
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from pathlib import Path
 
 from tests.waiting import eventually
 
 from .conftest import WHOLE_LINES, Opening, newest_only
-from .drivers.neovim import server_command
+from .drivers.machine import BARE, Machine
 from .drivers.shapes import BEGUN, HEAD, REST
-from .drivers.vscode import PYTHON
 from .drivers.window import Window
 
 pytestmark = newest_only  # what it says and starts is the extension's own doing
-BARE = "/usr/bin:/bin"  # where no server is
 
 
 def see_nothing_answered(window: Window) -> None:
@@ -44,10 +41,10 @@ def test_a_language_is_switched_off_and_on(opened: Opening):
     window.see_ghost(REST.removeprefix("g"))
 
 
-def test_a_killed_server_is_started_again(opened: Opening, tmp_path: Path):
+def test_a_killed_server_is_started_again(opened: Opening, machine: Machine):
     """The server is found on the PATH."""
-    path = f"{server_command(tmp_path)}{os.pathsep}{BARE}"
-    window = opened(python="", env={"PATH": path, "PYTHONPATH": ""}, suggestions=WHOLE_LINES)
+    machine.put_server_on_path()
+    window = opened(python="", suggestions=WHOLE_LINES)
     window.see_status("ready")
     [killed] = window.code.language_servers()
     os.kill(killed, signal.SIGKILL)
@@ -86,15 +83,14 @@ def see_tooltip_with_what_works(window: Window) -> None:
 
 
 def test_a_python_without_the_server_is_named(opened: Opening):
-    bare = shutil.which("python3", path=BARE) or os.path.realpath(PYTHON)
-    window = opened(python=bare, env={"PYTHONPATH": ""})
-    window.see_message(f"{bare} has no efim-ls")
+    window = opened(python=str(BARE))
+    window.see_message(f"{BARE} has no efim-ls")
     window.see_status("error", "efim-ls")
 
 
-def test_an_installation_is_offered_where_no_server_is(opened: Opening):
-    assert shutil.which("efim-ls", path=BARE) is None
-    window = opened(python="", env={"PATH": BARE})
+def test_an_installation_is_offered_where_no_server_is(opened: Opening, machine: Machine):
+    assert shutil.which("efim-ls", path=machine.environment["PATH"]) is None
+    window = opened(python="")
     message = window.see_message("efim-ls needs its server.")
     window.picture("no-server")
     told = message.inner_text()

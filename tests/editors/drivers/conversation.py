@@ -27,7 +27,10 @@ def recording(python: Path, folder: Path) -> tuple[Path, Path]:
     """Return a Python whose language server is recorded, and the file with the recording."""
     said, script = folder / "said.jsonl", folder / "python"
     serve = shlex.join([str(python), str(RECORDER), str(said), str(python)])
-    script.write_text(f'#!/bin/sh\n[ "$3" = serve ] && exec {serve} "$@"\nexec {shlex.quote(str(python))} "$@"\n')
+    here = f"export PYTHONPATH={shlex.quote(str(ROOT))}\n"  # one daemon serves all editors of tests
+    script.write_text(
+        f'#!/bin/sh\n{here}[ "$3" = serve ] && exec {serve} "$@"\nexec {shlex.quote(str(python))} "$@"\n'
+    )
     script.chmod(0o755)
     return script, said
 

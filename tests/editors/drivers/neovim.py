@@ -13,7 +13,7 @@ from typing import Any
 
 import pynvim
 
-from tests.waiting import T, eventually
+from tests.waiting import HANG, T, eventually
 
 from .processes import descendants, gone
 
@@ -124,7 +124,7 @@ class Neovim:
             "local answers = vim.lsp.buf_request_sync(0, ...)\nreturn vim.iter(vim.tbl_values(answers)):next().result"
         )
         uri = self.lua("return vim.uri_from_bufnr(0)")
-        return self.lua(asked, method, {"textDocument": {"uri": uri}, **params}, 20_000)
+        return self.lua(asked, method, {"textDocument": {"uri": uri}, **params}, 1000 * HANG)
 
     def told(self, method: str) -> list[Any]:
         """Return the parameters of every notification of a method."""
@@ -183,8 +183,8 @@ def server_command(folder: Path) -> Path:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Return our environment, with separate folders for what Neovim and the server keep."""
-    homes = {f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("CONFIG", "DATA", "STATE", "CACHE")}
+    """Return our environment, with separate folders for what Neovim keeps; the server's is that of all tests."""
+    homes = {f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("CONFIG", "DATA", "STATE")}
     path = f"{server_command(folder)}{os.pathsep}{os.environ['PATH']}"
     return {**os.environ, **homes, "PATH": path, "NVIM_LOG_FILE": str(folder / "nvim.log"), "OMP_NUM_THREADS": "1"}
 

@@ -6,10 +6,10 @@ import json
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -21,7 +21,20 @@ from .conversation import Conversation, recording
 from .processes import RELAY, descendants, end
 
 PYTHON = ROOT / ".venv" / "bin" / "python"
-KEYS = {"alt+\\": "trigger"}  # VS Code itself has no key for this
+TIDY, RESTART, USER_SETTINGS = "Control+Alt+Shift+T", "Control+Alt+Shift+R", "Control+Alt+Shift+U"
+CLOSED = [
+    "efim-ls.endSnooze",
+    "notifications.clearAll",
+    "workbench.action.closePanel",
+    "workbench.action.revertAndCloseActiveEditor",  # most tests have changed one file, and nothing is asked then
+    "workbench.action.closeAllEditors",
+]
+KEYS = [
+    {"key": "alt+\\", "command": "editor.action.inlineSuggest.trigger"},  # VS Code itself has no key for this
+    {"key": "ctrl+alt+shift+t", "command": "runCommands", "args": {"commands": CLOSED}},
+    {"key": "ctrl+alt+shift+r", "command": "efim-ls.restart"},
+    {"key": "ctrl+alt+shift+u", "command": "workbench.action.openSettingsJson"},
+]
 # The last: else a login shell says what the PATH is, and not the test.
 QUIET = ("--telemetry-level", "off", "--accept-server-license-terms", "--without-connection-token")
 FLAGS = (*QUIET, "--force-disable-user-env")
@@ -29,6 +42,7 @@ SETTINGS = {
     "workbench.startupEditor": "none",
     "workbench.secondarySideBar.defaultVisibility": "hidden",
     "workbench.tips.enabled": False,
+    "workbench.editor.useModal": "off",
     "chat.disableAIFeatures": True,
     "security.workspace.trust.enabled": False,
     "extensions.autoUpdate": False,
@@ -46,12 +60,28 @@ class VSCode:
 
     host: str
     process: subprocess.Popen[bytes]
+    home: Path
+    python: Path
     said: Path
 
     @property
     def log(self) -> str:
         """What the server wrote on its standard streams."""
-        return self.said.with_name("server.log").read_text("utf-8")
+        return (self.home / "server.log").read_text("utf-8")
+
+    def settings_path(self, of: Literal["User", "Machine"]) -> Path:
+        return self.home / "data" / of / "settings.json"
+
+    def settings_of(self, of: Literal["User", "Machine"]) -> dict[str, Any]:
+        """Read the settings of the user or of the remote machine, once VS Code has written all of them."""
+
+        def whole() -> list[dict[str, Any]]:
+            with suppress(json.JSONDecodeError):
+                return [json.loads(self.settings_path(of).read_text("utf-8"))]
+            return []
+
+        [settings] = eventually(whole, lambda: f"{self.settings_path(of)} is no JSON")
+        return settings
 
     @property
     def authority(self) -> str:
@@ -79,7 +109,7 @@ def running(
     program: Path, extensions: Path, home: Path, settings: Mapping[str, Any], env: Mapping[str, str], *flags: str
 ) -> Iterator[VSCode]:
     """Run a server with these settings; everything it started ends with it."""
-    home.mkdir()
+    home.mkdir(exist_ok=True)
     python, said = recording(PYTHON, home)
     configure(home / "data", {"efim-ls.python": str(python), **settings})
     port = free_port()
@@ -89,18 +119,16 @@ def running(
         process = subprocess.Popen(words, env={**surroundings(), **env}, stdout=log, stderr=log)
         try:
             eventually(lambda: answers(port), lambda: (home / "server.log").read_text("utf-8"))
-            yield VSCode(f"127.0.0.1:{port}", process, said)
+            yield VSCode(f"127.0.0.1:{port}", process, home, python, said)
         finally:
             end(process)
 
 
 def configure(data: Path, ours: Mapping[str, Any]) -> None:
-    """Write the settings as those of the remote machine: a user's own cannot name its programs."""
-    keys = [{"key": key, "command": f"editor.action.inlineSuggest.{name}"} for key, name in KEYS.items()]
-    files = {"User/settings.json": SETTINGS, "User/keybindings.json": keys, "Machine/settings.json": ours}
-    for name, value in files.items():
-        (data / name).parent.mkdir(parents=True, exist_ok=True)
-        (data / name).write_text(json.dumps(value), "utf-8")
+    """Write the user's settings and keys, and ours as the remote machine's: a user's cannot name its programs."""
+    for name, value in (("User/settings", SETTINGS), ("User/keybindings", KEYS), ("Machine/settings", ours)):
+        (path := data / f"{name}.json").parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(value), "utf-8")
 
 
 def surroundings() -> dict[str, str]:

@@ -75,6 +75,15 @@ class Window:
         """Return each line and ghost text that a frame has shown since `watch`, in order."""
         return [(line, ghost) for line, ghost in self.page.evaluate("looking.unwatch()")]
 
+    def open(self) -> None:
+        """Open the file as a person does, and move the cursor to its end."""
+        self.press("Control+p")
+        self.page.keyboard.insert_text(str(self.file))
+        self.page.locator(".quick-input-list .monaco-list-row.focused", has_text=self.file.name).wait_for()
+        self.press("Enter")
+        self.page.locator(".tab.active", has_text=self.file.name).wait_for()
+        self.go_to_end(self.file.read_text("utf-8"))
+
     def show(self, text: str) -> None:
         """Set the file's text, on disk and here, and move the cursor to its end."""
         self.press("Escape")
@@ -83,6 +92,10 @@ class Window:
         self.file.write_text(text, "utf-8")
         self.command("File: Revert File")
         self.page.locator(".tab.active:not(.dirty)").wait_for()
+        self.go_to_end(text)
+
+    def go_to_end(self, text: str) -> None:
+        """Move the cursor to the end of the file, which has this text."""
         lines = text.split("\n")
         place = f"Ln {len(lines)}, Col {len(lines[-1]) + 1}"
 
@@ -102,15 +115,23 @@ class Window:
         eventually(saved, lambda: f"saved was {self.file.read_text('utf-8')!r}")
 
     def condition(self) -> str:
-        """Tell what a failed test needs to know: the tab, messages, and whether the server runs and what it wrote."""
+        """Return what a failed test needs to know: tabs, messages, what the server heard and said, VS Code's log."""
         shown = self.page.locator(".tab.active, .notification-list-item, .monaco-dialog-box").all()
         seen = [f"{each.get_attribute('class')}: {each.inner_text()!r}" for each in shown]
-        return "\n".join([*seen, f"exit code of the server: {self.code.process.poll()}", self.code.log[-1000:]])
+        said = [json.dumps(each)[:300] for each in self.code.conversation.said[-12:]]
+        return "\n".join([*seen, *said, f"exit code of VS Code: {self.code.process.poll()}", self.code.log[-1000:]])
 
     def command(self, title: str) -> None:
-        """Run a command from the palette."""
-        self.press("F1")
-        self.page.locator(".quick-input-widget input[type=text]").fill(f">{title}")
+        """Run a command from the palette, which closes if something else takes the focus meanwhile."""
+        asked = self.page.locator(".quick-input-widget input[type=text]:focus")
+
+        def asks() -> bool:
+            if not asked.count():
+                self.press("F1")
+            return asked.count() > 0
+
+        eventually(asks, self.condition)
+        asked.fill(f">{title}")
         row = self.page.locator(f'.quick-input-list .monaco-list-row.focused[aria-label^="{title}"]')
         row.wait_for()
         row.click()
@@ -120,6 +141,10 @@ class Window:
         """The status bar item as screen readers get it: state and message."""
         item = self.page.locator(f"{STATUS} [aria-label]")
         return item.first.get_attribute("aria-label") or "" if item.count() else ""
+
+    def forget_status(self) -> None:
+        """Let the status bar item tell nothing until VS Code has drawn it anew."""
+        self.page.locator(f"{STATUS} [aria-label]").first.evaluate("item => item.setAttribute('aria-label', '')")
 
     @property
     def is_coloured(self) -> bool:

@@ -5,23 +5,18 @@ from __future__ import annotations
 import pytest
 
 from ..conftest import Opening
-from ..drivers.shapes import BEGUN, REST
+from ..drivers.shapes import BEGUN, HEAD, REST
 from ..drivers.window import Window
 from .conftest import BETTER, Elsewhere
 
 
-@pytest.fixture(scope="module")
-def shared(opened_in_module: Opening, elsewhere: Elsewhere) -> Window:
-    window = opened_in_module(**elsewhere.settings)
-    window.see_status("ready")
-    return window
-
-
 @pytest.fixture
-def begun(window: Window, elsewhere: Elsewhere, request: pytest.FixtureRequest) -> Window:
-    """A window that shows what this machine suggests at a new place, while the other's answer is held back."""
+def begun(opened: Opening, elsewhere: Elsewhere) -> Window:
+    """A window that shows what this machine suggests, while the other's answer is held back."""
+    window = opened(**elsewhere.settings)
+    window.see_status("ready")
     elsewhere.hold_back()
-    window.page.keyboard.insert_text(f"def {request.function.__name__}(rect):\n{BEGUN}")  # nothing is typed through
+    window.page.keyboard.insert_text(HEAD + BEGUN)  # nothing is typed through
     window.see_ghost(REST)
     return window
 

@@ -79,7 +79,7 @@ def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     part: Part = request.param
     folder = tmp_path_factory.mktemp(part.key)
     options = 'keys = { explain = "<F5>" }, '
-    options += f'settings = {{ cache_folder = "{folder}/kept", disabled_files = {{ "*.sql" }}, suggestions = 0.2 }}'
+    options += 'settings = { disabled_files = { "*.sql" }, suggestions = 0.2 }'
     with neovim(need(part), folder, RECORDER + SETUP.replace("OPTIONS", options)) as editor:
         yield editor
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 import pytest
 
 from tests.editors.conftest import need
-from tests.editors.drivers.neovim import RECORDER, ROOT, SETUP, Neovim, neovim, text_of
+from tests.editors.drivers.neovim import RECORDER, SETUP, Neovim, neovim, text_of
 from tests.editors.fetching.neovim import NATIVE, OLDER
 from tests.editors.fetching.part import Part
 
-SERVER = f'cmd = {{ "env", "PYTHONPATH={ROOT}", "{sys.executable}", "-m", "efim_ls", "serve" }}'
 KEYS = 'keys = { next_edit = "<Tab>", refuse_edit = "<Esc>" }'
 SHELF = "def load(path, mode):\n    return path\n"
 APP = "from shelf import load\n\nload('größe 🙂', 1)\n"
@@ -26,8 +24,8 @@ def editor(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     (folder / ".git").mkdir()
     (folder / "app.py").write_text(APP, "utf-8")
     (folder / "shelf.py").write_text(SHELF, "utf-8")
-    settings = f'settings = {{ shared = false, suggestions = "on request", cache_folder = "{folder}/.kept" }}'
-    init = RECORDER + SETUP.replace("OPTIONS", f"{SERVER}, {KEYS}, {settings}")
+    settings = 'settings = { suggestions = "on request" }'
+    init = RECORDER + SETUP.replace("OPTIONS", f"{KEYS}, {settings}")
     with neovim(need(part), folder, init) as editor:
         editor.edit("shelf.py", SHELF)
         editor.ready()

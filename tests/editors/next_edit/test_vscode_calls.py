@@ -18,8 +18,7 @@ APP = "from shelf import load\n\nload('größe 🙂', 1)\n"
 @pytest.fixture
 def window(opened: Opening) -> Window:
     """A window whose user is about to remove a parameter of a definition, which the other file calls."""
-    window = opened("shelf.py", SHELF, suggestions="on request")
-    window.file.with_name("app.py").write_text(APP, "utf-8")
+    window = opened("shelf.py", SHELF, {"app.py": APP}, suggestions="on request")
     window.see_status("ready")
     return window
 

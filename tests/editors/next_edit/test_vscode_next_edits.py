@@ -29,34 +29,26 @@ STRUCK = """() => [...document.querySelectorAll(".editor-instance .view-line spa
 
 
 @pytest.fixture(scope="module")
-def shared(opened_in_module: Opening, tmp_path_factory: pytest.TempPathFactory) -> Window:
-    """A window whose server has one rule and suggests nothing while one types."""
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python whose server has one rule."""
     python = tmp_path_factory.mktemp("python") / "python"
     serve = shlex.join([str(PYTHON), str(SERVER)])
     python.write_text(
         f'#!/bin/sh\nexport PYTHONPATH="{ROOT}"\n[ "$3" = serve ] && exec {serve}\nexec {PYTHON} "$@"\n'
     )
     python.chmod(python.stat().st_mode | stat.S_IXUSR)
-    window = opened_in_module(python=str(python), suggestions="on request")
-    window.see_status("ready")
-    return window
+    return python
 
 
 @pytest.fixture
-def window(shared: Window, request: pytest.FixtureRequest) -> Window:
-    """The shared window, whose user has opened a file and has just changed the first `width` to `depth`."""
-    file = shared.file.with_name(f"{request.node.originalname}.py")
-    file.write_text(TEXT, "utf-8")
-    shared.press("Control+p")
-    shared.type(file.name)
-    shared.choices.filter(has_text=file.name).first.wait_for()
-    shared.press("Enter")
-    shared.page.locator(".tab.active", has_text=file.name).wait_for()
-    shared.see_line("size = width")
-    shared.press("End", "Control+Shift+ArrowLeft")
-    shared.type("depth")
-    shared.see_line("size = depth")
-    return shared
+def window(opened: Opening, python: Path) -> Window:
+    """A window whose server suggests nothing while one types, and whose user has just changed the first `width`."""
+    window = opened("widths.py", TEXT, keep_server=True, python=str(python), suggestions="on request")
+    window.see_status("ready")
+    window.press("Control+Home", "End", "Control+Shift+ArrowLeft")
+    window.type("depth")
+    window.see_line("size = depth")
+    return window
 
 
 def drawn(window: Window) -> list[tuple[str, str]]:
@@ -148,7 +140,7 @@ def test_the_menu_turns_it_off_and_on(window: Window):
     see(window, ("struck", "width"), SECOND)
 
 
-def test_the_statistics_count_it(window: Window, tmp_path: Path):
+def test_the_statistics_count_it(window: Window):
     see(window, ("struck", "width"), SECOND)
     make(window)
     window.command("efim-ls: Show Statistics")
