@@ -29,6 +29,11 @@ class BoundedConnection(H11Protocol):
         self.since: float = self.loop.time()
 
     @property
+    def is_open(self) -> bool:
+        """Whether nothing has ended the connection: what is ended leaves `connections` only a little later."""
+        return not self.transport.is_closing()
+
+    @property
     def has_request(self) -> bool:
         """Whether the headers of a request are here that is not answered."""
         cycle = cast("RequestResponseCycle | None", self.cycle)
@@ -43,10 +48,7 @@ class BoundedConnection(H11Protocol):
         """Begin; where there are too many, one makes room that has not sent all of a request for longest."""
         super().connection_made(transport)
         self._expect_headers()
-        others = cast("set[BoundedConnection]", self.connections - {self})
-        others = [
-            each for each in others if not each.transport.is_closing()
-        ]  # one that is ended leaves a little later
+        others = [each for each in cast("set[BoundedConnection]", self.connections - {self}) if each.is_open]
         if len(others) >= MOST_CONNECTIONS:
             unfinished = (each for each in others if not each.is_complete)
             slowest = min(unfinished, key=lambda each: each.since, default=None)
@@ -65,7 +67,7 @@ class BoundedConnection(H11Protocol):
         super().data_received(data)
         if self.has_request:
             self._expect_nothing()
-        elif self._deadline is None and not self.transport.is_closing():
+        elif self._deadline is None and self.is_open:
             self._expect_headers()
 
     def send_400_response(self, msg: str) -> None:
@@ -98,5 +100,5 @@ class BoundedConnection(H11Protocol):
 
     def _end_waiting(self) -> None:
         self._deadline = None
-        if not self.transport.is_closing():
+        if self.is_open:
             self.refuse(408)
