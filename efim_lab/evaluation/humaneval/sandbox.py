@@ -10,6 +10,8 @@ from tempfile import TemporaryDirectory
 from efim_lab.errors import WorkError
 from efim_lab.evaluation.humaneval import guard
 
+PATIENCE = 60.0  # seconds until a program is ended that uses no processor time
+
 
 def check() -> None:
     """Raise WorkError if the system cannot limit a process."""
@@ -29,7 +31,7 @@ def passes(program: str) -> bool:
                 stderr=subprocess.DEVNULL,
                 cwd=folder,
                 env={},
-                timeout=guard.SECONDS,
+                timeout=PATIENCE,
                 check=False,
             )
         except subprocess.TimeoutExpired:

@@ -17,7 +17,7 @@ from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import decoder_of
 from tests.engine.remote.fakes import serving
 from tests.engine.remote.test_local_first import Saying
-from tests.lsp.wire import ENV, GHOST_TEXT, REAL, started
+from tests.lsp.wire import ENV, GHOST_TEXT, PATIENT, started
 from tests.waiting import HANG
 
 TEXT = "def area(width, height):\n    return width * height\n\n\ndef area_of(width, height):\n    ret‸"
@@ -33,8 +33,8 @@ def server() -> Iterator[Saying]:
 
 
 async def test_its_answers_come_in_time_and_its_failures_cost_nothing(server: Saying, tmp_path: Path) -> None:
-    settings = {"engine": {"url": server.url, "wait_seconds": 10}, "prefetch_seconds_per_minute": 0}
-    async with started(REAL, GHOST_TEXT, settings) as editor:
+    settings = {"engine": {"url": server.url, "wait_seconds": HANG}, "prefetch_seconds_per_minute": 0}
+    async with started(PATIENT, GHOST_TEXT, settings) as editor:
         page = editor.open(TEXT, uri=(tmp_path / "areas.py").as_uri())
         assert await page.ghost() == "urn width + height"
         assert (await editor.ask("efim/status"))["remote"] == server.url.removeprefix("http://")
@@ -53,8 +53,8 @@ async def test_its_answers_come_in_time_and_its_failures_cost_nothing(server: Sa
 
 
 async def test_private_files_are_not_sent_by_default(server: Saying, tmp_path: Path) -> None:
-    settings = {"engine": {"url": server.url, "wait_seconds": 10}, "private_files": ["*/areas.py"]}
-    async with started(REAL, GHOST_TEXT, settings) as editor:
+    settings = {"engine": {"url": server.url, "wait_seconds": HANG}, "private_files": ["*/areas.py"]}
+    async with started(PATIENT, GHOST_TEXT, settings) as editor:
         page = editor.open(TEXT, uri=(tmp_path / "areas.py").as_uri())
         assert await page.ghost() not in (None, "urn width + height")
         assert server.asked == []
@@ -80,9 +80,9 @@ def test_the_doctor_tries_it(server: Saying, tmp_path: Path) -> None:
 async def test_a_client_that_can_be_told_gets_the_answer_of_this_machine_at_once(
     server: Saying, tmp_path: Path
 ) -> None:
-    settings = {"engine": {"url": server.url, "wait_seconds": 10}, "prefetch_seconds_per_minute": 0}
+    settings = {"engine": {"url": server.url, "wait_seconds": HANG}, "prefetch_seconds_per_minute": 0}
     can_be_told = {**GHOST_TEXT, "experimental": {"efimImprovedSuggestions": True}}
-    async with started(REAL, can_be_told, settings) as editor:
+    async with started(PATIENT, can_be_told, settings) as editor:
         told = asyncio.Queue[str]()
 
         @editor.client.feature("efim/didImproveSuggestion")
