@@ -168,8 +168,12 @@ async def test_shutdown_answers_and_stops_work_in_flight(command):
     async with launched(command) as editor:
         await editor.start()
         page = editor.open("# block\n" + "def f(x):\n    return x * f(x)\n\n\n" * 500 + "def g(y):\n    return ‸")
-        _, answer = page.ask()
-        assert await editor.close() == 0
+        with editor.in_one_packet():  # else it may be answered before
+            _, answer = page.ask()
+            _, shutdown = editor.send("shutdown")
+        await shutdown
+        editor.tell("exit")
+        assert await editor.gone() == 0
         with pytest.raises(JsonRpcException) as caught:
             await answer
         assert caught.value.code == -32800
@@ -179,9 +183,14 @@ async def test_shutdown_answers_and_stops_work_in_flight(command):
 async def test_shutdown_does_not_wait_for_a_model_that_is_being_loaded():
     async with launched(REAL) as editor:
         await editor.initialize(GHOST_TEXT)
-        editor.tell("initialized", {})
-        assert (await editor.ask("efim/status"))["state"] == "loading"
-        assert await editor.close() == 0
+        with editor.in_one_packet():  # else it may be loaded before it is asked for
+            editor.tell("initialized", {})
+            _, status = editor.send("efim/status")
+            _, shutdown = editor.send("shutdown")
+        assert (await status)["state"] == "loading"
+        await shutdown
+        editor.tell("exit")
+        assert await editor.gone() == 0
 
 
 async def test_work_that_does_not_stop_is_left_behind():
