@@ -45,9 +45,9 @@ test-lab: .venv/labs
 # What a change is likely to break, within three minutes: BASE is the commit to compare with. Where the client of an editor
 # has changed, the editors are fetched and the client is built first.
 check: lint types
-	tests=$$($(BIN)/python -m tests.affected $(BASE)) && \
-	case "$$tests" in *tests/editors/*) $(MAKE) --no-print-directory editors;; esac && \
-	$(PYTEST) $(SIDE_BY_SIDE) $$tests
+	mkdir -p build && $(BIN)/python -m tests.affected $(BASE) > build/affected
+	! grep -qs tests/editors/ build/affected || $(MAKE) --no-print-directory editors
+	$(PYTEST) $(SIDE_BY_SIDE) $$(cat build/affected)
 
 # The tests of the rooms that pyproject.toml names for coverage.py, and which of the rooms' branches they do not take.
 # Only these, because coverage.py slows down what it looks at.
@@ -75,7 +75,7 @@ fix: .venv/lints
 	$(BIN)/ruff format .
 
 # What is written from code: docs/commands.md, docs/laboratory.md, docs/settings.md, the settings of the VS Code extension.
-docs: .venv/labs
+docs: .venv/runs
 	$(BIN)/python -m efim_lab docs
 
 vsix: $(VSCODE)/dist/efim-ls.vsix
@@ -109,7 +109,7 @@ explore: .venv/develops
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.explore $(SECONDS)
 
 # Random models through the compiled decoder, under gcc's sanitizers: half of the time for faults of memory, half for races.
-fuzz: .venv/tests
+fuzz: .venv/runs
 	$(BIN)/python -m tests.engine.decoder.native_fuzz $(SECONDS)
 
 bench: .venv/benches
@@ -159,20 +159,22 @@ INSTALLED := pyproject.toml setup.py constraints.txt $(wildcard model_runtime/de
 REQUIREMENTS = $(BIN)/python -c 'import sys, tomllib; \
 	extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
 	print(*(each for name in sys.argv[1:] for each in extras[name]), sep="\n")'
-STAGES := $(addprefix .venv/,lints tests kernels editors labs types releases crosses)
+STAGES := $(addprefix .venv/,lints tests kernels nodes editors labs types releases crosses)
 
 .venv/lints: EXTRAS = lint
 .venv/tests: EXTRAS = foreign http shared gpu test
 .venv/kernels: EXTRAS = kernels
+.venv/nodes: EXTRAS = node
 .venv/editors: EXTRAS = editors
-.venv/labs: EXTRAS = train lab
+.venv/labs: EXTRAS = train
 .venv/types: EXTRAS = types
 .venv/releases: EXTRAS = release
 .venv/crosses: EXTRAS = wheels
 
 .venv/lints: | $(BIN)/python
-.venv/tests .venv/releases: .venv/runs
-.venv/kernels .venv/editors .venv/labs: .venv/tests
+.venv/tests .venv/nodes .venv/releases: .venv/runs
+.venv/kernels .venv/labs: .venv/tests
+.venv/editors: .venv/tests .venv/nodes
 .venv/types: .venv/editors .venv/labs
 .venv/crosses: .venv/releases
 
@@ -181,12 +183,12 @@ $(STAGES): pyproject.toml constraints.txt
 	$(REQUIREMENTS) $(EXTRAS) | $(PIP) --requirement /dev/stdin
 	touch $@
 
-$(VSCODE)/node_modules/.package-lock.json: $(VSCODE)/package-lock.json | .venv/editors
+$(VSCODE)/node_modules/.package-lock.json: $(VSCODE)/package-lock.json | .venv/nodes
 	@echo "installing what the VS Code extension is built with"
 	$(NPM) ci --ignore-scripts --no-audit --no-fund
 	touch $@
 
-$(TABBY)/node_modules/.package-lock.json: $(TABBY)/package-lock.json | .venv/editors
+$(TABBY)/node_modules/.package-lock.json: $(TABBY)/package-lock.json | .venv/nodes
 	@echo "installing Tabby's agent, which tests of serving HTTP drive"
 	$(BIN)/python -m tests.editors.fetching.node --prefix $(TABBY) ci --ignore-scripts --no-audit --no-fund
 	touch $@
@@ -211,7 +213,7 @@ dist/wheels: $(SERVER) | .venv/releases
 		--plat manylinux_2_28_x86_64 --only-plat --wheel-dir dist build/wheels/*-linux_x86_64.whl
 	touch $@
 
-$(GO): $(shell git ls-files model_runtime/embedded/go) efim_lab/publishing/wheel.py pyproject.toml | .venv/releases
+$(GO): $(shell git ls-files model_runtime/embedded/go) efim_lab/publishing/wheel.py pyproject.toml | .venv/runs
 	$(BIN)/python -m efim_lab train wheel --model model_runtime/embedded/go --name efim-ls-go --version $(VERSION) --out dist
 
 # As wheels name machines, and as zig does, a compiler for all of them.

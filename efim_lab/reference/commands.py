@@ -28,7 +28,7 @@ LABORATORY = """\
 <!-- Written by `make docs` from the command line's parsers; do not edit. -->
 
 Models are trained and measured in a clone, in its folder: an installed server does not contain this command line.
-`make test` prepares the clone's environment, and `python` is then `.venv/bin/python`. In an environment of your
+`make .venv/labs` prepares the clone's environment, and `python` is then `.venv/bin/python`. In an environment of your
 own, `pip install --editable '.[train]'` installs what `eval`, `bench` and `train` need, and compiles the kernels that
 train models. How the embedded model was made is in [training.md](training.md).
 
