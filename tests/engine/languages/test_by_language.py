@@ -55,7 +55,7 @@ def load(models: SharedModels) -> Iterator[Load]:
     yield load
     for each in loaded:
         each.close(HANG)
-    models.close_unused(1.0)
+    models.close_unused(HANG)
 
 
 def request(language: str, uri: str = "") -> Request:

@@ -25,7 +25,7 @@ from tests.waiting import HANG
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="each client has a server of its own here")
 MAIN = "from efim_ls.daemon.relay import main; main()"
-IMPATIENT = "import efim_ls.daemon.link as link; link.LOOK, link.START = 0.3, 1000; " + MAIN
+IMPATIENT = "import efim_ls.daemon.link as link; link.LOOK, link.START = 1.0, 1000; " + MAIN
 DYING = "import os, sys\nif 'EFIM_DAEMON_KEY' in os.environ:\n    sys.modules['psutil'] = None\n"
 FEW_FILES = (
     "import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); "
