@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 HANG = 600.0  # seconds after which a test fails rather than wait on: a training on a slow CPU takes minutes
+QUIET = 3.0  # seconds to see that nothing happens: a busy machine may hide that something does, not the reverse
 FIRST_LOOK, LAST_LOOK = 0.001, 0.05  # seconds between two looks, twice as long each time
 T = TypeVar("T")
 
