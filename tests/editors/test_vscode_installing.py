@@ -134,8 +134,9 @@ def wheels(installed: tuple[Path, Path]) -> Iterator[Path]:
 
 def test_torch_is_asked_for_where_the_compiled_decoder_does_not_run(opened: Opening, machine: Machine, wheels: Path):
     """A registry that has PyTorch for GPUs only, as a plain pip on Linux sees it: another way is told."""
-    sums = wheels / "SHA256SUMS"  # with nothing but the wheel for machines for which nothing is compiled
-    sums.write_text(next(line for line in sums.read_text("utf-8").splitlines() if "-any.whl" in line), "utf-8")
+    sums = wheels / "SHA256SUMS"  # without the wheel of a server that is compiled for this machine
+    lines = sums.read_text("utf-8").splitlines(keepends=True)
+    sums.write_text("".join(line for line in lines if "-any.whl" in line), "utf-8")
     stub(machine.shelf, "torch", "2.13.0", "nvidia-cublas")
     stub(machine.shelf, "nvidia_cublas", "13.1.1.3")
     machine.have_packages_but(*TORCH)
