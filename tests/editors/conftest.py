@@ -86,7 +86,7 @@ def installed(request: pytest.FixtureRequest, vsix: Path, tmp_path_factory: pyte
 @pytest.fixture(scope="session")
 def windows(request: pytest.FixtureRequest) -> Iterator[Windows]:
     """The window that is open, and how to open another one."""
-    windows = request.config.stash[WINDOWS] = Windows(request.config.get_terminal_writer().line)
+    windows = request.config.stash[WINDOWS] = Windows()
     yield windows
     windows.close()
 

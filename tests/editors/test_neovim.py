@@ -257,7 +257,7 @@ def test_a_language_that_is_left_out(editor: Neovim) -> None:
     assert editor.request("efim/explain", position={"line": 0, "character": 0})["reason"] == "language off"
     assert editor.ghosts == []
     editor.type("<Esc>")
-    editor.api.command("Efim status")
+    editor.run("Efim status")
     assert "disabled_languages" in editor.until("the reason", lambda: editor.floating)
 
 
@@ -268,7 +268,8 @@ def test_a_language_that_the_model_does_not_know(editor: Neovim) -> None:
     editor.until("the line", lambda: editor.api.current.line.endswith("area_of_c"))
     editor.type("i")
     assert editor.ghost().startswith("rcle(radius)")
-    editor.type("<Esc>", ":Efim explain<CR>")
+    editor.type("<Esc>")
+    editor.run("Efim explain")
     editor.until("the notice", lambda: "TypeScript only" in editor.explanation)
 
 
@@ -339,7 +340,7 @@ def test_commands_tell(editor: Neovim) -> None:
     editor.type("o", "def area_of_ci")
     editor.ghost()
     editor.type("<Esc>", "G")
-    editor.api.command("Efim stats")
+    editor.run("Efim stats")
     assert "tokens reused" in editor.until("the counters", lambda: editor.floating)
     editor.type("k")
     editor.until("its end", lambda: not editor.floating)

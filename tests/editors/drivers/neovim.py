@@ -104,13 +104,18 @@ class Neovim:
         for each in keys:
             self.api.input(each)
 
+    def run(self, command: str) -> None:
+        """Run a command after the keys that were typed: what is asked over RPC may come before them."""
+        self.type(f"<Cmd>{command}<CR>")
+
     def edit(self, name: str, text: str) -> None:
         """Edit a new file, at its end."""
         path = self.folder / name
         path.write_text(text, "utf-8")
         self.type("<Esc>")
-        self.api.command(f"silent edit {path}")
+        self.run(f"silent edit {path}")
         self.type("G")
+        self.until(f"the file {name}", lambda: Path(self.api.current.buffer.name).name == name)
 
     def ready(self) -> None:
         self.until("a server that is ready", lambda: self.efim("status()").startswith("efim ready"))

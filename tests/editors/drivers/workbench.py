@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from .window import SIZE, Window, open_window
 
 PYTHON = "efim-ls.python"
 RESTARTING = (PYTHON, "efim-ls.menu")  # a change of these settings restarts the server by itself
-Failed = (AssertionError, PlaywrightError)
+FAILURES = (AssertionError, PlaywrightError)
 
 
 @dataclass
@@ -63,7 +64,6 @@ class Workbench:
         """Close editors, without saving them, messages, dialogs and lists."""
         unsaved = self.window.page.locator(".monaco-dialog-box").get_by_role("button", name="Don't Save")
         left = self.window.page.locator(".tab, .notification-toast, .monaco-dialog-box, .quick-input-widget:visible")
-
         self.window.press("Escape", TIDY)
 
         def closed() -> bool:
@@ -130,24 +130,23 @@ def workbench(browser: Browser, program: Path, extensions: Path, folder: Path) -
 class Windows:
     """The window that is open: one at a time, of one VS Code."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        """Take what prints a line."""
-        self._tell, self._stack, self._key = tell, ExitStack(), (Path(), Path())
+    def __init__(self) -> None:
+        """Open none yet."""
+        self._stack, self._key = ExitStack(), (Path(), Path())
         self.workbench: Workbench | None = None
 
     def open(self, browser: Browser, installed: tuple[Path, Path], new_folder: Callable[[], Path]) -> Workbench:
-        """Return the window of this VS Code, tidied; start one if another one or none is open, and try that twice."""
+        """Return the window of this VS Code, tidied; start one if it is not open, and another one if that fails."""
         try:
             return self._tidied(browser, installed, new_folder)
-        except Failed as error:
-            self._tell(f"a window of VS Code did not start, and is started again: {error}")
+        except FAILURES as error:
+            warnings.warn(f"the window of {installed[0].parents[1].name} is started again: {error}", stacklevel=2)
             self.close()
             return self._tidied(browser, installed, new_folder)
 
     def _tidied(self, browser: Browser, installed: tuple[Path, Path], new_folder: Callable[[], Path]) -> Workbench:
         if self.workbench is None or self._key != installed:
             self.close()
-            self._tell(f"a window of VS Code {installed[0].parents[1].name} is started")
             self._key = installed
             self.workbench = self._stack.enter_context(workbench(browser, *installed, new_folder()))
         self.workbench.tidy()

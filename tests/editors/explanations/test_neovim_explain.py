@@ -157,7 +157,7 @@ def test_the_page_tells_them_in_colours_as_well(editor: Neovim) -> None:
 def test_what_is_hidden_is_shown_in_a_real_session(editor: Neovim) -> None:
     editor.type("A", OPEN_ENDED[-1])
     assert editor.ghost().startswith(BEGINNING)
-    editor.type("<Cmd>Efim explain<CR>")
+    editor.run("Efim explain")
     editor.until("the explanation", lambda: BEGINNING in editor.explanation)
     shown = editor.explanation
     assert re.search(r"The answer here, in tokens: kept \d+, ahead \d+, disk \d+, recomputed \d+\n", shown), shown
