@@ -129,7 +129,7 @@ class Neovim:
             "local answers = vim.lsp.buf_request_sync(0, ...)\nreturn vim.iter(vim.tbl_values(answers)):next().result"
         )
         uri = self.lua("return vim.uri_from_bufnr(0)")
-        return self.lua(asked, method, {"textDocument": {"uri": uri}, **params}, 1000 * HANG)
+        return self.lua(asked, method, {"textDocument": {"uri": uri}, **params}, 1000 * int(HANG))
 
     def told(self, method: str) -> list[Any]:
         """Return the parameters of every notification of a method."""
