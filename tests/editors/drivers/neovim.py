@@ -113,9 +113,8 @@ class Neovim:
         path = self.folder / name
         path.write_text(text, "utf-8")
         self.type("<Esc>")
-        self.run(f"silent edit {path}")
+        self.api.command(f"silent edit {path}")
         self.type("G")
-        self.until(f"the file {name}", lambda: Path(self.api.current.buffer.name).name == name)
 
     def ready(self) -> None:
         self.until("a server that is ready", lambda: self.efim("status()").startswith("efim ready"))
