@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from model_runtime.engine.drafts import PassCosts
-from tests import daemons
+from tests.processes import daemons
 
 # The same examples in every run, whether CI is set or not; `make explore` looks for others.
 settings.register_profile(

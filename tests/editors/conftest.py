@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from efim_lab.reference.settings import vscode_name
-from tests import daemons
+from tests.processes import daemons
 
 from .drivers.machine import Machine
 from .drivers.shapes import SHAPES

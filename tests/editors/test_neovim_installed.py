@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import daemons
+from tests.processes import daemons
 from tests.waiting import eventually
 
 from .conftest import need

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from tests.lsp.wire import REAL, Editor, Page, started
+from tests.lsp.wire import ALONE, Editor, Page, started
 from tests.models import CODE, Tiny
 
 LONG = Tiny(context=2000)
@@ -78,7 +78,7 @@ class Home(NamedTuple):
     @asynccontextmanager
     async def serve(self, **more: object) -> AsyncIterator[Editor]:
         """A server process that goes as the protocol asks, and has nothing to complain about."""
-        async with started(REAL, settings=self.settings(**more)) as editor:
+        async with started(ALONE, settings=self.settings(**more)) as editor:
             yield editor
         assert editor.stderr == ""
 
@@ -121,7 +121,7 @@ class Server:
 async def reopening(model: Path) -> AsyncIterator[Server]:
     """A server without a store on disk until it is told to open one."""
     with TemporaryDirectory() as elsewhere:
-        async with started(REAL, settings={"model": str(model), "persist": False}) as editor:
+        async with started(ALONE, settings={"model": str(model), "persist": False}) as editor:
             server = Server(editor, elsewhere)
             assert await server.said() == []
             yield server

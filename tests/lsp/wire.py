@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import os
 import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, nullcontext
@@ -17,15 +18,17 @@ from typing import Any
 
 from lsprotocol import types
 from lsprotocol.converters import get_converter
-from pygls.io_ import StdoutWriter
+from pygls.io_ import StdoutWriter, run_async
 from pytest_lsp import ClientServerConfig, LanguageClient
 from pytest_lsp.client import register_lsp_features
 
+from tests.processes import forks
 from tests.waiting import HANG
 
 ROOT = Path(__file__).parents[2]
 ENV = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""}  # prints are kept back, as at a user's
-REAL = (sys.executable, "-m", "efim_ls", "serve")
+REAL = (sys.executable, "-m", "efim_ls", "serve")  # as editors start it: a relay to a daemon, unless it is alone
+ALONE = (sys.executable, "-c", "import sys; from efim_ls.lsp.server import serve; sys.exit(serve())")
 PATIENCE = f"""
 import sys
 from efim_ls.lsp.server import serve
@@ -52,8 +55,18 @@ class Client(LanguageClient):
         self.wrote = asyncio.Event()
         register_lsp_features(self)
 
-    async def start_io(self, cmd: str, *args: Any, **kwargs: Any) -> None:
-        await super(LanguageClient, self).start_io(cmd, *args, **kwargs)
+    async def start_io(self, cmd: str, *args: str, **kwargs: Any) -> None:
+        """Start a server as pygls does; one that is code or a file for Python as a fork, for speed."""
+        if cmd == sys.executable and args[0] != "-m":
+            server = await forks.start(args, kwargs["env"])
+        else:
+            server = await asyncio.create_subprocess_exec(cmd, *args, stdin=PIPE, stdout=PIPE, stderr=PIPE, **kwargs)
+        assert server.stdin is not None and server.stdout is not None
+        self._server: Any = server
+        self.protocol.set_writer(server.stdin)
+        streams = {"reader": server.stdout, "protocol": self.protocol, "error_handler": self.report_server_error}
+        self._async_tasks.append(asyncio.create_task(run_async(stop_event=self._stop_event, **streams)))
+        self._async_tasks.append(asyncio.create_task(self._server_exit()))
         self._stderr_forwarder = asyncio.create_task(self._keep_stderr())
 
     async def _keep_stderr(self) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import run
+from tests.processes.command_line import run
 from tests.shared.servers import PASSWORD, redis
 from tests.shared.stores import colleague, read, save
 from tests.unit.shared_shelves import KEY

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from efim_lab.commands import cli
-from tests.command_line import run, status
+from tests.processes.command_line import run, status
 
 MODEL_RAN = {
     "ttft_ms", "ttft_steps", "total_ms", "step_ms", "passes", "tokens_per_pass", "known", "typed_through",

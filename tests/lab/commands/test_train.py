@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from efim_ls.completion.suggestions import sureness_weights
-from tests.command_line import run
+from tests.processes.command_line import run
 from tests.waiting import HANG, eventually
 
 PACKAGES = ("email", "http", "json", "logging", "multiprocessing", "unittest", "urllib", "xml", "concurrent", "html")
 MEGABYTE = 1_000_000
 
-laboratory = partial(run, "efim_lab", seconds=HANG)
+laboratory = partial(run, "efim_lab")
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_a_training_is_killed_resumed_and_served(gathered: Path, tmp_path: Path)
 
     file = tmp_path / "new.py"
     file.write_text("import os\n\n\ndef parent(path):\n    return os.pa")
-    completed = run("efim_ls", "complete", f"{file}:5:17", "--json", "--model", str(out / "export"), seconds=HANG)
+    completed = run("efim_ls", "complete", f"{file}:5:17", "--json", "--model", str(out / "export"))
     assert completed.returncode == 0, completed.stderr
     answer = json.loads(completed.stdout)
     # It may well think that the line ends here: that it was asked, and said so, is what is checked.

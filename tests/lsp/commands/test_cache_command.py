@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +15,7 @@ from kv_store.notes import Notes
 from model_runtime.cancel import NEVER
 from tests.lsp.wire import ENV
 from tests.models import CODE, make
+from tests.processes import command_line
 from tests.sized import Sized
 from tests.waiting import HANG
 
@@ -51,9 +50,7 @@ def fetched(model: Path, cache: Path, name: str, text: str) -> int:
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "efim_ls", "cache", *arguments]
-    env = {**ENV, "COLUMNS": "300"}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=HANG, check=False)
+    done = command_line.run("efim_ls", "cache", *arguments, env={**ENV, "COLUMNS": "300"})
     return done.returncode, done.stdout + done.stderr
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from efim_ls import cli
-from tests.command_line import run, status
+from tests.processes.command_line import run, status
 
 
 @pytest.mark.parametrize(

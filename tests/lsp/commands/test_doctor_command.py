@@ -15,6 +15,7 @@ from efim_ls.commands.doctor import PASSES, listed
 from tests.compiled import require_compiled
 from tests.lsp.wire import ENV
 from tests.models import Tiny, make
+from tests.processes import command_line, forks
 from tests.waiting import HANG
 
 DOCTOR = [sys.executable, "-m", "efim_ls", "doctor"]
@@ -24,9 +25,7 @@ RED = "\x1b[1;31m"
 
 def run(*arguments: str, cache: Path, columns: int = 80) -> subprocess.CompletedProcess[str]:
     env = {**ENV, "COLUMNS": str(columns), "XDG_CACHE_HOME": str(cache)}
-    return subprocess.run(
-        [*DOCTOR, *arguments], env=env, capture_output=True, encoding="utf-8", timeout=HANG, check=False
-    )
+    return command_line.run("efim_ls", "doctor", *arguments, env=env)
 
 
 def run_on_a_terminal(*arguments: str, cache: Path) -> tuple[int, str]:
@@ -135,8 +134,8 @@ def test_without_the_compiled_decoder_it_says_why_it_is_slower(model: Path, tmp_
         "from model_runtime.decoder.native import library\nlibrary.PATH = Path('none.so')\n"
         "sys.exit(cli.main(sys.argv[1:]))"
     )
-    command = [sys.executable, "-c", code, "doctor", "--model", str(model)]
+    command = ["-c", code, "doctor", "--model", str(model)]
     env = {**ENV, "XDG_CACHE_HOME": str(tmp_path)}
-    done = subprocess.run(command, env=env, capture_output=True, encoding="utf-8", timeout=HANG, check=False)
+    done = forks.run(command, env)
     assert done.returncode == 0
     assert done.stdout.splitlines()[1].startswith("slower than it could be: the compiled decoder is left out: ")

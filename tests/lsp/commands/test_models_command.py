@@ -1,4 +1,4 @@
-"""`efim-ls models`, run as a user runs it, on a hub's cache made on disk; nothing is there to ask."""
+"""`efim-ls models`, on a hub's cache made on disk; nothing is there to ask."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from huggingface_hub import constants
 
-from efim_ls.commands.models import show
+from efim_ls.cli import main
 from efim_ls.memory_shares import share_out
 from efim_ls.settings import DEFAULTS
 from model_runtime.checkpoint.config import ModelConfig
@@ -25,12 +25,13 @@ from model_runtime.loading.weight_format import CpuMethod
 from model_runtime.prompt.families import FAMILIES
 from tests.lsp.wire import ENV
 from tests.models import LLAMA, Tiny, make
+from tests.processes.command_line import status
 from tests.waiting import HANG
 
 COMMIT = "a" * 40
 HERE = "Qwen/Qwen2.5-Coder-0.5B"  # known by its name; what lies under it is tiny
 EMBEDDED_ONES = ["embedded, Python", "embedded, JavaScript and TypeScript"]
-NOWHERE = {"HF_ENDPOINT": "http://127.0.0.1:1", "HTTP_PROXY": "http://127.0.0.1:1", "COLUMNS": "250"}
+NOWHERE = {"HF_ENDPOINT": "http://127.0.0.1:1", "HTTP_PROXY": "http://127.0.0.1:1"}
 
 
 Found = dict[str, dict[str, Any]]
@@ -66,25 +67,34 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def run(home: Path, *arguments: str, **variables: str) -> str:
-    env = {**ENV, **NOWHERE, "HF_HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), **variables}
-    command = [sys.executable, "-m", "efim_ls", "models", *arguments]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=HANG, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
+Told = Callable[..., str]
 
 
 @pytest.fixture
-def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[], Found]:
-    """The list on a machine without models of the hub, whose passes of 1 and 64 rows take 2 and 16 ms."""
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+def told(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Told:
+    """What the command prints in a terminal of so many columns, where passes of 1 and 64 rows take 2 and 16 ms."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(home / "hub"))
     monkeypatch.setattr("efim_ls.commands.models.measure_passes", _taken)
 
-    def shown() -> Found:
-        assert show(as_json=True) == 0
-        return {model["name"]: model for model in json.loads(capsys.readouterr().out)["models"]}
+    def told(*arguments: str, columns: int = 250) -> str:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        assert status(main, ["models", *arguments]) == 0
+        printed, complaints = capsys.readouterr()
+        assert complaints == ""
+        return printed
 
-    return shown
+    return told
+
+
+@pytest.fixture
+def shown(told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Found]:
+    """The list on a machine without models of the hub."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    return lambda: by_name(told("--json"))
+
+
+def by_name(printed: str) -> Found:
+    return {model["name"]: model for model in json.loads(printed)["models"]}
 
 
 def _taken(_config: ModelConfig, ways: list[CpuMethod], _threads: int) -> dict[CpuMethod, PassTimes]:
@@ -93,7 +103,12 @@ def _taken(_config: ModelConfig, ways: list[CpuMethod], _threads: int) -> dict[C
 
 @pytest.fixture(scope="module")
 def found(home: Path) -> Found:
-    return {model["name"]: model for model in json.loads(run(home, "--json"))["models"]}
+    """What is told where passes are measured."""
+    env = {**ENV, **NOWHERE, "HF_HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
+    command = [sys.executable, "-m", "efim_ls", "models", "--json"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=HANG, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return by_name(done.stdout)
 
 
 def test_known_models_and_those_on_disk_are_listed_once(home: Path, found: Found) -> None:
@@ -167,24 +182,24 @@ def test_what_cannot_be_used_says_why(found: Found) -> None:
     assert [name for name, model in found.items() if model["problem"]] == ["me/markerless", "me/other"]
 
 
-def test_the_table_can_be_read(home: Path) -> None:
-    lines = [" ".join(line.replace("│", " ").split()) for line in run(home).splitlines()]
+def test_the_table_can_be_read(told: Told) -> None:
+    lines = [" ".join(line.replace("│", " ").split()) for line in told().splitlines()]
     own = next(line for line in lines if line.startswith("me/own@aaaaaaa"))
     assert "0M 0.00G" in own and "~" in own
     assert any(line.startswith("Qwen/Qwen2.5-Coder-1.5B 1.5B ~") for line in lines)
     assert any(line.startswith("me/other@aaaaaaa") and line.endswith("cannot be used") for line in lines)
 
 
-def test_no_name_is_broken_in_80_columns(home: Path) -> None:
-    lines = run(home, COLUMNS="80").splitlines()
+def test_no_name_is_broken_in_80_columns(told: Told) -> None:
+    lines = told(columns=80).splitlines()
     assert all(len(line) <= 80 for line in lines)
     for known in KNOWN_MODELS:
         if known.name != HERE:
             assert any(line.startswith(f"{known.name} ") for line in lines)
 
 
-def test_a_name_is_broken_after_its_owner_in_a_narrow_terminal(home: Path) -> None:
-    lines = [line.split(" ")[0:2] for line in run(home, COLUMNS="60").splitlines()]
+def test_a_name_is_broken_after_its_owner_in_a_narrow_terminal(told: Told) -> None:
+    lines = [line.split(" ")[0:2] for line in told(columns=60).splitlines()]
     assert ["mistralai/", ""] in lines and ["", "Codestral-22B-v0.1"] in lines
 
 
@@ -199,17 +214,17 @@ def test_json_says_what_a_list_to_choose_from_needs(found: Found) -> None:
 
 
 @pytest.mark.parametrize("named", ["me/own", KNOWN_MODELS[1].name, "folder", "gone"])
-def test_the_model_in_use_is_marked(home: Path, tmp_path: Path, named: str) -> None:
+def test_the_model_in_use_is_marked(told: Told, tmp_path: Path, named: str) -> None:
     setting = str(tmp_path / named) if named in ("folder", "gone") else named
     if named == "folder":
         make(tmp_path / named)
-    models = json.loads(run(home, "--json", "--model", setting))["models"]
+    models = json.loads(told("--json", "--model", setting))["models"]
     assert [model["setting"] for model in models if model["current"]] == ([setting] if named != "gone" else [])
 
 
-def test_nothing_is_cut_in_a_narrow_terminal(home: Path) -> None:
-    assert "…" not in (told := run(home, COLUMNS="60"))
-    assert " 15B " in told
+def test_nothing_is_cut_in_a_narrow_terminal(told: Told) -> None:
+    assert "…" not in (printed := told(columns=60))
+    assert " 15B " in printed
 
 
 def test_an_estimate_is_one_reading_of_the_weights_that_fit_beside_the_arenas(
@@ -227,8 +242,10 @@ def test_an_estimate_is_one_reading_of_the_weights_that_fit_beside_the_arenas(
     assert found[KNOWN_MODELS[1].name]["milliseconds"] == pytest.approx(KNOWN_MODELS[1].parameters / 1e6 + OUTSIDE_MS)
 
 
-def test_without_a_cache_of_the_hub_there_are_the_embedded_models_and_what_is_known(tmp_path: Path) -> None:
-    assert len(json.loads(run(tmp_path, "--json"))["models"]) == len(EMBEDDED_ONES) + len(KNOWN_MODELS)
+def test_without_a_cache_of_the_hub_there_are_the_embedded_models_and_what_is_known(
+    shown: Callable[[], Found],
+) -> None:
+    assert len(shown()) == len(EMBEDDED_ONES) + len(KNOWN_MODELS)
 
 
 def test_known_models_have_markers_that_are_known() -> None:

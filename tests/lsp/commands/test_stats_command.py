@@ -14,6 +14,7 @@ import pytest
 
 from efim_ls.usage.history import STATISTICS, Count, add_counts
 from tests.lsp.wire import ENV, ROOT, Editor, started
+from tests.processes import command_line
 from tests.waiting import HANG
 
 GOLDEN = ROOT / "tests" / "golden" / "commands"
@@ -21,9 +22,7 @@ NOTHING_OF_THE_USER = (b"more", b"page", b"file:", b"say")
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
-    command = [sys.executable, "-m", "efim_ls", "stats", *arguments]
-    env = {**ENV, "COLUMNS": "80"}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=HANG, check=False)
+    done = command_line.run("efim_ls", "stats", *arguments, env={**ENV, "COLUMNS": "80"})
     return done.returncode, done.stdout, done.stderr
 
 

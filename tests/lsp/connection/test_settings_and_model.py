@@ -11,7 +11,7 @@ from pygls.exceptions import JsonRpcException
 
 from efim_ls.settings import MOST_CHARACTERS
 from model_runtime.checkpoint.embedded import EMBEDDED
-from tests.lsp.wire import GHOST_TEXT, REAL, Editor, launched, started
+from tests.lsp.wire import ALONE, GHOST_TEXT, Editor, launched, started
 from tests.waiting import HANG
 
 CONFIGURATION = {**GHOST_TEXT, "workspace": {"configuration": True}}
@@ -33,7 +33,7 @@ async def test_each_wrong_setting_is_named_once():
 
 
 async def test_the_embedded_model_replaces_one_that_is_not_there():
-    async with started(REAL, settings={"model": "/no/such/folder"}) as editor:
+    async with started(ALONE, settings={"model": "/no/such/folder"}) as editor:
         [message] = editor.messages
         assert "using the embedded model, because '/no/such/folder' is not a folder here" in message
         status = await editor.ask("efim/status")
@@ -51,7 +51,7 @@ async def test_the_embedded_model_replaces_one_that_is_not_there():
 
 
 async def test_without_any_model_the_error_is_told_once_and_the_server_stays():
-    async with started(REAL, settings={"model": "/no/such/folder", "max_lines": 1 << 20}) as editor:
+    async with started(ALONE, settings={"model": "/no/such/folder", "max_lines": 1 << 20}) as editor:
         [message] = editor.messages
         assert "/no/such/folder" in message
         status = await editor.ask("efim/status")

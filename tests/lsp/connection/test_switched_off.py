@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.lsp.wire import GHOST_TEXT, REAL, Editor, Page, launched, started
+from tests.lsp.wire import ALONE, GHOST_TEXT, Editor, Page, launched, started
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -34,7 +34,7 @@ async def editor():
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def real():
-    async with started(REAL) as editor:
+    async with started(ALONE) as editor:
         yield editor
     assert "Quagga" not in editor.stderr and "brushed" not in editor.stderr
 

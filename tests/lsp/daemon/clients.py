@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.lsp.wire import ENV, GHOST_TEXT, REAL, Editor, Page, launched
-from tests.waiting import HANG, eventually
+from tests.processes import command_line
+from tests.waiting import eventually
 
 HEAD = "import os\n\n\ndef size_of(path):\n    return os.path."
 
@@ -38,8 +37,9 @@ def running(cache: Path, **env: str) -> list[dict[str, Any]]:
 
 
 def ask_all(want: str, cache: Path, *options: str, **env: str) -> str:
-    command, env = [sys.executable, "-m", "efim_ls", want, *options], {**ENV, **env, "XDG_CACHE_HOME": str(cache)}
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=HANG).stdout
+    done = command_line.run("efim_ls", want, *options, env={**ENV, **env, "XDG_CACHE_HOME": str(cache)})
+    done.check_returncode()
+    return done.stdout
 
 
 async def text_of(page: Page) -> str | None:

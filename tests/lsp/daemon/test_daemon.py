@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from efim_ls.daemon.address import Address
-from tests import daemons
 from tests.lsp.daemon.clients import HEAD, ask_all, clients, gone, loaded, running, text_of
 from tests.lsp.wire import REAL, launched
+from tests.processes import daemons
 from tests.waiting import HANG
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="each client has a server of its own here")

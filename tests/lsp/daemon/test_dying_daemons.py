@@ -18,9 +18,9 @@ from efim_ls.daemon.address import KEY, Address
 from efim_ls.daemon.deaths import HOPELESS
 from efim_ls.daemon.messages import read_message, relay_message
 from efim_ls.lsp.wire import REFUSED
-from tests import daemons
 from tests.lsp.daemon.clients import HEAD, clients, gone, loaded, running, text_of
 from tests.lsp.wire import ENV, GHOST_TEXT, REAL, launched
+from tests.processes import daemons
 from tests.waiting import HANG
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="each client has a server of its own here")

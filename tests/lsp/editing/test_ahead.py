@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.lsp.wire import REAL, Editor, Page, started
+from tests.lsp.wire import ALONE, Editor, Page, started
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -20,7 +20,7 @@ async def editor():
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def real():
-    async with started(REAL) as editor:
+    async with started(ALONE) as editor:
         yield editor
 
 

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 from pygls.exceptions import JsonRpcException
 
-from tests.lsp.wire import REAL, Editor, Page, started
+from tests.lsp.wire import ALONE, Editor, Page, started
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -43,7 +43,7 @@ OUTCOMES = {None, "empty", "duplicate", "no fit"}  # what may become of a reques
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def editor():
-    async with started(REAL, settings={"suggestions": 0}) as editor:
+    async with started(ALONE, settings={"suggestions": 0}) as editor:
         yield editor
     assert "ERROR" not in editor.stderr
     assert "unknown message id" not in editor.stderr, "of a cancellation that crossed its answer"
@@ -177,7 +177,7 @@ async def test_malformed_params_are_answered_with_an_error(editor: Editor, param
 
 @pytest.mark.parametrize("method", ["textDocument/didOpen", "textDocument/didChange", "textDocument/didClose"])
 async def test_a_message_that_names_no_document_is_logged_and_shown(method: str):
-    async with started(REAL, settings={"suggestions": 0}) as editor:
+    async with started(ALONE, settings={"suggestions": 0}) as editor:
         editor.tell(method, {"textDocument": 5})
         assert await editor.open(AREA).ghost()
         await editor.logged("a message about a document's text cannot be understood")

@@ -7,7 +7,7 @@ import random
 import pytest
 import pytest_asyncio
 
-from tests.lsp.wire import GHOST_TEXT, REAL, Editor, Page, started
+from tests.lsp.wire import ALONE, GHOST_TEXT, Editor, Page, started
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["utf-8", "utf-16", "utf-32"])
 async def editor(request):
     preferred = {**GHOST_TEXT, "general": {"positionEncodings": [request.param, "utf-16"]}}
-    async with started(REAL, preferred) as editor:
+    async with started(ALONE, preferred) as editor:
         assert editor.encoding == request.param
         yield editor
     assert editor.stderr == ""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lsp.wire import GHOST_TEXT, REAL, Editor, Page, started
+from tests.lsp.wire import ALONE, GHOST_TEXT, Editor, Page, started
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at threads in /proc")
@@ -43,7 +43,7 @@ def asleep(editor: Editor) -> dict[str, int] | None:
 
 @pytest.mark.parametrize("count", [1, 2])
 async def test_an_idle_server_never_wakes(count: int) -> None:
-    async with started(REAL, GHOST_TEXT, {"threads": count}) as editor:
+    async with started(ALONE, GHOST_TEXT, {"threads": count}) as editor:
         page = editor.open(CODE)
         await typed(page, "total / len")
         await editor.ask("efim/settled")

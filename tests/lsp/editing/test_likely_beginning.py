@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from tests.editors.drivers.shapes import BEGINNING, NEXT_PART, OPEN_ENDED, SHAPES
-from tests.lsp.wire import REAL, Editor, Page, started
+from tests.lsp.wire import ALONE, Editor, Page, started
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -19,7 +19,7 @@ LEVEL = 0.4  # between the probabilities of the beginning, and of a word more
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def editor():
-    async with started(REAL, settings={"suggestions": LEVEL}) as editor:
+    async with started(ALONE, settings={"suggestions": LEVEL}) as editor:
         yield editor
     assert HIDDEN not in editor.stderr
 

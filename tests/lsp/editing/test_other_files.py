@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 
 from efim_ls.settings import MOST_CHARACTERS
-from tests.lsp.wire import REAL, Editor, started
+from tests.lsp.wire import ALONE, Editor, started
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -29,7 +29,7 @@ def visit(path):
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared():
-    async with started(REAL) as editor:
+    async with started(ALONE) as editor:
         yield editor
     assert "Quagga" not in editor.stderr and "brushed" not in editor.stderr
 

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from model_runtime.checkpoint.embedded import EMBEDDED, SHIPPED
-from tests.lsp.wire import REAL, Editor, started
+from tests.lsp.wire import ALONE, Editor, started
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -35,7 +35,7 @@ GREETING = "export function greet(user: { name: string }): string {\n  return `H
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def editor():
-    async with started(REAL) as editor:
+    async with started(ALONE) as editor:
         yield editor
 
 

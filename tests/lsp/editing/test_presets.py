@@ -9,14 +9,14 @@ import pytest
 from editor_clients.headless.client import editor
 from efim_ls.completion.suggestions.levels import LEVELS
 from tests.editors.drivers.shapes import SHAPES
-from tests.lsp.wire import REAL, started
+from tests.lsp.wire import ALONE, started
 
 UNSURE = f"{SHAPES}def border(rect):\n    ‸"
 CALLS = "import made_up\n\nalpha = made_up.second(1)\nbeta = made_up.{}(2)\ngamma = made_up.sec"
 
 
 async def test_a_preset_shows_what_is_unsure_once_nobody_types_and_another_never() -> None:
-    async with started(REAL, settings={"suggestions": "balanced"}) as windowed:
+    async with started(ALONE, settings={"suggestions": "balanced"}) as windowed:
         page = windowed.open(UNSURE)
         ghost = await page.ghost()
         assert ghost is not None and ghost.startswith("width, height = rect.")

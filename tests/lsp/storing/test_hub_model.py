@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.lsp import wire
-from tests.lsp.wire import GHOST_TEXT, REAL, Editor, launched
+from tests.lsp.wire import ALONE, GHOST_TEXT, Editor, launched
 from tests.models import CODE, make
 from tests.unit.checkpoint.hub_server import COMMIT, Hub, serving
 
@@ -44,7 +44,7 @@ async def complete(editor: Editor) -> None:
 
 
 async def test_a_model_is_fetched_with_progress_and_completes_and_is_there_the_next_time(hub: Hub) -> None:
-    async with launched(REAL) as editor:
+    async with launched(ALONE) as editor:
         await editor.start(GHOST_TEXT, SETTINGS)
         assert editor.messages == []
         status = await editor.ask("efim/status")
@@ -55,7 +55,7 @@ async def test_a_model_is_fetched_with_progress_and_completes_and_is_there_the_n
         assert percents == sorted(percents)
         assert await editor.close() == 0
     asked = len(hub.asked)
-    async with launched(REAL) as editor:
+    async with launched(ALONE) as editor:
         await editor.start(GHOST_TEXT, SETTINGS)
         await complete(editor)
         assert not is_fetching(editor)
@@ -72,7 +72,7 @@ async def fetching(editor: Editor) -> None:
 
 async def test_a_server_ends_while_it_fetches(hub: Hub) -> None:
     hub.slow = threading.Event()
-    async with launched(REAL) as editor:
+    async with launched(ALONE) as editor:
         await fetching(editor)
         assert await editor.close() == 0
         assert not hub.slow.is_set()
@@ -80,7 +80,7 @@ async def test_a_server_ends_while_it_fetches(hub: Hub) -> None:
 
 async def test_another_model_is_loaded_in_place_of_one_that_is_fetched(hub: Hub) -> None:
     hub.slow = threading.Event()
-    async with launched(REAL) as editor:
+    async with launched(ALONE) as editor:
         await fetching(editor)
         editor.tell("workspace/didChangeConfiguration", {"settings": {"efim-ls": {**SETTINGS, "model": ""}}})
         await editor.loaded()
@@ -92,7 +92,7 @@ async def test_another_model_is_loaded_in_place_of_one_that_is_fetched(hub: Hub)
 @asynccontextmanager
 async def with_another() -> AsyncIterator[Editor]:
     """A server that completes with the embedded model."""
-    async with launched(REAL) as editor:
+    async with launched(ALONE) as editor:
         await editor.start(GHOST_TEXT, {**SETTINGS, "model": ""})
         await complete(editor)
         yield editor
@@ -143,7 +143,7 @@ async def test_another_model_does_not_go_on_where_it_may_keep_less(hub: Hub) -> 
 
 async def test_a_model_that_cannot_be_had_is_told_once_and_the_embedded_one_completes(hub: Hub) -> None:
     hub.repositories.clear()
-    async with launched(REAL) as editor:
+    async with launched(ALONE) as editor:
         await editor.start(GHOST_TEXT, SETTINGS)
         [message] = editor.messages
         assert "no folder owner/tiny" in message and "no such model on the hub" in message

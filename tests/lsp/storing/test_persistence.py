@@ -31,7 +31,7 @@ from tests.lsp.keeping import (
     settled,
     tier,
 )
-from tests.lsp.wire import REAL, Editor, Page, launched
+from tests.lsp.wire import ALONE, Editor, Page, launched
 from tests.models import make
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -118,7 +118,7 @@ async def test_after_a_restart_only_what_no_block_holds_is_computed(home: Home):
     before: list[tuple[Page, OneShotResult]] = []
     ends = (say_goodbye, hang_up, terminate, settle_and_kill)
     for number in range(len(ends) + 1):
-        async with launched(REAL) as editor:
+        async with launched(ALONE) as editor:
             await editor.start(settings=home.settings())
             for page, was in before:
                 now = await answered(again(page, editor))
@@ -150,7 +150,7 @@ async def test_a_closed_file_whose_arena_was_taken_comes_back(server: Server, ho
 async def test_a_server_that_is_killed_at_any_moment_leaves_nothing_that_is_wrong(server: Server, home: Home):
     cold = await complete(await server.open(home, persist=False))
     for seed in range(ROUNDS):
-        async with launched(REAL) as editor:
+        async with launched(ALONE) as editor:
             await editor.start(settings=home.settings())
             now = await complete(editor)
             assert now.text == cold.text and (now.recomputed <= BLOCK_TOKENS or seed == 0)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tests.compiled import require_compiled
-from tests.lsp.wire import REAL, started
+from tests.lsp.wire import ALONE, started
 
 RING = 'def ring(radius, hole):\n    """The area of a ring."""\n    return circle(rad‸)\n'
 
 
 async def test_weights_of_eight_and_of_sixteen_bits_complete():
     require_compiled()
-    async with started(REAL, settings={"weights": "int8"}) as editor:
+    async with started(ALONE, settings={"weights": "int8"}) as editor:
         for form in ("int8", "fp16"):
             editor.tell("workspace/didChangeConfiguration", {"settings": {"weights": form}})
             await editor.loaded()

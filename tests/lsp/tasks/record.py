@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from efim_ls.languages import language_of
 from tests.lsp.tasks.task_file import TASK_SETS, UNJUDGED, Task, TaskSet, read_tasks, rewritten
-from tests.lsp.wire import GHOST_TEXT, REAL, Editor, launched
+from tests.lsp.wire import ALONE, GHOST_TEXT, Editor, launched
 
 # With these the same text gets the same answer on a busy machine: by default a server times which weights are the
 # fastest, computes ahead if there is time, and takes up what it kept. All other settings are the defaults.
@@ -44,7 +44,7 @@ async def suggestions(tasks: TaskSet) -> list[list[str]]:
     with TemporaryDirectory() as parent:
         folder = Path(parent) / name
         write_project(folder, files)
-        async with launched(REAL) as editor:
+        async with launched(ALONE) as editor:
             where = [{"uri": folder.as_uri(), "name": name}]
             settings = REPEATABLE | ({"model": str(tasks.model)} if tasks.model else {})
             await editor.start(GHOST_TEXT, settings, workspaceFolders=where)

@@ -7,7 +7,7 @@ import ast
 import pytest
 import pytest_asyncio
 
-from tests.lsp.wire import REAL, Editor, started
+from tests.lsp.wire import ALONE, Editor, started
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -30,7 +30,7 @@ class Inventory:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def editor():
-    async with started(REAL) as editor:
+    async with started(ALONE) as editor:
         yield editor
 
 

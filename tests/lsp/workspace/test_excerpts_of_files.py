@@ -66,6 +66,13 @@ async def test_by_default_no_text_of_other_files_stands_in_the_prompt(folder: Pa
         assert told["excerpts"] == [] and told["prompt"].startswith("<|fim_prefix|>")
 
 
+@pytest.mark.parametrize("setting", ["disabled_files", "private_files"])
+async def test_an_excluded_file_is_in_no_prompt(folder: Path, setting: str):
+    async with working_in(folder, **PARTS, **{setting: ["*/store.py"]}) as editor:
+        told = await explained(editor, folder)
+        assert told["excerpts"] == [] and told["prompt"].startswith("<|fim_prefix|>")
+
+
 @pytest.mark.parametrize(
     "excluding", [{"disabled_files": ["*/store.py"]}, {"private_files": ["*/store.py"]}, {"enabled": True}]
 )

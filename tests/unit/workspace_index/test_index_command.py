@@ -22,13 +22,12 @@ from model_runtime.prompt.excerpts import ExcerptBudget
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 from tests.lsp.wire import ENV
+from tests.processes import command_line
 from tests.waiting import HANG
 
 
 def run(*arguments: str, folder: Path | None = None) -> tuple[int, str]:
-    command = [sys.executable, "-m", "efim_ls", *arguments]
-    env = {**ENV, "COLUMNS": "300"}
-    done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=HANG, check=False)
+    done = command_line.run("efim_ls", *arguments, env={**ENV, "COLUMNS": "300"}, folder=folder)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.editors.drivers.shapes import BEGINNING, NEXT_PART, OPEN_ENDED, SHAPES
 from tests.lsp.wire import ENV
-from tests.waiting import HANG
+from tests.processes import command_line
 
 AREA = "def {}(width, height):\n    return width * height\n\n\n"
 SURE = AREA.format("area") + AREA.format("size") + AREA.format("face") + "def edge(width, height):\n    return wid"
@@ -20,8 +19,7 @@ PROSE = "# Title\n\nSome words here.\n"  # the model has nothing to say before t
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "efim_ls", "complete", *arguments]
-    return subprocess.run(command, env=ENV, capture_output=True, encoding="utf-8", timeout=HANG, check=False)
+    return command_line.run("efim_ls", "complete", *arguments, env=ENV)
 
 
 @pytest.fixture
@@ -62,8 +60,7 @@ def test_it_says_where_editors_would_cut_the_suggestion(tmp_path: Path) -> None:
 
 
 def index(folder: Path, *arguments: str) -> None:
-    command = [sys.executable, "-m", "efim_ls", "index", str(folder), *arguments]
-    subprocess.run(command, env=ENV, capture_output=True, timeout=HANG, check=True)
+    command_line.run("efim_ls", "index", str(folder), *arguments, env=ENV).check_returncode()
 
 
 def test_it_knows_an_indexed_repository_but_not_the_file_as_it_is_on_disk(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -16,18 +15,14 @@ from efim_ls.commands.context import page
 from tests.editors.drivers.shapes import BEGINNING, NEXT_PART, OPEN_ENDED, SHAPES
 from tests.explanations import part, word
 from tests.lsp.wire import ENV, ROOT
-from tests.waiting import HANG
+from tests.processes import command_line
 
 GOLDEN = ROOT / "tests" / "golden" / "commands"
 FOLDER = "/home/me/project"
 
 
 def run(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "efim_ls", "context", *arguments]
-    env = {**ENV, "COLUMNS": "100"}
-    return subprocess.run(
-        command, env=env, cwd=folder, capture_output=True, encoding="utf-8", timeout=HANG, check=False
-    )
+    return command_line.run("efim_ls", "context", *arguments, env={**ENV, "COLUMNS": "100"}, folder=folder)
 
 
 def printed(explained: dict[str, Any]) -> str:
