@@ -17,20 +17,27 @@ class Presence:
     """Which blocks a server is known to have or to lack, as long as that is likely to be true."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock, self._known = clock, OrderedDict[Name, tuple[bool, float]]()
+        self._clock, self._known = clock, OrderedDict[Name, tuple[bool, float, int]]()
+        self.notes = 0  # that were made
 
-    def note(self, names: Iterable[Name], is_there: bool) -> None:
-        """Remember that blocks are there, or are not."""
+    def note(self, names: Iterable[Name], is_there: bool, asked: int | None = None) -> None:
+        """Remember that blocks are there, or are not.
+
+        An answer gives the number of `notes` when it was asked for: what was noted of a block since is newer and stays.
+        """
         until = self._clock() + (PRESENT_FOR if is_there else ABSENT_FOR)
+        self.notes += 1
         for name in names:
-            self._known[name] = is_there, until
+            if asked is not None and name in self._known and self._known[name][2] > asked:
+                continue
+            self._known[name] = is_there, until, self.notes
             self._known.move_to_end(name)
         while len(self._known) > MOST_REMEMBERED:
             self._known.popitem(last=False)
 
     def of(self, name: Name) -> bool | None:
         """Return whether a block is there, None if that is not known."""
-        is_there, until = self._known.get(name, (None, 0.0))
+        is_there, until, _ = self._known.get(name, (None, 0.0, 0))
         return is_there if self._clock() < until else None
 
     def count(self, names: Sequence[Name]) -> int:

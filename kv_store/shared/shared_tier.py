@@ -176,13 +176,14 @@ class SharedTier:
     def _look_for(self, chain: Sequence[Name]) -> None:
         """Find out which blocks at the beginning of a chain are there."""
         for batch in _batches(chain):
+            asked = self._notes()
             found = self._ask(partial(self._shelf.exists, list(map(self._sealer.name, batch))))
             if found is None:
                 return
             with self._changed:
                 present = sum(1 for _ in takewhile(bool, found))
-                self._known.note(batch[:present], True)
-                self._known.note(batch[present : present + 1], False)
+                self._known.note(batch[:present], True, asked)
+                self._known.note(batch[present : present + 1], False, asked)
             if present < len(batch):
                 return
 
@@ -190,7 +191,7 @@ class SharedTier:
         """Fetch a chain up to the first block that is missing, as far as there is room, or until one is wanted."""
         started, answer, at, size, total = self._clock(), 0.0, 0, FIRST_BATCH, 0
         while at < len(chain) and total < ARRIVED_BYTES // 2:
-            batch, asked = chain[at : at + size], self._clock()
+            batch, asked, noted = chain[at : at + size], self._clock(), self._notes()
             values = self._ask(partial(self._shelf.get_many, list(map(self._sealer.name, batch))))
             blocks = list(self._opened(batch, values or ()))
             answer = answer or self._clock() - started
@@ -199,9 +200,9 @@ class SharedTier:
             with self._changed:
                 for block in blocks:
                     self._arrived.add(block)
-                self._known.note(batch[: len(blocks)], True)
+                self._known.note(batch[: len(blocks)], True, noted)
                 if values is not None:
-                    self._known.note(batch[len(blocks) : len(blocks) + 1], False)
+                    self._known.note(batch[len(blocks) : len(blocks) + 1], False, noted)
                 if self._wanted:
                     return
                 self._coming.difference_update(batch)
@@ -247,6 +248,10 @@ class SharedTier:
                 self._brought.setdefault(block.document, {})[block.name] = None
             while sum(map(len, self._brought.values())) > MOST_BROUGHT:
                 self._brought.popitem(last=False)
+
+    def _notes(self) -> int:
+        with self._changed:
+            return self._known.notes
 
     def _ask(self, question: Callable[[], T]) -> T | None:
         """Return what the shelf answers, None if it fails: then it rests, or only writing if it is full."""

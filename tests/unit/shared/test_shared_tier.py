@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from threading import Event
 
 import pytest
 from hypothesis import settings
@@ -19,7 +20,7 @@ from kv_store.shared.shelf import ShelfError, ShelfFull
 from kv_store.shared.wire import Sealer
 from tests.unit.kv_blocks import SLOT, block_of, chain_of, document_of, names_of
 from tests.unit.shared_shelves import KEY, MemoryShelf, shared_tier
-from tests.waiting import Clock, eventually
+from tests.waiting import HANG, Clock, eventually
 
 CHAINS, LENGTH, PEOPLE = 4, 6, 2
 NAME = Sealer(KEY, "", False).name
@@ -153,6 +154,40 @@ def test_a_chain_that_is_wanted_now_replaces_one_that_was(tier: SharedTier, shel
     read_all(tier, chain_of(2, 3))
     assert shelf.gotten < 40
     read_all(tier, chain_of(1, 40))
+
+
+class LateShelf(MemoryShelf):
+    """A shelf whose first answer to what is there comes late: it was `found`, and is told when `told` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found, self.told = Event(), Event()
+
+    def exists(self, names: Sequence[str]) -> list[bool]:
+        answer, is_first = super().exists(names), not self.found.is_set()
+        self.found.set()
+        assert not is_first or self.told.wait(HANG)
+        return answer
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_what_happened_since_a_question_outweighs_its_answer(clock: Clock, is_there: bool) -> None:
+    shelf = LateShelf()
+    tier = shared_tier(shelf, clock)
+    if is_there:
+        shelf.found.set()
+        tier.save(chain_of(1, 1))
+        clock.now += PRESENT_FOR
+        shelf.found.clear()
+    assert tier.lookup(names_of(1, 1)) is None and shelf.found.wait(HANG)
+    if is_there:
+        assert tier.remove_document(document_of(1))
+    else:
+        tier.save(chain_of(1, 1))
+    shelf.told.set()
+    eventually(lambda: tier.lookup(names_of(2, 1)) == 0, "it does not ask on")
+    assert tier.lookup(names_of(1, 1)) == (0 if is_there else 1)
+    tier.close()
 
 
 def test_what_is_missing_is_asked_for_again_soon(tier: SharedTier, shelf: MemoryShelf, clock: Clock) -> None:
