@@ -31,8 +31,9 @@ Chances = np.ndarray[Any, np.dtype[np.float64]]
 class FakeServer(ThreadingHTTPServer):
     """A server with a model, all that it was `asked`, and what it is told to do wrong.
 
-    While `go` is not set, it answers nothing; `left` is set once a client has gone in the midst of an answer. It
-    says `status` in place of an answer if that is not 200, or the `page`.
+    While `go` is not set, it answers nothing; `came` is set once it was asked, `paused` once it waits in the midst of
+    an answer, `left` once a client has gone there. It says `status` in place of an answer if that is not 200, or the
+    `page`.
     """
 
     daemon_threads = True
@@ -42,6 +43,7 @@ class FakeServer(ThreadingHTTPServer):
         self.tokenizer, self.model, self.context = tokenizer, "tiny", 0
         self.asked, self.keys, self.sessions = list[tuple[str, Event]](), list[str](), list[str]()
         self.go, self.came, self.left = threading.Event(), threading.Event(), threading.Event()
+        self.paused = threading.Event()
         self.go.set()
         self.status, self.page = 200, b""
         self._open = list[socket.socket]()
@@ -329,6 +331,7 @@ class _Handler(BaseHTTPRequestHandler):
         for number, event in enumerate(self.server.events(body)):
             if number == self.server.pause_after:
                 self.server.go.clear()
+                self.server.paused.set()
                 self._wait()
             self._chunk(f"data: {json.dumps(event)}\n\n".encode())
         if self.path.startswith("/v1/"):

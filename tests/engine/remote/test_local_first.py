@@ -178,11 +178,10 @@ def test_what_is_under_way_goes_on_while_its_place_is_typed_on(make: Make, serve
 
 def test_another_place_ends_what_is_under_way(make: Make, server: Saying) -> None:
     completer = make()
-    completer.complete(request(), NEVER)
-    server.came.clear()
+    better(completer.complete(request(), NEVER))
     server.pause_after = 1
     first = completer.complete(request(explicit=True), NEVER)
-    assert server.came.wait(HANG)
+    assert server.paused.wait(HANG)
     server.pause_after = None
     completer.complete(request("import o"), NEVER)
     assert better(first).text == first.text
