@@ -23,7 +23,7 @@ class Presence:
     def note(self, names: Iterable[Name], is_there: bool, asked: int | None = None) -> None:
         """Remember that blocks are there, or are not.
 
-        An answer gives the number of `notes` when it was asked for: what was noted of a block since is newer and stays.
+        An answer tells how many `notes` there were when it was asked for: what was noted of a block since is newer.
         """
         until = self._clock() + (PRESENT_FOR if is_there else ABSENT_FOR)
         self.notes += 1

@@ -15,7 +15,7 @@ from model_runtime.decoder.native.library import instruction_sets
 ROOT = Path(__file__).parents[3]
 NATIVE = ROOT / "model_runtime" / "decoder" / "native"
 FUZZ = Path(__file__).with_suffix(".c")
-FLAGS = ("-O1", "-g", "-ffp-contract=off", "-fno-math-errno", "-pthread", "-fno-omit-frame-pointer")
+FLAGS = ("-O1", "-g1", "-ffp-contract=off", "-fno-math-errno", "-pthread", "-fno-omit-frame-pointer")
 SANITIZERS = {"memory": "address,undefined", "threads": "thread"}
 TILES = ("-include", str(FUZZ.with_name("emulated_tiles.h")))  # few CPUs have them
 WITH_TILES = "tiles.c"  # the only source with their instructions
@@ -52,7 +52,7 @@ class FuzzBuild:
 def build_emulated_fuzz(folder: Path, compiler: Path | str) -> Path:
     """Compile the decoder and its fuzz for an emulator, in which sanitizers do not run."""
     sources = [*sorted(NATIVE.glob("*.c")), FUZZ]
-    options = (*FLAGS, "-O2", "-static", f"-I{NATIVE}")
+    options = (*FLAGS, "-static", f"-I{NATIVE}")
     subprocess.run([compiler, *options, *sources, "-lm", "-o", folder / "fuzz"], check=True)
     return folder / "fuzz"
 

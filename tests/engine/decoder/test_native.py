@@ -354,7 +354,7 @@ def test_layers_that_differ_are_left_to_torch() -> None:
 
 def test_the_embedded_model_hardly_says_anything_else_of_real_text() -> None:
     c, tokenizer = read_config(EMBEDDED), Tokenizer(EMBEDDED / "tokenizer.json")
-    weights, size = read_weights(EMBEDDED, c), 1024
+    weights, size = read_weights(EMBEDDED, c), 512
     text = "".join(path.read_text("utf-8") for path in sorted(Path(asyncio.__file__).parent.glob("[bs]*.py")))
     windows = tokenizer.encode(text)[: 4 * size].reshape(-1, size)
 
@@ -447,7 +447,7 @@ cuts = st.tuples(st.integers(0, 2), st.floats(0, 1))
 again = st.tuples(st.integers(0, 2), st.lists(st.integers(0, CONTEXT), max_size=90), sizes)
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(steps=st.lists(passes | cuts | again, min_size=1, max_size=8), threads=st.sampled_from(THREADS))
 @pytest.mark.parametrize("form", FORMS)
 def test_a_row_has_the_same_bits_in_any_company(
@@ -468,8 +468,7 @@ def test_a_row_has_the_same_bits_in_any_company(
         company.check(which)
 
 
-@pytest.mark.parametrize("threads", THREADS)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form, threads", [("fp16", 1), ("int8", 2), ("fp16", 3)])
 def test_passes_of_every_width_give_the_same_bits(model: Model, form: Form, threads: int) -> None:
     decoder, (rows, alone) = model.decoder(form, threads), model.alone(form)
     for width in [*range(1, 20), MOST_ROWS - 1, MOST_ROWS, MOST_ROWS + 1, 2 * MOST_ROWS + 1, CONTEXT]:
@@ -498,12 +497,11 @@ def test_its_threads_end_with_it(tmp_path: Path) -> None:
     eventually(lambda: not tasks() & own, "its threads go on")  # the system still lists a thread that was joined
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_two_decoders_at_once_do_not_disturb_each_other(model: Model, form: Form) -> None:
-    reference, _ = model.alone(form)
+def test_two_decoders_at_once_do_not_disturb_each_other(model: Model) -> None:
+    reference, _ = model.alone("int8")
 
     def computed(seed: int) -> Fp32:
-        decoder = NativeDecoder(model.config, model.weights, form, 2, model.instructions)
+        decoder = NativeDecoder(model.config, model.weights, "int8", 2, model.instructions)
         return in_passes(decoder, model.arena(), TOKENS, 9, seed)
 
     with ThreadPoolExecutor(2) as pool:

@@ -15,7 +15,7 @@ from tests.editors.fetching.programs import ARM_COMPILER, ARM_CPU, OLD_CPU
 
 from .native_fuzz import SANITIZERS, FuzzBuild, build_emulated_fuzz, run_fuzz
 
-MODELS, EMULATED_MODELS = 20, 4
+MODELS, EMULATED_MODELS, SMALL = 12, 2, 5  # the last is the seed of a model that is quickly emulated
 LACKING = 77  # the status of the fuzz on a CPU without the instructions
 
 
@@ -67,7 +67,7 @@ def test_a_cpu_runs_the_instructions_that_it_has(tmp_path: Path) -> None:
     emulator, program = fetched(OLD_CPU), build_emulated_fuzz(tmp_path, "gcc")
 
     def status(cpu: str, instructions: str) -> int:
-        return run_fuzz(program, 1, instructions, emulator=(emulator, "-cpu", cpu)).returncode
+        return run_fuzz(program, 1, instructions, SMALL, emulator=(emulator, "-cpu", cpu)).returncode
 
     assert status("Haswell", "avx2") == 0
     assert [status("Haswell", each) for each in ("avxvnni", "avx512")] == [LACKING, LACKING]

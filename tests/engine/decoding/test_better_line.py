@@ -124,7 +124,7 @@ def joint(engine: Watched, prompt: Prompt, chosen: Sequence[Choice], cache: Ngra
 
 
 @pytest.mark.parametrize("cache", [None, CACHE])
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(typed=TYPED, rule=RULES)
 def test_it_is_the_likeliest_of_the_greedy_line_and_three_others(
     decoder: Decoder, tokenizer: Tokenizer, cache: Ngrams | None, typed: str, rule: Rule
@@ -140,7 +140,7 @@ def test_it_is_the_likeliest_of_the_greedy_line_and_three_others(
 
 
 @pytest.mark.parametrize("cache", [None, CACHE])
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(typed=TYPED, rule=RULES)
 def test_its_confidence_is_what_the_models_distributions_give_it(
     decoder: Decoder, tokenizer: Tokenizer, cache: Ngrams | None, typed: str, rule: Rule

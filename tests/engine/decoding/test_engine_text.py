@@ -55,7 +55,7 @@ def test_several_lines_end_where_their_block_does_and_are_parted_by_line_feeds(
     assert (made.text, made.complete) == ("\n    y = x\n\n    return y", True)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(
     lines=st.lists(st.sampled_from(["", "", "  ", "    x = 1", "    f(", "    )", "y", ")", "\tz"]), max_size=8),
     before=st.sampled_from(["", "    ", "def f():", "    call(", "    a,"]),
@@ -110,7 +110,7 @@ def is_text(text: str) -> bool:
     return not any(0xD800 <= ord(character) < 0xE000 for character in text)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(typed=typed_texts.filter(is_text), cache=st.booleans())
 @example("x" * 48, False)
 @example("é" * 30, True)
@@ -130,7 +130,7 @@ def test_what_is_made_begins_with_the_unfinished_word_and_the_answer_never_repea
     assert made.text == whole_lines[: ENDLESS.cut(whole_lines)]
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(typed=typed_texts.filter(is_text))
 def test_prompt_and_unfinished_word_are_the_document(tokenizer: Tokenizer, typed: str) -> None:
     prompt = prompt_of(tokenizer, typed)
