@@ -1,7 +1,9 @@
 # Every verb works from a clean clone: the virtual environment is made on first use.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+# One at a time, as they share an environment; compiled to bytecode is what is imported, when it is.
+PIP := $(and $(shell command -v flock),flock .venv/lock) $(BIN)/python -m pip install --quiet --no-compile \
+	--constraint constraints.txt
 TRACE ?=
 # Every Python has asyncio, and the embedded model has not seen it.
 DATA ?= $$($(BIN)/python -c 'import asyncio; print(asyncio.__path__[0])')
@@ -17,7 +19,7 @@ SDIST := dist/efim_ls-$(VERSION).tar.gz
 GO := dist/efim_ls_go-$(VERSION)-py3-none-any.whl
 NPM = $(BIN)/python -m tests.editors.fetching.node --prefix $(VSCODE)
 
-.PHONY: demo test test-editors test-lab check explore coverage lint types fix docs vsix release wheels editors programs pictures fuzz bench gpu-check gpu-run team-check eval clean
+.PHONY: demo test test-editors test-lab check explore coverage lint types fix docs vsix release wheels editors extension released programs pictures fuzz bench gpu-check gpu-run team-check eval clean
 
 demo: .venv/runs
 	$(BIN)/efim-ls demo
@@ -30,7 +32,7 @@ SIDE_BY_SIDE = --dist loadfile --no-loadscope-reorder --numprocesses $(shell exp
 OWN_STAGES = --ignore=tests/editors --ignore=tests/lab
 
 # Editors come last, one window at a time and nothing beside it.
-test: editors .venv/kernels
+test: editors released .venv/kernels
 	$(PYTEST) $(SIDE_BY_SIDE) $(OWN_STAGES) --durations 20
 	$(MAKE) --no-print-directory test-editors
 
@@ -92,9 +94,15 @@ release: $(VSCODE)/dist/efim-ls.vsix $(GO)
 	cp $(VSCODE)/dist/efim-ls.vsix dist/efim-ls-$(VERSION).vsix
 	cd dist && sha256sum *-$(VERSION)[.-]* > SHA256SUMS && cat SHA256SUMS
 
-# Real editors for the tests, kept in the user's cache. Tests of what cannot be had say so, and fail where CI is set.
-editors: programs $(VSCODE)/node_modules/.package-lock.json $(TABBY)/node_modules/.package-lock.json
-	-$(MAKE) --no-print-directory release && $(NPM) run build-test
+# What tests drive: real editors, kept in the user's cache, the extension, Tabby's agent, and what is released. Tests of
+# what cannot be had say so, and fail where CI is set.
+editors: programs extension $(TABBY)/node_modules/.package-lock.json
+
+extension: .venv/releases $(VSCODE)/node_modules/.package-lock.json
+	-$(MAKE) --no-print-directory vsix && $(NPM) run build-test
+
+released: extension
+	-$(MAKE) --no-print-directory release
 
 # The editors, and the servers that other tests ask.
 programs: .venv/editors
