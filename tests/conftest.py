@@ -1,3 +1,4 @@
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +35,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Keep Hypothesis from drawing constants of the modules that happen to be imported, unless it is to explore."""
     if not config.getoption("--hypothesis-profile"):
         providers.is_local_module_file = lambda path: False  # pyright: ignore[reportPrivateImportUsage]
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is imported and collected to no garbage collection: each would go through all of it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="module", autouse=True)
