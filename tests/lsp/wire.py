@@ -29,15 +29,7 @@ ROOT = Path(__file__).parents[2]
 ENV = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""}  # prints are kept back, as at a user's
 REAL = (sys.executable, "-m", "efim_ls", "serve")  # as editors start it: a relay to a daemon, unless it is alone
 ALONE = (sys.executable, "-c", "import sys; from efim_ls.lsp.server import serve; sys.exit(serve())")
-PATIENCE = f"""
-import sys
-from efim_ls.lsp.server import serve
-from efim_ls.session import workspace
-from model_runtime.remote import setting
-workspace.FINDING = setting.MOST_SECONDS = {HANG}
-sys.exit(serve())
-"""
-PATIENT = (sys.executable, "-c", PATIENCE)  # waits for other files and other machines, however busy this one is
+PATIENT = (sys.executable, str(Path(__file__).with_name("serve_patient.py")))
 STAND_IN = (sys.executable, str(Path(__file__).with_name("stand_in.py")))
 
 GHOST_TEXT: dict[str, Any] = {"textDocument": {"inlineCompletion": {}}, "window": {"workDoneProgress": True}}

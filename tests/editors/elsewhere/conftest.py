@@ -13,7 +13,7 @@ from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import decoder_of
 from tests.engine.remote.fakes import Event, serving
 from tests.engine.remote.test_local_first import Saying
-from tests.waiting import eventually
+from tests.waiting import HANG, eventually
 
 from ..drivers.shapes import BEGUN
 
@@ -34,8 +34,8 @@ class Elsewhere(Saying):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Settings that name it."""
-        engine = {"url": self.url, "wait_seconds": 10}
+        """Settings that name it, for a server that is patient."""
+        engine = {"url": self.url, "wait_seconds": HANG}
         return {"engine": engine, "prefetch_seconds_per_minute": 0, "suggestions": 0.2}
 
     def hold_back(self) -> None:

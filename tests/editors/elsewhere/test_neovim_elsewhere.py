@@ -9,6 +9,7 @@ import pytest
 
 from ..conftest import need
 from ..drivers.neovim import RECORDER, SETUP, Neovim, neovim
+from ..drivers.servers import PATIENT, for_neovim
 from ..drivers.shapes import BEGUN, HEAD, REST, SHAPES
 from ..fetching.neovim import NATIVE, OLDER
 from ..fetching.part import Part
@@ -29,8 +30,8 @@ def shared(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, elsewhere: Elsewhere
 ) -> Iterator[Neovim]:
     part: Part = request.param
-    settings = f"settings = vim.json.decode([[{json.dumps(elsewhere.settings)}]])"
-    with neovim(need(part), tmp_path_factory.mktemp(part.key), RECORDER + SETUP.replace("OPTIONS", settings)) as made:
+    options = f"{for_neovim(PATIENT)}, settings = vim.json.decode([[{json.dumps(elsewhere.settings)}]])"
+    with neovim(need(part), tmp_path_factory.mktemp(part.key), RECORDER + SETUP.replace("OPTIONS", options)) as made:
         yield made
 
 

@@ -5,15 +5,22 @@ from __future__ import annotations
 import pytest
 
 from ..conftest import Opening
+from ..drivers.servers import PATIENT, for_vscode
 from ..drivers.shapes import BEGUN, HEAD, REST
 from ..drivers.window import Window
 from .conftest import BETTER, Elsewhere
 
 
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A Python whose server is patient."""
+    return for_vscode(PATIENT, tmp_path_factory.mktemp("python") / "python")
+
+
 @pytest.fixture
-def begun(opened: Opening, elsewhere: Elsewhere) -> Window:
+def begun(opened: Opening, elsewhere: Elsewhere, python: str) -> Window:
     """A window that shows what this machine suggests, while the other's answer is held back."""
-    window = opened(**elsewhere.settings)
+    window = opened(python=python, **elsewhere.settings)
     window.see_status("ready")
     elsewhere.hold_back()
     window.page.keyboard.insert_text(HEAD + BEGUN)  # nothing is typed through

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 
 import pytest
 
 from tests.editors.conftest import need
-from tests.editors.drivers.neovim import RECORDER, ROOT, SETUP, Neovim, neovim, text_of
+from tests.editors.drivers.neovim import RECORDER, SETUP, Neovim, neovim, text_of
+from tests.editors.drivers.servers import ONE_RULE, for_neovim
 from tests.editors.fetching.neovim import NATIVE, OLDER
 from tests.editors.fetching.part import Part
 from tests.lsp.one_rule import RULE
 
 KEYS = 'accept = "<Tab>", next_edit = "<Tab>", refuse_edit = "<Esc>"'
-SERVER = ROOT / "tests" / "lsp" / "serve_one_rule.py"
 TEXT = "größe = width\nedge = 'größe 🙂', width\n" + "pass\n" * 60 + "half = width\n"
 
 
@@ -23,9 +22,10 @@ TEXT = "größe = width\nedge = 'größe 🙂', width\n" + "pass\n" * 60 + "half
 def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neovim]:
     part: Part = request.param
     folder = tmp_path_factory.mktemp(part.key)
-    command = f'cmd = {{ "env", "PYTHONPATH={ROOT}", "{sys.executable}", "{SERVER}" }}'
     settings = f'shared = false, suggestions = "on request", cache_folder = "{folder}/kept"'
-    init = RECORDER + SETUP.replace("OPTIONS", f"{command}, keys = {{ {KEYS} }}, settings = {{ {settings} }}")
+    init = RECORDER + SETUP.replace(
+        "OPTIONS", f"{for_neovim(ONE_RULE)}, keys = {{ {KEYS} }}, settings = {{ {settings} }}"
+    )
     with neovim(need(part), folder, init) as editor:
         yield editor
 

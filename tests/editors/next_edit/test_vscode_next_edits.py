@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
-import stat
-from pathlib import Path
-
 import pytest
 
 from tests.editors.conftest import Opening, newest_only
-from tests.editors.drivers.vscode import PYTHON
+from tests.editors.drivers.servers import ONE_RULE, for_vscode
 from tests.editors.drivers.window import Window
-from tests.editors.fetching.part import ROOT
 from tests.waiting import eventually
 
 pytestmark = newest_only
 
-SERVER = ROOT / "tests" / "lsp" / "serve_one_rule.py"
 TEXT = "size = width\nedge = 'größe 🙂', width\nsiz\n" + "pass\n" * 59 + "half = width\n"
 # What decorations write: before each, the text that stands on its line.
 AFTER = """() => [...document.querySelectorAll(".editor-instance .view-line")].flatMap((line) =>
@@ -29,21 +23,15 @@ STRUCK = """() => [...document.querySelectorAll(".editor-instance .view-line spa
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def python(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A Python whose server has one rule."""
-    python = tmp_path_factory.mktemp("python") / "python"
-    serve = shlex.join([str(PYTHON), str(SERVER)])
-    python.write_text(
-        f'#!/bin/sh\nexport PYTHONPATH="{ROOT}"\n[ "$3" = serve ] && exec {serve}\nexec {PYTHON} "$@"\n'
-    )
-    python.chmod(python.stat().st_mode | stat.S_IXUSR)
-    return python
+    return for_vscode(ONE_RULE, tmp_path_factory.mktemp("python") / "python")
 
 
 @pytest.fixture
-def window(opened: Opening, python: Path) -> Window:
+def window(opened: Opening, python: str) -> Window:
     """A window whose server suggests nothing while one types, and whose user has just changed the first `width`."""
-    window = opened("widths.py", TEXT, keep_server=True, python=str(python), suggestions="on request")
+    window = opened("widths.py", TEXT, keep_server=True, python=python, suggestions="on request")
     window.see_status("ready")
     window.press("Control+Home", "End", "Control+Shift+ArrowLeft")
     window.type("depth")
