@@ -6,11 +6,13 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Error as PlaywrightError
 
 from efim_lab.reference.settings import vscode_name
 from tests.processes import daemons
@@ -149,7 +151,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     windows = item.config.stash.get(WINDOWS, None)
     if report.failed and windows and windows.workbench:
         window = windows.workbench.window
-        report.sections.append((f"window of {item.name}", window.condition()))
-        window.picture(f"failed-{item.name}")
-        windows.close()
+        with suppress(PlaywrightError):  # a browser that has died can show nothing
+            report.sections.append((f"window of {item.name}", window.condition()))
+            window.picture(f"failed-{item.name}")
+        with suppress(PlaywrightError):
+            windows.close()
     return report
