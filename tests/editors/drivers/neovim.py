@@ -112,8 +112,9 @@ class Neovim:
         """Edit a new file, at its end."""
         path = self.folder / name
         path.write_text(text, "utf-8")
+        self.lua("_G.wanted = ...", str(path))
         self.type("<Esc>")
-        self.api.command(f"silent edit {path}")
+        self.run("lua vim.cmd('silent edit ' .. wanted)")
         self.type("G")
 
     def ready(self) -> None:
