@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from difflib import unified_diff
 
 import pytest
@@ -34,11 +35,12 @@ each_task = pytest.mark.parametrize(("name", "task"), ALL_TASKS.values(), ids=AL
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def answers() -> dict[tuple[str, str], list[str]]:
-    """What the server shows, by the golden file's name and the task's."""
+    """What servers show, one for each golden file, by the file's name and the task's."""
+    answers = await asyncio.gather(*map(suggestions, SETS.values()))  # much of it waits for a pause in typing
     return {
         (name, task.name): shown
-        for name, tasks in SETS.items()
-        for task, shown in zip(tasks.read(), await suggestions(tasks), strict=True)
+        for (name, tasks), each in zip(SETS.items(), answers, strict=True)
+        for task, shown in zip(tasks.read(), each, strict=True)
     }
 
 
