@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from transformers import AutoModelForCausalLM
 from benchmarks.decoding import hf, sides, speed, targets
 from benchmarks.decoding.process import PASSES, Process, Turn, Work, turn
 from benchmarks.decoding.shapes import SHAPES, as_llama, checkpoint
-from benchmarks.decoding.sides import COMPILED, STEP_ROWS, CompiledTransformers, Named, Transformers
+from benchmarks.decoding.sides import COMPILED, Named
 from benchmarks.decoding.targets import Reach
 from benchmarks.environment import other_processes
 from benchmarks.keystrokes.first_token import BATCH, Infill
@@ -114,20 +113,6 @@ def test_a_process_computes_in_every_way(tmp_path: Path) -> None:
         for work in speed.STEPS:
             assert [row for row, ms in process.turn(work, eager) if min(ms) > 0] == eager
         assert [row for row, _ in process.turn(speed.STEPS[0], ["ours fp32"])] == ["ours fp32"]
-
-
-def test_a_compiled_side_computes_what_an_eager_one_does(tmp_path: Path) -> None:
-    models.make(tmp_path, Tiny(context=1024, layers=1))  # each layer takes seconds to compile
-    model = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
-    ids = np.arange(100, dtype=np.int32) % models.VOCABULARY
-    sides = (Transformers(model), CompiledTransformers(model, 100 + STEP_ROWS))
-    for side in sides:
-        side.forward(ids)
-    for start in (100, 90):  # once more behind fewer tokens
-        for side in sides:
-            side.truncate(start)
-        eager, compiled = (cast("torch.Tensor", side.forward(ids[:4])) for side in sides)
-        assert torch.allclose(eager, compiled, atol=1e-4)
 
 
 @pytest.mark.skipif(not other_processes.STAT.is_file(), reason="/proc/stat is Linux's")
