@@ -340,7 +340,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(field=st.sampled_from(FIELDS), value=values)
 @example(field="rope_scaling", value="linear")
 @example(field="rope_parameters", value=[1])

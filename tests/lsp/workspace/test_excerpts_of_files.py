@@ -68,7 +68,8 @@ async def test_by_default_no_text_of_other_files_stands_in_the_prompt(folder: Pa
 
 @pytest.mark.parametrize("setting", ["disabled_files", "private_files"])
 async def test_an_excluded_file_is_in_no_prompt(folder: Path, setting: str):
-    async with working_in(folder, **PARTS, **{setting: ["*/store.py"]}) as editor:
+    settings: dict[str, Any] = {**PARTS, setting: ["*/store.py"]}
+    async with working_in(folder, **settings) as editor:
         told = await explained(editor, folder)
         assert told["excerpts"] == [] and told["prompt"].startswith("<|fim_prefix|>")
 
