@@ -15,7 +15,7 @@ from tests.lsp.wire import ALONE, GHOST_TEXT, Editor, launched
 from tests.models import CODE, make
 from tests.unit.checkpoint.hub_server import COMMIT, Hub, serving
 
-SETTINGS = {"model": "owner/tiny", "suggestions": 0, "weights": "fp32"}
+SETTINGS = {"model": "owner/tiny", "suggestions": 0, "weights": "fp16"}
 
 
 @pytest.fixture
