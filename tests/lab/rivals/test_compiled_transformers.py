@@ -9,7 +9,9 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
-from benchmarks.decoding.sides import STEP_ROWS, CompiledTransformers, Transformers
+from benchmarks.decoding import speed
+from benchmarks.decoding.process import Process
+from benchmarks.decoding.sides import COMPILED, STEP_ROWS, CompiledTransformers, Transformers
 from tests.models import VOCABULARY, Tiny, make
 
 
@@ -25,3 +27,19 @@ def test_a_compiled_side_computes_what_an_eager_one_does(tmp_path: Path) -> None
             side.truncate(start)
         eager, compiled = (cast("torch.Tensor", side.forward(ids[:4])) for side in sides)
         assert torch.allclose(eager, compiled, atol=1e-4)
+
+
+def test_a_process_computes_in_every_way(tmp_path: Path) -> None:
+    make(tmp_path, Tiny(context=1024, layers=3))
+    with Process(1, tmp_path) as process:
+        assert process.model["layers"] == 3
+        assert process.model["read_ms"].keys() == {"fp16", "int8"}
+        rows = [row for row, ms in process.turn(speed.PREFILL) if min(ms) > 0]
+        assert rows[0] == "ours fp32"
+        assert rows[-4:] == [
+            f"transformers {name}" for dtype in ("fp32", "bf16") for name in (dtype, dtype + COMPILED)
+        ]
+        eager = [row for row in rows if not row.endswith(COMPILED)]  # compiling takes a while
+        for work in speed.STEPS:
+            assert [row for row, ms in process.turn(work, eager) if min(ms) > 0] == eager
+        assert [row for row, _ in process.turn(speed.STEPS[0], ["ours fp32"])] == ["ours fp32"]

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 from benchmarks.decoding import hf, sides, speed, targets
 from benchmarks.decoding.process import PASSES, Process, Turn, Work, turn
 from benchmarks.decoding.shapes import SHAPES, as_llama, checkpoint
-from benchmarks.decoding.sides import COMPILED, Named
+from benchmarks.decoding.sides import Named
 from benchmarks.decoding.targets import Reach
 from benchmarks.environment import other_processes
 from benchmarks.keystrokes.first_token import BATCH, Infill
@@ -97,22 +97,6 @@ def test_a_prefill_begins_with_nothing() -> None:
     side = Counting()
     assert len(turn([Named("row", side)], speed.PREFILL)[0][1]) == 1
     assert side.asked == [(0, 512)]
-
-
-def test_a_process_computes_in_every_way(tmp_path: Path) -> None:
-    models.make(tmp_path, Tiny(context=1024, layers=3))
-    with Process(1, tmp_path) as process:
-        assert process.model["layers"] == 3
-        assert process.model["read_ms"].keys() == {"fp16", "int8"}
-        rows = [row for row, ms in process.turn(speed.PREFILL) if min(ms) > 0]
-        assert rows[0] == "ours fp32"
-        assert rows[-4:] == [
-            f"transformers {name}" for dtype in ("fp32", "bf16") for name in (dtype, dtype + COMPILED)
-        ]
-        eager = [row for row in rows if not row.endswith(COMPILED)]  # compiling takes a while
-        for work in speed.STEPS:
-            assert [row for row, ms in process.turn(work, eager) if min(ms) > 0] == eager
-        assert [row for row, _ in process.turn(speed.STEPS[0], ["ours fp32"])] == ["ours fp32"]
 
 
 @pytest.mark.skipif(not other_processes.STAT.is_file(), reason="/proc/stat is Linux's")
