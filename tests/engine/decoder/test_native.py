@@ -78,12 +78,12 @@ SHAPES = {
     "qwen2, upper layers slide": Tiny("qwen2", layers=3, window=70, context=CONTEXT, seed=13),
     **{name: replace(shape, context=CONTEXT) for name, shape in COMPILED.items()},
 }
-# Every shape with the best instructions, and half of them with each of the others.
+# Every shape with the best instructions, and a third of them with each of the others.
 KINDS = [
     (shape, each)
     for i, shape in enumerate(SHAPES)
     for j, each in enumerate(instruction_sets() or [""])
-    if j == 0 or (i + j) % 2
+    if j == 0 or (i + j) % 3 == 0
 ]
 TOKENS = np.random.default_rng(0).integers(0, VOCABULARY, CONTEXT).astype(np.int32)
 
