@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.prompt.tokenizer import Tokenizer
-from tests.engine.doubles import decoder_of
+from tests.engine.doubles import quick_decoder_of
 from tests.models import Tiny, make
 
 torch.set_num_threads(1)
@@ -34,6 +34,6 @@ def tokenizer(folder: Path) -> Tokenizer:
 
 
 @pytest.fixture(scope="session")
-def decoder(folder: Path) -> Decoder:
+def decoder(folder: Path) -> AnyDecoder:
     """The tiny Llama's decoder; it keeps nothing between passes."""
-    return decoder_of(folder)
+    return quick_decoder_of(folder)

@@ -17,6 +17,7 @@ from model_runtime.counts.segment import CountedDocument
 from model_runtime.counts.snapshot import EMPTY, Counts, CountsView
 from model_runtime.decoder.any_decoder import AnyDecoder, Span, TopTokens
 from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.native.decoder import NativeDecoder, native_missing
 from model_runtime.decoder.quantization import Format
 from model_runtime.decoder.streams import torch_decoder
 from model_runtime.engine.decode import DecodeContext
@@ -45,6 +46,14 @@ def decoder_of(folder: Path, form: Format = "fp32") -> Decoder:
     """The decoder of a checkpoint folder."""
     config = read_config(folder)
     return torch_decoder(config, read_weights(folder, config), form)
+
+
+def quick_decoder_of(folder: Path) -> AnyDecoder:
+    """The decoder of a checkpoint folder, compiled where it can be: for tests of what is built on a decoder."""
+    config = read_config(folder)
+    if native_missing(config) is None:
+        return NativeDecoder(config, read_weights(folder, config), "fp16", threads=1)
+    return decoder_of(folder)
 
 
 def fetched(logits: Logits) -> np.ndarray:

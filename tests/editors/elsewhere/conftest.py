@@ -10,7 +10,7 @@ import pytest
 
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.prompt.tokenizer import Tokenizer
-from tests.engine.doubles import decoder_of
+from tests.engine.doubles import quick_decoder_of
 from tests.engine.remote.fakes import Event, serving
 from tests.engine.remote.test_local_first import Saying
 from tests.waiting import HANG, eventually
@@ -51,6 +51,6 @@ class Elsewhere(Saying):
 
 @pytest.fixture(scope="module")
 def elsewhere() -> Iterator[Elsewhere]:
-    with serving(Elsewhere(decoder_of(EMBEDDED), Tokenizer(EMBEDDED / "tokenizer.json"))) as served:
+    with serving(Elsewhere(quick_decoder_of(EMBEDDED), Tokenizer(EMBEDDED / "tokenizer.json"))) as served:
         assert isinstance(served, Elsewhere)
         yield served

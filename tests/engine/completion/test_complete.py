@@ -31,7 +31,7 @@ from model_runtime.kv.layout import arena_bytes
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import MIB, LoadedModel, load
 from model_runtime.prompt.tokenizer import Tokenizer
-from tests.engine.doubles import CACHE, Scripted, Watched, decoder_of
+from tests.engine.doubles import CACHE, Scripted, Watched, quick_decoder_of
 from tests.engine.persistence import completer_over, in_memory
 from tests.models import CODE, Tiny, make
 from tests.sized import Sized
@@ -67,7 +67,7 @@ def loaded_from(folder: Path, *, ngrams: bool = False) -> LoadedModel:
 
 def maker(folder: Path, arenas: int = 2, settings: Settings = SETTINGS, cache: Ngrams | None = CACHE) -> Make:
     """Makes completers that have seen nothing, and the engine in each."""
-    decoder, model = decoder_of(folder), loaded_from(folder)
+    decoder, model = quick_decoder_of(folder), loaded_from(folder)
 
     def make_one() -> tuple[Completer, Watched]:
         engine = Watched(decoder, model.tokenizer, CAPACITY, arenas, cache)

@@ -16,6 +16,7 @@ from model_runtime.checkpoint.weights import read_weights
 from model_runtime.compose.composer import Composer
 from model_runtime.compose.first_rows import FirstRows
 from model_runtime.compose.method import Composition
+from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine.engine import PrepareJob
 from model_runtime.ids import Ids
@@ -23,7 +24,7 @@ from model_runtime.isolated import SequenceKey
 from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.kv.sequence import Quality
 from model_runtime.prompt.tokenizer import Tokenizer
-from tests.engine.doubles import Watched
+from tests.engine.doubles import Watched, decoder_of
 from tests.engine.prompts import HEAD, TAIL, A, B, after, generate, prompt_of
 
 CLOSE = 2e-4
@@ -37,7 +38,7 @@ class EveryRow:
         return np.arange(composition.start, len(composition.ids), dtype=np.int32)
 
 
-def arena_of(decoder: Decoder, ids: Ids) -> Arena:
+def arena_of(decoder: AnyDecoder, ids: Ids) -> Arena:
     arena = DenseArena(decoder.config, decoder.config.context)
     if len(ids):
         decoder.forward(ids, arena)
@@ -59,7 +60,7 @@ def distance(arena: Arena, other: Arena, length: int) -> float:
 @given(old=st.integers(0, 200), new=st.integers(0, 200), start=st.integers(0, 60))
 @settings(max_examples=20)
 def test_a_prompt_of_which_every_row_is_computed_again_is_exact(
-    decoder: Decoder, old: int, new: int, start: int
+    decoder: AnyDecoder, old: int, new: int, start: int
 ) -> None:
     moved = TOKENS[200:300]
     ids = np.concatenate((TOKENS[:start], TOKENS[300 : 300 + new % 90], moved, TOKENS[:5]))
@@ -72,7 +73,7 @@ def test_a_prompt_of_which_every_row_is_computed_again_is_exact(
     assert first_composed(arena) == first_inexact(arena) == arena.length
 
 
-def test_keys_of_a_first_layer_are_exact_wherever_they_are_moved(decoder: Decoder) -> None:
+def test_keys_of_a_first_layer_are_exact_wherever_they_are_moved(decoder: AnyDecoder) -> None:
     source, ids = arena_of(decoder, TOKENS[:200]), np.concatenate((TOKENS[300:333], TOKENS[90:200], TOKENS[:1]))
     arena, cold = arena_of(decoder, TOKENS[:0]), arena_of(decoder, ids[:-1])
     composed = Composer(decoder, FirstRows(0)).compose(arena, SequenceKey(ids), [source], NEVER)
@@ -82,12 +83,12 @@ def test_keys_of_a_first_layer_are_exact_wherever_they_are_moved(decoder: Decode
     assert distance(arena, cold, 143) > CLOSE
 
 
-def test_rows_behind_a_room_are_composed_and_computed_again_as_without_one(decoder: Decoder, folder: Path) -> None:
+def test_rows_behind_a_room_are_composed_and_computed_again_as_without_one(folder: Path) -> None:
     config = replace(read_config(folder), excerpt_rows=64)
     behind = Decoder(config, read_weights(folder, config), "fp32")
     ids = np.concatenate((TOKENS[300:333], TOKENS[90:200], TOKENS[:1]))
     found = list[Arena]()
-    for each in (decoder, behind):
+    for each in (decoder_of(folder), behind):
         arena, composer = arena_of(each, TOKENS[:0]), Composer(each, FirstRows(8))
         assert composer.compose(arena, SequenceKey(ids), [arena_of(each, TOKENS[:200])], NEVER).computed == 33 + 8
         found.append(arena)
@@ -97,14 +98,14 @@ def test_rows_behind_a_room_are_composed_and_computed_again_as_without_one(decod
     assert distance(found[1], cold, 64 + 143) < CLOSE and first_inexact(found[1]) == found[1].length
 
 
-def test_the_first_rows_of_each_piece_are_computed_again(decoder: Decoder) -> None:
+def test_the_first_rows_of_each_piece_are_computed_again(decoder: AnyDecoder) -> None:
     source = arena_of(decoder, TOKENS[:200])
     key = SequenceKey(np.concatenate((TOKENS[100:200], TOKENS[390:395], TOKENS[20:90], TOKENS[:1])))
     composed = Composer(decoder, FirstRows(8)).compose(arena_of(decoder, TOKENS[:0]), key, [source], NEVER)
     assert (composed.placed, composed.computed) == (92 + 62, 8 + 5 + 8)
 
 
-def test_nothing_is_composed_of_what_was_composed(decoder: Decoder) -> None:
+def test_nothing_is_composed_of_what_was_composed(decoder: AnyDecoder) -> None:
     source, composer = arena_of(decoder, TOKENS[:200]), Composer(decoder, FirstRows(4))
     first, second = arena_of(decoder, TOKENS[:0]), arena_of(decoder, TOKENS[:0])
     key = SequenceKey(np.concatenate((TOKENS[300:305], TOKENS[50:200], TOKENS[:1])))
@@ -114,7 +115,7 @@ def test_nothing_is_composed_of_what_was_composed(decoder: Decoder) -> None:
     assert composer.compose(second, key, [first], NEVER).computed == 0
 
 
-def test_a_stopped_composition_leaves_no_row_that_was_not_computed(decoder: Decoder) -> None:
+def test_a_stopped_composition_leaves_no_row_that_was_not_computed(decoder: AnyDecoder) -> None:
     source = arena_of(decoder, TOKENS[:200])
     ids = np.concatenate((TOKENS[100:200], TOKENS[300:390], TOKENS[:1]))
     arena = arena_of(decoder, TOKENS[:0])
@@ -125,7 +126,7 @@ def test_a_stopped_composition_leaves_no_row_that_was_not_computed(decoder: Deco
 
 
 @pytest.fixture
-def composing(decoder: Decoder, tokenizer: Tokenizer) -> Watched:
+def composing(decoder: AnyDecoder, tokenizer: Tokenizer) -> Watched:
     return Watched(decoder, tokenizer, composer=Composer(decoder, FirstRows(16)))
 
 
@@ -134,7 +135,7 @@ LONGER = f'"""Sums."""\n\n{HEAD}'
 
 
 def test_an_answer_counts_what_was_composed_and_rest_makes_it_exact(
-    composing: Watched, decoder: Decoder, tokenizer: Tokenizer
+    composing: Watched, decoder: AnyDecoder, tokenizer: Tokenizer
 ) -> None:
     before, now = prompt_of(tokenizer, LINE), prompt_of(tokenizer, LINE, LONGER, TAIL)
     generate(composing, before)
@@ -158,7 +159,7 @@ def test_another_document_with_the_same_text_elsewhere_is_a_source(composing: Wa
     assert made.approximate > made.stats.recomputed > 0
 
 
-def test_without_a_composer_nothing_is_approximate(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_without_a_composer_nothing_is_approximate(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     engine = Watched(decoder, tokenizer)
     generate(engine, prompt_of(tokenizer, LINE))
     made = generate(engine, prompt_of(tokenizer, LINE, LONGER))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model_runtime.cancel import NEVER, Cancel, Cancelled
-from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.engine.alternatives import Fork, forks, line_forks
 from model_runtime.engine.engine import GenerateJob, Generation
 from model_runtime.engine.ngrams import Ngrams
@@ -73,7 +73,7 @@ def decoded_alone(engine: Watched, prompt: Prompt, chosen: Sequence[Choice], for
 @settings(max_examples=12)
 @given(typed=TYPED, count=st.integers(1, 4), again=st.booleans(), rule=st.sampled_from([ENDLESS, ONE_LINE]))
 def test_each_is_what_the_model_says_alone_behind_its_fork(
-    decoder: Decoder, tokenizer: Tokenizer, cache: Ngrams | None, typed: str, count: int, again: bool, rule: Rule
+    decoder: AnyDecoder, tokenizer: Tokenizer, cache: Ngrams | None, typed: str, count: int, again: bool, rule: Rule
 ) -> None:
     """Whatever the arenas held before, and however many go on in one pass."""
     engine, prompt = Watched(decoder, tokenizer, arenas=6, cache=cache), prompt_of(tokenizer, typed)
@@ -85,7 +85,9 @@ def test_each_is_what_the_model_says_alone_behind_its_fork(
     assert found == decoded_apart(engine, prompt, made.choices, count, rule)
 
 
-def test_all_are_computed_in_the_same_passes_and_the_prompt_in_none(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_all_are_computed_in_the_same_passes_and_the_prompt_in_none(
+    decoder: AnyDecoder, tokenizer: Tokenizer
+) -> None:
     engine, prompt = Watched(decoder, tokenizer, arenas=6), prompt_of(tokenizer, "x = ")
     made = generate(engine, prompt, ENDLESS, LIMIT)
     found = alternatives(engine, prompt, made, 4)
@@ -95,7 +97,9 @@ def test_all_are_computed_in_the_same_passes_and_the_prompt_in_none(decoder: Dec
     assert len(more) < LIMIT and all(rows <= 4 for rows in more)
 
 
-def test_an_answer_comes_with_as_many_others_as_are_wanted_beside_it(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_an_answer_comes_with_as_many_others_as_are_wanted_beside_it(
+    decoder: AnyDecoder, tokenizer: Tokenizer
+) -> None:
     engine, prompt = Watched(decoder, tokenizer, arenas=6), prompt_of(tokenizer, "x = ")
     alone = engine.generate(GenerateJob(A, prompt, ENDLESS, LIMIT), NEVER)
     among = engine.generate(GenerateJob(A, prompt, ENDLESS, LIMIT, wanted=3), NEVER)
@@ -103,7 +107,7 @@ def test_an_answer_comes_with_as_many_others_as_are_wanted_beside_it(decoder: De
     assert among.others == tuple(alternatives(engine, prompt, alone, 2))
 
 
-def test_the_first_answer_is_still_known_afterwards(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_the_first_answer_is_still_known_afterwards(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     engine, prompt = Watched(decoder, tokenizer, arenas=4), prompt_of(tokenizer, "x = ")
     made = generate(engine, prompt, ENDLESS, LIMIT)
     alternatives(engine, prompt, made)
@@ -112,14 +116,16 @@ def test_the_first_answer_is_still_known_afterwards(decoder: Decoder, tokenizer:
 
 
 @pytest.mark.parametrize(("arenas", "count"), [(1, 0), (2, 1), (3, 2), (9, 3)])
-def test_there_are_no_more_than_spare_arenas(decoder: Decoder, tokenizer: Tokenizer, arenas: int, count: int) -> None:
+def test_there_are_no_more_than_spare_arenas(
+    decoder: AnyDecoder, tokenizer: Tokenizer, arenas: int, count: int
+) -> None:
     engine, prompt = Watched(decoder, tokenizer, arenas=arenas), prompt_of(tokenizer, "x = ")
     made = generate(engine, prompt, ENDLESS, LIMIT)
     assert len(alternatives(engine, prompt, made)) == count
 
 
 @pytest.mark.parametrize("patience", range(3))
-def test_they_stop_within_a_pass(decoder: Decoder, tokenizer: Tokenizer, patience: int) -> None:
+def test_they_stop_within_a_pass(decoder: AnyDecoder, tokenizer: Tokenizer, patience: int) -> None:
     engine, prompt = Watched(decoder, tokenizer, arenas=4), prompt_of(tokenizer, "x = ")
     made = generate(engine, prompt, ENDLESS, LIMIT)
     with pytest.raises(Cancelled):
@@ -129,14 +135,14 @@ def test_they_stop_within_a_pass(decoder: Decoder, tokenizer: Tokenizer, patienc
     assert again.text == made.text
 
 
-def test_they_end_where_the_arena_does(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_they_end_where_the_arena_does(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     prompt = prompt_of(tokenizer, "x = ")
     engine = Watched(decoder, tokenizer, capacity=len(prompt.ids) + 4, arenas=3)
     made = generate(engine, prompt, ENDLESS, 50)
     assert len(alternatives(engine, prompt, made, limit=50)) == 2
 
 
-def test_frames_keep_their_arenas_and_forks_make_way(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_frames_keep_their_arenas_and_forks_make_way(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     engine, prompt = Watched(decoder, tokenizer, arenas=3), prompt_of(tokenizer, "x = ")
     generate(engine, prompt_of(tokenizer, "y"), ENDLESS, LIMIT, B)
     made = generate(engine, prompt, ENDLESS, LIMIT)
@@ -147,7 +153,7 @@ def test_frames_keep_their_arenas_and_forks_make_way(decoder: Decoder, tokenizer
         assert engine.log.passes == []
 
 
-def test_a_prompt_that_is_known_but_gone_is_computed_in_chunks(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_a_prompt_that_is_known_but_gone_is_computed_in_chunks(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     """Whoever has the arena by then, a newer request waits for one chunk at most."""
     engine, prompt = Watched(decoder, tokenizer, arenas=3), prompt_of(tokenizer, "x = ")
     made = generate(engine, prompt, ENDLESS, LIMIT)
@@ -165,7 +171,7 @@ class Unread(tuple[Choice, ...]):
         raise AssertionError("these choices were read")
 
 
-def test_who_wants_one_answer_pays_for_no_forks(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_who_wants_one_answer_pays_for_no_forks(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "x = ")
     made = replace(generate(engine, prompt, ENDLESS, LIMIT), choices=Unread())
     assert alternatives(engine, prompt, made, 0) == []
@@ -173,7 +179,7 @@ def test_who_wants_one_answer_pays_for_no_forks(decoder: Decoder, tokenizer: Tok
         alternatives(engine, prompt, made, 1)
 
 
-def test_forks_of_another_file_make_way_for_frames(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_forks_of_another_file_make_way_for_frames(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     engine, prompt = Watched(decoder, tokenizer, arenas=3), prompt_of(tokenizer, "x = ")
     made = generate(engine, prompt, ENDLESS, LIMIT)
     alternatives(engine, prompt, made)

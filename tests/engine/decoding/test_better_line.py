@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from model_runtime.cancel import NEVER, Cancelled
 from model_runtime.checkpoint.embedded import EMBEDDED
-from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.engine.alternatives import MOST_LINES, forks
 from model_runtime.engine.engine import GenerateJob, Generation
 from model_runtime.engine.local import LocalEngine
@@ -27,7 +27,7 @@ from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import load
 from model_runtime.prompt.prompt import Prompt, PromptPart, build
 from model_runtime.prompt.tokenizer import Tokenizer
-from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Surer, Watched, decoder_of, ids_of
+from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Surer, Watched, ids_of, quick_decoder_of
 from tests.engine.prompts import A, Shy, after, paced, prompt_of
 from tests.models import CODE
 
@@ -63,12 +63,12 @@ RULES = st.sampled_from([ENDLESS, ONE_LINE])
 
 
 @pytest.fixture(scope="module")
-def decoder(folder: Path, tokenizer: Tokenizer) -> Decoder:
+def decoder(folder: Path, tokenizer: Tokenizer) -> AnyDecoder:
     """The tiny Llama's decoder, which keeps nothing between passes."""
-    return Surer(decoder_of(folder), tokenizer)
+    return Surer(quick_decoder_of(folder), tokenizer)
 
 
-def watched(decoder: Decoder, tokenizer: Tokenizer, cache: Ngrams | None = CACHE, arenas: int = 6) -> Watched:
+def watched(decoder: AnyDecoder, tokenizer: Tokenizer, cache: Ngrams | None = CACHE, arenas: int = 6) -> Watched:
     return paced(Watched(decoder, tokenizer, arenas=arenas, cache=cache, line_tokens=LINE_TOKENS), Shy())
 
 
@@ -127,7 +127,7 @@ def joint(engine: Watched, prompt: Prompt, chosen: Sequence[Choice], cache: Ngra
 @settings(max_examples=8)
 @given(typed=TYPED, rule=RULES)
 def test_it_is_the_likeliest_of_the_greedy_line_and_three_others(
-    decoder: Decoder, tokenizer: Tokenizer, cache: Ngrams | None, typed: str, rule: Rule
+    decoder: AnyDecoder, tokenizer: Tokenizer, cache: Ngrams | None, typed: str, rule: Rule
 ) -> None:
     engine, prompt = watched(decoder, tokenizer, cache), prompt_of(tokenizer, typed)
     made, greedy = answer(engine, prompt, rule), answer(watched(decoder, tokenizer, cache), prompt, rule, False)
@@ -143,7 +143,7 @@ def test_it_is_the_likeliest_of_the_greedy_line_and_three_others(
 @settings(max_examples=8)
 @given(typed=TYPED, rule=RULES)
 def test_its_confidence_is_what_the_models_distributions_give_it(
-    decoder: Decoder, tokenizer: Tokenizer, cache: Ngrams | None, typed: str, rule: Rule
+    decoder: AnyDecoder, tokenizer: Tokenizer, cache: Ngrams | None, typed: str, rule: Rule
 ) -> None:
     engine, prompt = watched(decoder, tokenizer, cache), prompt_of(tokenizer, typed)
     made = answer(engine, prompt, rule)
@@ -152,7 +152,7 @@ def test_its_confidence_is_what_the_models_distributions_give_it(
         assert made.confidence == pytest.approx(joint(engine, prompt, chosen, cache), rel=1e-3)
 
 
-def places_with_a_better_line(decoder: Decoder, tokenizer: Tokenizer) -> list[Prompt]:
+def places_with_a_better_line(decoder: AnyDecoder, tokenizer: Tokenizer) -> list[Prompt]:
     prompts = [prompt_of(tokenizer, line) for line in CODE.splitlines()]
     pairs = [
         [answer(watched(decoder, tokenizer), each, ENDLESS, on) for on in (True, False)] for each in prompts[:24]
@@ -161,14 +161,14 @@ def places_with_a_better_line(decoder: Decoder, tokenizer: Tokenizer) -> list[Pr
 
 
 @pytest.fixture(scope="module")
-def departing(decoder: Decoder, tokenizer: Tokenizer) -> list[Prompt]:
+def departing(decoder: AnyDecoder, tokenizer: Tokenizer) -> list[Prompt]:
     """Prompts after which another line than the greedy one is the likeliest."""
     found = places_with_a_better_line(decoder, tokenizer)
     assert len(found) >= 3
     return found
 
 
-def test_accepting_it_computes_no_prompt(decoder: Decoder, tokenizer: Tokenizer, departing: list[Prompt]) -> None:
+def test_accepting_it_computes_no_prompt(decoder: AnyDecoder, tokenizer: Tokenizer, departing: list[Prompt]) -> None:
     for prompt in departing:
         engine = watched(decoder, tokenizer)
         made = answer(engine, prompt)
@@ -180,7 +180,7 @@ def test_accepting_it_computes_no_prompt(decoder: Decoder, tokenizer: Tokenizer,
         assert then.choices[: len(made.choices) - len(tokens)] == made.choices[len(tokens) :]
 
 
-def test_asking_again_costs_no_pass(decoder: Decoder, tokenizer: Tokenizer, departing: list[Prompt]) -> None:
+def test_asking_again_costs_no_pass(decoder: AnyDecoder, tokenizer: Tokenizer, departing: list[Prompt]) -> None:
     for prompt in departing:
         engine = watched(decoder, tokenizer)
         made = answer(engine, prompt)
@@ -192,7 +192,7 @@ def test_asking_again_costs_no_pass(decoder: Decoder, tokenizer: Tokenizer, depa
 
 
 def test_its_keys_and_values_are_those_of_one_pass(
-    decoder: Decoder, tokenizer: Tokenizer, departing: list[Prompt]
+    decoder: AnyDecoder, tokenizer: Tokenizer, departing: list[Prompt]
 ) -> None:
     for prompt in departing:
         engine = watched(decoder, tokenizer)
@@ -204,7 +204,7 @@ def test_its_keys_and_values_are_those_of_one_pass(
         assert np.allclose(arena.v[:, :, : arena.length], scratch.v[:, :, : arena.length], atol=1e-4)
 
 
-def test_the_search_stops_within_a_pass(decoder: Decoder, tokenizer: Tokenizer, departing: list[Prompt]) -> None:
+def test_the_search_stops_within_a_pass(decoder: AnyDecoder, tokenizer: Tokenizer, departing: list[Prompt]) -> None:
     prompt = departing[0]
     reference = watched(decoder, tokenizer)
     made = answer(reference, prompt)
@@ -216,7 +216,9 @@ def test_the_search_stops_within_a_pass(decoder: Decoder, tokenizer: Tokenizer, 
         assert answer(engine, prompt).text == made.text
 
 
-def test_its_passes_are_counted_and_bounded(decoder: Decoder, tokenizer: Tokenizer, departing: list[Prompt]) -> None:
+def test_its_passes_are_counted_and_bounded(
+    decoder: AnyDecoder, tokenizer: Tokenizer, departing: list[Prompt]
+) -> None:
     for prompt in departing:
         engine, alone = watched(decoder, tokenizer), watched(decoder, tokenizer)
         made, greedy = answer(engine, prompt), answer(alone, prompt, better=False)
@@ -228,7 +230,7 @@ def test_its_passes_are_counted_and_bounded(decoder: Decoder, tokenizer: Tokeniz
 
 @pytest.mark.parametrize(("arenas", "line_tokens"), [(1, LINE_TOKENS), (6, 0)])
 def test_without_a_spare_arena_or_time_the_line_is_the_greedy_one(
-    decoder: Decoder, tokenizer: Tokenizer, departing: list[Prompt], arenas: int, line_tokens: int
+    decoder: AnyDecoder, tokenizer: Tokenizer, departing: list[Prompt], arenas: int, line_tokens: int
 ) -> None:
     engine = Watched(decoder, tokenizer, arenas=arenas, cache=CACHE, line_tokens=line_tokens)
     for prompt in departing:

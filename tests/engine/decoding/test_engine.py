@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from model_runtime.cancel import NEVER, Cancelled
 from model_runtime.counts.snapshot import CountsView
-from model_runtime.decoder.any_decoder import CHUNK
-from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.any_decoder import CHUNK, AnyDecoder
 from model_runtime.engine.engine import GenerateJob, PrepareJob, SavedFrame
 from model_runtime.engine.local import LocalEngine
 from model_runtime.engine.ngrams import Chances, Mixture, Ngrams
@@ -39,7 +38,7 @@ typed_texts = st.sampled_from(["", "def ", "def wri", "def write(path", "def rea
 @settings(max_examples=40)
 @given(requests=st.lists(st.tuples(typed_texts, st.sampled_from([A, B]), st.integers(1, 14)), min_size=1, max_size=8))
 def test_what_an_answer_is_said_to_cost_is_what_it_cost(
-    decoder: Decoder, tokenizer: Tokenizer, requests: list[tuple[str, FrameId, int]]
+    decoder: AnyDecoder, tokenizer: Tokenizer, requests: list[tuple[str, FrameId, int]]
 ) -> None:
     """A token is known, or it is asked for. Each pass but those for the prompt gives a token; a draft gives more."""
     engine = paced(Watched(decoder, tokenizer), Eager())
@@ -56,7 +55,7 @@ def test_what_an_answer_is_said_to_cost_is_what_it_cost(
         assert len(made.choices) <= spent.known + 1 + spent.passes + spent.accepted
 
 
-def test_without_a_storage_nothing_is_saved_given_back_or_closed(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_without_a_storage_nothing_is_saved_given_back_or_closed(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def ")
     made = generate(engine, prompt)
     generate(engine, prompt, owner=B)
@@ -67,7 +66,7 @@ def test_without_a_storage_nothing_is_saved_given_back_or_closed(decoder: Decode
     assert (again.text, engine.log.passes, engine.statistics().tiers) == (made.text, [], ())
 
 
-def test_without_drafts_each_new_token_but_the_first_is_a_pass(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_without_drafts_each_new_token_but_the_first_is_a_pass(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     engine, prompt = paced(Watched(decoder, tokenizer), Shy()), prompt_of(tokenizer, "def wri")
     made = generate(engine, prompt, limit=9)
     spent, count = made.stats, len(made.choices)
@@ -75,7 +74,7 @@ def test_without_drafts_each_new_token_but_the_first_is_a_pass(decoder: Decoder,
     assert sum(engine.log.passes) == len(prompt.ids) + count - 1
 
 
-def test_an_unchanged_prompt_costs_no_forward_pass(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_an_unchanged_prompt_costs_no_forward_pass(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def ")
     first = generate(engine, prompt)
     again = generate(engine, prompt)
@@ -86,7 +85,7 @@ def test_an_unchanged_prompt_costs_no_forward_pass(decoder: Decoder, tokenizer: 
 
 @pytest.mark.parametrize("typed", ["def ", "return rec", "x = 1\n"])
 def test_an_unchanged_prompt_with_another_history_costs_no_prefill(
-    decoder: Decoder, tokenizer: Tokenizer, typed: str
+    decoder: AnyDecoder, tokenizer: Tokenizer, typed: str
 ) -> None:
     """What follows the prompt is kept, whatever the n-grams then make of it."""
     template = find_template(tokenizer)
@@ -102,7 +101,7 @@ def test_an_unchanged_prompt_with_another_history_costs_no_prefill(
 
 
 def test_an_unchanged_prompt_costs_no_prefill_after_a_request_that_stopped_while_decoding(
-    decoder: Decoder, tokenizer: Tokenizer
+    decoder: AnyDecoder, tokenizer: Tokenizer
 ) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def ")
     with pytest.raises(Cancelled):
@@ -111,7 +110,7 @@ def test_an_unchanged_prompt_costs_no_prefill_after_a_request_that_stopped_while
     assert engine.log.passes == []
 
 
-def test_a_stopped_prefill_is_not_lost(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_a_stopped_prefill_is_not_lost(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     engine, prompt = paced(Watched(decoder, tokenizer), Shy()), prompt_of(tokenizer, "def ")
     with pytest.raises(Cancelled):
         generate(engine, prompt, cancel=after(2))
@@ -119,7 +118,7 @@ def test_a_stopped_prefill_is_not_lost(decoder: Decoder, tokenizer: Tokenizer) -
 
 
 def test_typing_words_through_recomputes_at_most_two_tokens_a_keystroke(
-    decoder: Decoder, tokenizer: Tokenizer
+    decoder: AnyDecoder, tokenizer: Tokenizer
 ) -> None:
     words = ["def", " record", ".value", " for", " record", " in", " records", ":", "\n"]
     assert all(len(tokenizer.encode(word)) == 1 for word in words)
@@ -130,21 +129,23 @@ def test_typing_words_through_recomputes_at_most_two_tokens_a_keystroke(
     assert sum(costs) <= 2 * len(words)
 
 
-def test_typing_on_inside_a_word_recomputes_nothing(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_typing_on_inside_a_word_recomputes_nothing(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     engine, word = Watched(decoder, tokenizer), "incomprehensibility"
     generate(engine, prompt_of(tokenizer, "x = " + word[0]))
     for n in range(2, len(word) + 1):
         assert generate(engine, prompt_of(tokenizer, "x = " + word[:n])).stats.recomputed == 0
 
 
-def test_taking_back_keystrokes_recomputes_at_most_one_token(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_taking_back_keystrokes_recomputes_at_most_one_token(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     engine, line = Watched(decoder, tokenizer), "return record.value for record in records"
     generate(engine, prompt_of(tokenizer, line))
     for n in range(len(line) - 1, -1, -1):
         assert generate(engine, prompt_of(tokenizer, line[:n]), limit=1).stats.recomputed <= 1
 
 
-def test_a_second_document_that_begins_alike_is_copied_not_computed(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_a_second_document_that_begins_alike_is_copied_not_computed(
+    decoder: AnyDecoder, tokenizer: Tokenizer
+) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def ")
     first = generate(engine, prompt, owner=A)
     second = generate(engine, prompt, owner=B)
@@ -154,7 +155,7 @@ def test_a_second_document_that_begins_alike_is_copied_not_computed(decoder: Dec
 
 @pytest.mark.parametrize("arenas", [1, 2, 4])
 def test_keys_and_values_are_allocated_once_for_each_arena_however_long_the_session(
-    decoder: Decoder, tokenizer: Tokenizer, arenas: int, monkeypatch: pytest.MonkeyPatch
+    decoder: AnyDecoder, tokenizer: Tokenizer, arenas: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, allocate = list[DenseArena](), DenseArena.__init__
 
@@ -201,7 +202,7 @@ def mixing(engine: Watched, cache: Ngrams | None) -> LocalEngine:
     return LocalEngine(engine.parts.with_ngrams(cache))
 
 
-def test_the_history_grows_by_each_token_that_was_picked(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_the_history_grows_by_each_token_that_was_picked(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     seen, prompt = Seen(CACHE.shares, CACHE.half_life), prompt_of(tokenizer, "def ")
     made = mixing(Watched(decoder, tokenizer), seen).generate(GenerateJob(A, prompt, ENDLESS, 7), NEVER)
     engine = Watched(decoder, tokenizer, cache=CACHE)
@@ -211,7 +212,7 @@ def test_the_history_grows_by_each_token_that_was_picked(decoder: Decoder, token
 
 
 def test_engines_that_mix_otherwise_share_what_was_computed_and_not_what_was_chosen(
-    decoder: Decoder, tokenizer: Tokenizer
+    decoder: AnyDecoder, tokenizer: Tokenizer
 ) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def ")
     plain = generate(engine, prompt)
@@ -230,7 +231,7 @@ PHRASE = "\nzebra.quagga(wombat, 77)\n"
     "around", [Surroundings(before=PHRASE), Surroundings(after=PHRASE), Surroundings(others=(PHRASE,))]
 )
 def test_a_phrase_that_no_prompt_shows_is_finished_from_the_surroundings(
-    decoder: Decoder, tokenizer: Tokenizer, around: Surroundings
+    decoder: AnyDecoder, tokenizer: Tokenizer, around: Surroundings
 ) -> None:
     template = find_template(tokenizer)
     prompts = [build(tokenizer, template, HEAD, TAIL, "zebra.qu", each) for each in (around, NO_SURROUNDINGS)]

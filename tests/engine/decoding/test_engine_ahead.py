@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model_runtime.cancel import NEVER, Cancel, Cancelled
-from model_runtime.decoder.any_decoder import CHUNK
-from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.any_decoder import CHUNK, AnyDecoder
 from model_runtime.engine.drafts import PassCosts
 from model_runtime.engine.engine import GenerateJob, PrepareJob
 from model_runtime.engine.local import LocalEngine
@@ -46,7 +45,7 @@ def other_of(tokenizer: Tokenizer) -> Prompt:
 @pytest.mark.parametrize("pace", [PassCosts, Eager])
 @pytest.mark.parametrize("chunks", range(9))
 def test_what_was_computed_ahead_until_it_was_stopped_is_saved_and_the_answer_the_same(
-    decoder: Decoder, tokenizer: Tokenizer, chunks: int, pace: Callable[[], PassCosts]
+    decoder: AnyDecoder, tokenizer: Tokenizer, chunks: int, pace: Callable[[], PassCosts]
 ) -> None:
     prompt = prompt_of(tokenizer, "def wri")
     engine, cold = paced(Watched(decoder, tokenizer), pace()), Watched(decoder, tokenizer)
@@ -62,7 +61,7 @@ def test_what_was_computed_ahead_until_it_was_stopped_is_saved_and_the_answer_th
 
 
 def test_a_prompt_that_was_prepared_costs_no_pass_before_its_first_token(
-    decoder: Decoder, tokenizer: Tokenizer
+    decoder: AnyDecoder, tokenizer: Tokenizer
 ) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def wri")
     assert engine.prepare(PrepareJob(A, prompt), NEVER)
@@ -70,7 +69,7 @@ def test_a_prompt_that_was_prepared_costs_no_pass_before_its_first_token(
     assert (made.stats.recomputed, engine.log.passes) == (0, [])
 
 
-def test_pieces_add_up(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_pieces_add_up(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     engine, prompt = paced(Watched(decoder, tokenizer), Eager()), prompt_of(tokenizer, "def wri")
     told, computed = list[bool](), [0]
     while not (told and told[-1]):
@@ -82,7 +81,7 @@ def test_pieces_add_up(decoder: Decoder, tokenizer: Tokenizer) -> None:
 
 
 def test_it_asks_before_every_chunk_and_no_chunk_is_longer_than_a_request_can_wait(
-    decoder: Decoder, tokenizer: Tokenizer
+    decoder: AnyDecoder, tokenizer: Tokenizer
 ) -> None:
     for pace in (PassCosts(), Eager()):
         engine = paced(Watched(decoder, tokenizer), pace)
@@ -92,7 +91,7 @@ def test_it_asks_before_every_chunk_and_no_chunk_is_longer_than_a_request_can_wa
         assert all(events[n - 1] == "asked" for n, event in enumerate(events) if event != "asked")
 
 
-def test_nothing_is_computed_ahead_that_is_there(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_nothing_is_computed_ahead_that_is_there(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def wri")
     generate(engine, prompt)
     assert engine.prepare(PrepareJob(A, prompt), Cancel(lambda: True))
@@ -101,7 +100,7 @@ def test_nothing_is_computed_ahead_that_is_there(decoder: Decoder, tokenizer: To
 
 @pytest.mark.parametrize("typed", ["def ", "def write(path, rec", "x = 1\n    y"])
 def test_preparing_the_beginning_of_what_is_there_forgets_nothing(
-    decoder: Decoder, tokenizer: Tokenizer, typed: str
+    decoder: AnyDecoder, tokenizer: Tokenizer, typed: str
 ) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, typed)
     made, arena = generate(engine, prompt), engine.log.arena
@@ -129,7 +128,7 @@ def test_preparing_another_prompt_costs_the_suggestion_its_keys_but_not_its_text
 
 
 def test_a_suggestion_that_goes_on_after_its_keys_were_lost_is_the_same(
-    decoder: Decoder, tokenizer: Tokenizer
+    decoder: AnyDecoder, tokenizer: Tokenizer
 ) -> None:
     engine, cold, prompt = Watched(decoder, tokenizer), Watched(decoder, tokenizer), prompt_of(tokenizer, "def wri")
     generate(engine, prompt, limit=5)
@@ -153,7 +152,7 @@ class Narrow(Eager):
         return self._rows
 
 
-def test_a_draft_makes_no_pass_wider_than_a_chunk(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_a_draft_makes_no_pass_wider_than_a_chunk(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     prompt = prompt_of(tokenizer, "def wri")
     for rows in range(16, CHUNK + 1):
         engine = paced(Watched(decoder, tokenizer), Narrow(rows))
@@ -164,7 +163,7 @@ def test_a_draft_makes_no_pass_wider_than_a_chunk(decoder: Decoder, tokenizer: T
         assert max(engine.log.passes) <= rows
 
 
-def test_what_other_arenas_hold_is_copied_not_computed_ahead(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_what_other_arenas_hold_is_copied_not_computed_ahead(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def wri")
     longer = prompt_of(tokenizer, "def write(path")
     generate(engine, prompt)
@@ -173,7 +172,7 @@ def test_what_other_arenas_hold_is_copied_not_computed_ahead(decoder: Decoder, t
     assert generate(engine, prompt, limit=1, owner=A).stats.recomputed == 0
 
 
-def test_what_is_given_up_before_an_answer_needed_it_is_wasted(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_what_is_given_up_before_an_answer_needed_it_is_wasted(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     engine, prompt, other = (
         Watched(decoder, tokenizer, arenas=1),
         prompt_of(tokenizer, "def wri"),
@@ -189,7 +188,7 @@ def test_what_is_given_up_before_an_answer_needed_it_is_wasted(decoder: Decoder,
     assert engine.wasted == wasted, "what an answer needed is not wasted, nor is what an answer computed"
 
 
-def test_of_what_an_answer_needed_in_part_the_rest_is_wasted(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_of_what_an_answer_needed_in_part_the_rest_is_wasted(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     engine, prompt = Watched(decoder, tokenizer, arenas=1), prompt_of(tokenizer, "x = 1\n")
     other = prompt_of(tokenizer, OTHER)
     shared = common(prompt, other)
@@ -206,7 +205,7 @@ def common(one: Prompt, other: Prompt) -> int:
     return next(n for n, (a, b) in enumerate(zip(one.ids, other.ids, strict=False)) if a != b)
 
 
-def test_engines_that_mix_otherwise_share_what_was_prepared(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_engines_that_mix_otherwise_share_what_was_prepared(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def wri")
     engine.prepare(PrepareJob(A, prompt), NEVER)
     other = LocalEngine(engine.parts.with_ngrams(CACHE))
@@ -223,7 +222,7 @@ works = st.lists(
 @settings(max_examples=40)
 @given(works=works, typed=typed_texts, arenas=st.integers(1, 3), cache=st.booleans())
 def test_whatever_was_prepared_and_stopped_before_the_answer_is_the_cold_one(
-    decoder: Decoder,
+    decoder: AnyDecoder,
     tokenizer: Tokenizer,
     works: list[tuple[FrameId, str, bool, int]],
     typed: str,
@@ -252,7 +251,7 @@ def test_whatever_was_prepared_and_stopped_before_the_answer_is_the_cold_one(
     assert engine.wasted <= engine.prefetched
 
 
-def test_the_only_arena_is_left_to_the_frame_that_was_asked_for(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_the_only_arena_is_left_to_the_frame_that_was_asked_for(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     engine, prompt = Watched(decoder, tokenizer, arenas=1), prompt_of(tokenizer, "def ")
     assert engine.prepare(PrepareJob(B, prompt_of(tokenizer, OTHER)), NEVER)
     generate(engine, prompt)

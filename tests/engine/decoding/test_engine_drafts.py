@@ -10,12 +10,12 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.engine.decode import STALE_AFTER
 from model_runtime.engine.drafts import LONGEST_DRAFT, LONGEST_MATCH, NO_DRAFT, Drafts, PassCosts, lookup
 from model_runtime.prompt.prompt import Prompt, PromptPart
 from model_runtime.prompt.tokenizer import Tokenizer
-from tests.engine.doubles import CACHE, ONE_LINE, Watched, ids_of
+from tests.engine.doubles import CACHE, ONE_LINE, Watched, decoder_of, ids_of
 from tests.engine.prompts import A, B, Eager, Shy, assert_same_tokens, canonical, generate, paced, prompt_of, scripted
 from tests.models import CODE, VOCABULARY
 
@@ -43,7 +43,7 @@ def typed_texts(draw: st.DrawFn) -> str:
 @example("def ", [None] * 14, 0, Eager, False, False, 14)
 @example("    return ", [None] * 5 + [9] + [None] * 8, 1, Eager, True, False, 14)
 def test_whatever_is_expected_and_drafted_the_same_is_said(
-    decoder: Decoder,
+    decoder: AnyDecoder,
     tokenizer: Tokenizer,
     typed: str,
     guesses: list[int | None],
@@ -70,7 +70,7 @@ def test_whatever_is_expected_and_drafted_the_same_is_said(
     assert engine.log.arena.length <= len(prompt.ids) + len(made.choices) + LONGEST_DRAFT
 
 
-def test_nothing_is_drafted_where_it_does_not_pay(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_nothing_is_drafted_where_it_does_not_pay(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     engine, prompt = paced(Watched(decoder, tokenizer), Shy()), prompt_of(tokenizer, "def ")
     made = generate(engine, prompt, expected=ids_of([9, 9, 9]))
     assert (made.stats.drafted, made.stats.accepted) == (0, 0)
@@ -189,7 +189,9 @@ def test_no_more_is_drafted_than_the_limit_leaves(folder: Path, tokenizer: Token
 
 
 @pytest.mark.parametrize("spare", [0, 1, 5])
-def test_no_more_is_drafted_than_the_arena_has_room_for(decoder: Decoder, tokenizer: Tokenizer, spare: int) -> None:
+def test_no_more_is_drafted_than_the_arena_has_room_for(
+    decoder: AnyDecoder, tokenizer: Tokenizer, spare: int
+) -> None:
     prompt = prompt_of(tokenizer, "def ")
     engine = paced(Watched(decoder, tokenizer, capacity=len(prompt.ids) + spare), Eager())
     made = generate(engine, prompt, limit=30, expected=ids_of([fitting(engine, prompt), *[9] * 29]))
@@ -198,7 +200,7 @@ def test_no_more_is_drafted_than_the_arena_has_room_for(decoder: Decoder, tokeni
 
 
 def test_a_draft_that_was_computed_and_not_said_is_no_part_of_the_arena(
-    decoder: Decoder, tokenizer: Tokenizer
+    decoder: AnyDecoder, tokenizer: Tokenizer
 ) -> None:
     engine, prompt = paced(Watched(decoder, tokenizer), Eager()), prompt_of(tokenizer, "def ")
     generate(engine, prompt, limit=8, expected=ids_of([9] * 8))
@@ -209,7 +211,7 @@ def test_a_draft_that_was_computed_and_not_said_is_no_part_of_the_arena(
 
 
 def test_what_was_learnt_from_drafts_changes_no_answer_of_another_document(
-    decoder: Decoder, tokenizer: Tokenizer
+    decoder: AnyDecoder, tokenizer: Tokenizer
 ) -> None:
     engine, cold, prompt = Watched(decoder, tokenizer), Watched(decoder, tokenizer), prompt_of(tokenizer, "def ")
     for line in LINES[8:20]:
@@ -236,8 +238,8 @@ def test_what_stood_behind_up_to_eight_changed_tokens_is_expected_again(
     assert made.stats.drafted == drafted
 
 
-def test_an_arena_keeps_the_logits_of_one_row_of_a_pass(decoder: Decoder, tokenizer: Tokenizer) -> None:
-    engine = paced(Watched(decoder, tokenizer), Eager())
+def test_an_arena_keeps_the_logits_of_one_row_of_a_pass(folder: Path, tokenizer: Tokenizer) -> None:
+    engine = paced(Watched(decoder_of(folder), tokenizer), Eager())
     assert generate(engine, plain(range(20, 60)), limit=9, expected=ids_of([9] * 8)).stats.drafted >= 8
     assert engine.log.arena is not None and isinstance(engine.log.arena.logits, torch.Tensor)
     assert engine.log.arena.logits.untyped_storage().nbytes() == 4 * VOCABULARY

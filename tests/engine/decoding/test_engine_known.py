@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from model_runtime.cancel import NEVER
-from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.engine.engine import PrepareJob
 from model_runtime.engine.ngrams import Ngrams
 from model_runtime.prompt.prompt import Surroundings, build
@@ -131,7 +131,7 @@ def test_a_suggestion_stays_known_while_its_arena_works_on_something_else(folder
 
 @pytest.mark.parametrize("cache", [None, CACHE])
 def test_typing_through_what_a_model_says_needs_no_pass_where_its_tokens_are_those_of_the_text(
-    decoder: Decoder, tokenizer: Tokenizer, cache: Ngrams | None
+    decoder: AnyDecoder, tokenizer: Tokenizer, cache: Ngrams | None
 ) -> None:
     inside, beyond = 0, 0
     for line in CODE.splitlines()[8:40]:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.engine.stops import stop_rule
 from model_runtime.prompt.tokenizer import Tokenizer
-from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Watched, decoder_of
+from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Watched, quick_decoder_of
 from tests.engine.prompts import HEAD, TAIL, bytewise, generate, prompt_of, scripted, spelled
 from tests.models import Tiny, make
 
@@ -118,7 +118,7 @@ def is_text(text: str) -> bool:
 @example("def f():\r", False)
 @example("e\u0301", False)
 def test_what_is_made_begins_with_the_unfinished_word_and_the_answer_never_repeats_it(
-    decoder: Decoder, tokenizer: Tokenizer, typed: str, cache: bool
+    decoder: AnyDecoder, tokenizer: Tokenizer, typed: str, cache: bool
 ) -> None:
     engine = Watched(decoder, tokenizer, cache=CACHE if cache else None)
     prompt = prompt_of(tokenizer, typed, HEAD[:200], "")
@@ -139,7 +139,7 @@ def test_prompt_and_unfinished_word_are_the_document(tokenizer: Tokenizer, typed
     assert len(prompt.ids) == 3 + prompt.size("head") + prompt.size("tail") + prompt.size("typed")
 
 
-def test_half_a_surrogate_pair_at_the_cursor_is_no_obstacle(decoder: Decoder, tokenizer: Tokenizer) -> None:
+def test_half_a_surrogate_pair_at_the_cursor_is_no_obstacle(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
     """Editors that count in UTF-16 can send one; every other part of a prompt takes it for a question mark."""
     prompt = prompt_of(tokenizer, "x = '\ud83d")
     engine = Watched(decoder, tokenizer)
@@ -158,7 +158,7 @@ def test_entries_of_the_vocabulary_that_the_tokenizer_lacks_are_never_picked(
     tmp_path: Path, tokenizer: Tokenizer
 ) -> None:
     """Published models pad their vocabulary: Qwen2.5-Coder has 151,936 rows for 151,665 tokens."""
-    decoder = decoder_of(make(tmp_path, Tiny(vocabulary=4000)))
+    decoder = quick_decoder_of(make(tmp_path, Tiny(vocabulary=4000)))
     for typed in ("", "x", "def f(", "return "):
         made = generate(Watched(decoder, tokenizer), prompt_of(tokenizer, typed))
         assert len(made.choices) > 0

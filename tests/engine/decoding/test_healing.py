@@ -18,7 +18,7 @@ from model_runtime.ids import common_prefix
 from model_runtime.prompt.prompt import LONGEST_STUB_BYTES, assemble, build, heal
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import LONGEST_FRAGMENT
-from tests.engine.doubles import Watched, decoder_of
+from tests.engine.doubles import Watched, quick_decoder_of
 from tests.engine.prompts import generate, spelled
 from tests.models import CODE, Tiny, make
 from tests.tiny_tokenizers import KINDS, SENTENCE_PIECE, tokenizer
@@ -44,7 +44,7 @@ def engine(kind: str) -> Watched:
     """A tiny random model with a tokenizer of the kind."""
     with TemporaryDirectory() as folder:
         path = make(Path(folder), Tiny(vocabulary=tokenizer(kind).vocab))
-        return Watched(decoder_of(path), tokenizer(kind))
+        return Watched(quick_decoder_of(path), tokenizer(kind))
 
 
 @kinds

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 import torch
 
-from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.engine.engine import GenerateJob
 from model_runtime.engine.stops import Rule
 from model_runtime.kv.pool import FrameId
@@ -27,7 +27,7 @@ EngineOf = Callable[..., RemoteEngine]
 class WholeCharacters(Surer):
     """Says no token that is a part of a character, as trained models seldom do: two kinds of servers keep it back."""
 
-    def __init__(self, decoder: Decoder, tokenizer: Tokenizer) -> None:
+    def __init__(self, decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
         super().__init__(decoder, tokenizer)
         parts = [max(spelled, default=0).to_bytes() >= b"\x80" for spelled in tokenizer.token_bytes]
         self._bonus[: len(parts)] -= 50.0 * torch.tensor(parts)
@@ -46,12 +46,12 @@ def job_of(
 
 
 @pytest.fixture(scope="session")
-def surer(decoder: Decoder, tokenizer: Tokenizer) -> Decoder:
+def surer(decoder: AnyDecoder, tokenizer: Tokenizer) -> AnyDecoder:
     return WholeCharacters(decoder, tokenizer)
 
 
 @pytest.fixture(params=FAKES, ids=lambda fake: fake.kind)
-def server(request: pytest.FixtureRequest, surer: Decoder, tokenizer: Tokenizer) -> Iterator[FakeServer]:
+def server(request: pytest.FixtureRequest, surer: AnyDecoder, tokenizer: Tokenizer) -> Iterator[FakeServer]:
     with serving(request.param(surer, tokenizer)) as served:
         yield served
 

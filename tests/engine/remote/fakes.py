@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from model_runtime.counts.lookup import NO_IDS
-from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.kv.arena import DenseArena
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -39,7 +39,7 @@ class FakeServer(ThreadingHTTPServer):
     daemon_threads = True
     kind = owner = ""
 
-    def __init__(self, decoder: Decoder, tokenizer: Tokenizer, port: int = 0) -> None:
+    def __init__(self, decoder: AnyDecoder, tokenizer: Tokenizer, port: int = 0) -> None:
         self.tokenizer, self.model, self.context = tokenizer, "tiny", 0
         self.asked, self.keys, self.sessions = list[tuple[str, Event]](), list[str](), list[str]()
         self.go, self.came, self.left = threading.Event(), threading.Event(), threading.Event()

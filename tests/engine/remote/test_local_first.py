@@ -18,7 +18,7 @@ from efim_ls.completion.models.open import OpenedModel
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
-from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.engine.engine import GenerateJob, Generation, SavedFrame
 from model_runtime.engine.output import Output
 from model_runtime.ids import Ids
@@ -72,7 +72,7 @@ def model(folder: Path) -> LoadedModel:
 
 
 @pytest.fixture
-def server(surer: Decoder, tokenizer: Tokenizer) -> Iterator[Saying]:
+def server(surer: AnyDecoder, tokenizer: Tokenizer) -> Iterator[Saying]:
     with serving(Saying(surer, tokenizer)) as served:
         assert isinstance(served, Saying)
         yield served

@@ -16,11 +16,11 @@ from efim_ls.request import Request
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.embedded import EMBEDDED
-from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.errors import ModelError
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.remote.options import RemoteOptions
-from tests.engine.doubles import decoder_of
+from tests.engine.doubles import quick_decoder_of
 from tests.engine.remote.fakes import FakeServer, FakeVllm, serving
 from tests.waiting import HANG
 
@@ -31,7 +31,7 @@ TEXT = "def mean(values):\n    total = 0\n    for value in values:\n        "
 @pytest.fixture(scope="module")
 def server() -> Iterator[FakeServer]:
     """A server with the embedded model."""
-    with serving(FakeVllm(decoder_of(EMBEDDED), Tokenizer(EMBEDDED / "tokenizer.json"))) as served:
+    with serving(FakeVllm(quick_decoder_of(EMBEDDED), Tokenizer(EMBEDDED / "tokenizer.json"))) as served:
         served.context = 2560
         yield served
 
@@ -60,7 +60,7 @@ def test_the_embedded_model_answers_beside_the_server(settings: Settings, server
 
 
 def test_another_model_needs_its_tokenizer_here_and_no_weights(
-    settings: Settings, surer: Decoder, tokenizer: Tokenizer, tmp_path: Path
+    settings: Settings, surer: AnyDecoder, tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
     for name in ("tokenizer.json", "config.json", "tokenizer_config.json"):
         if (tokenizer.folder / name).exists():
@@ -80,7 +80,7 @@ def test_another_model_needs_its_tokenizer_here_and_no_weights(
 
 
 def test_a_server_with_another_vocabulary_is_told_and_this_machine_answers(
-    settings: Settings, surer: Decoder, tokenizer: Tokenizer
+    settings: Settings, surer: AnyDecoder, tokenizer: Tokenizer
 ) -> None:
     with serving(FakeVllm(surer, tokenizer)) as other:
         completer = Completer.load(replace(settings, engine=replace(settings.engine, url=other.url)), lambda *_: None)

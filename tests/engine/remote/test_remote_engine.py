@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from model_runtime.cancel import NEVER, Cancel, Cancelled
-from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.engine.engine import Engine, PrepareJob
 from model_runtime.engine.local import LocalEngine
 from model_runtime.engine.stops import StopRule
@@ -33,12 +33,12 @@ PARTS = ("def write(path):\n    größ", "def write(path):\n    größe = 日") 
 
 
 @pytest.fixture
-def local(surer: Decoder, tokenizer: Tokenizer) -> LocalEngine:
+def local(surer: AnyDecoder, tokenizer: Tokenizer) -> LocalEngine:
     return Watched(surer, tokenizer, CAPACITY)
 
 
 @pytest.fixture(params=["local", *FAKES], ids=lambda each: each if isinstance(each, str) else each.kind)
-def engine(request: pytest.FixtureRequest, surer: Decoder, tokenizer: Tokenizer) -> Iterator[Engine]:
+def engine(request: pytest.FixtureRequest, surer: AnyDecoder, tokenizer: Tokenizer) -> Iterator[Engine]:
     if request.param == "local":
         yield Watched(surer, tokenizer, CAPACITY)
         return
@@ -118,7 +118,7 @@ def test_the_rest_of_the_protocol_harms_nothing(engine: Engine, tokenizer: Token
     assert engine.describe() and engine.statistics()
 
 
-def test_prompts_go_as_token_ids(surer: Decoder, tokenizer: Tokenizer, engine_of: EngineOf) -> None:
+def test_prompts_go_as_token_ids(surer: AnyDecoder, tokenizer: Tokenizer, engine_of: EngineOf) -> None:
     job = job_of(tokenizer, "")
     with serving(FakeVllm(surer, tokenizer)) as server:
         engine_of(server, cache_salt="team", priority=3).generate(job, NEVER)
@@ -144,7 +144,7 @@ def test_preparing_asks_for_no_token_or_one(server: FakeServer, tokenizer: Token
 
 
 def test_each_frame_has_a_slot_as_long_as_there_are_some(
-    surer: Decoder, tokenizer: Tokenizer, engine_of: EngineOf
+    surer: AnyDecoder, tokenizer: Tokenizer, engine_of: EngineOf
 ) -> None:
     with serving(FakeLlamaCpp(surer, tokenizer)) as server:
         engine = engine_of(server)
@@ -156,7 +156,7 @@ def test_each_frame_has_a_slot_as_long_as_there_are_some(
 
 
 def test_a_token_that_spells_the_stub_is_asked_for_where_none_of_the_likeliest_does(
-    surer: Decoder, tokenizer: Tokenizer, local: LocalEngine, engine_of: EngineOf
+    surer: AnyDecoder, tokenizer: Tokenizer, local: LocalEngine, engine_of: EngineOf
 ) -> None:
     job = job_of(tokenizer, TYPED[3])
     with serving(FakeVllm(surer, tokenizer)) as server:

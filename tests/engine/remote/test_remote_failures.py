@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from model_runtime.cancel import NEVER, Cancel, Cancelled
-from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.errors import EngineError
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.remote import connection
@@ -24,7 +24,7 @@ TYPED = "x = 1\n"
 
 
 def test_a_server_that_is_not_there_is_found_when_it_comes(
-    surer: Decoder, tokenizer: Tokenizer, engine_of: EngineOf
+    surer: AnyDecoder, tokenizer: Tokenizer, engine_of: EngineOf
 ) -> None:
     job = job_of(tokenizer, TYPED)
     with serving(FakeVllm(surer, tokenizer)) as server:
@@ -112,7 +112,7 @@ def test_a_cancelled_request_closes_its_connection(
 
 
 def test_a_connection_that_was_closed_while_idle_is_made_again(
-    surer: Decoder, tokenizer: Tokenizer, engine_of: EngineOf
+    surer: AnyDecoder, tokenizer: Tokenizer, engine_of: EngineOf
 ) -> None:
     job = job_of(tokenizer, TYPED)
     with serving(FakeVllm(surer, tokenizer)) as server:
@@ -123,7 +123,7 @@ def test_a_connection_that_was_closed_while_idle_is_made_again(
         assert engine.generate(job, NEVER).text == made.text
 
 
-def test_another_vocabulary_is_refused(surer: Decoder, tokenizer: Tokenizer, engine_of: EngineOf) -> None:
+def test_another_vocabulary_is_refused(surer: AnyDecoder, tokenizer: Tokenizer, engine_of: EngineOf) -> None:
     with serving(FakeVllm(surer, tokenizer_of("qwen"))) as server:
         with pytest.raises(EngineError, match="another vocabulary than the one in the setting 'model'"):
             engine_of(server).generate(job_of(tokenizer, TYPED), NEVER)
@@ -132,7 +132,7 @@ def test_another_vocabulary_is_refused(surer: Decoder, tokenizer: Tokenizer, eng
 
 @pytest.mark.parametrize("fake", [FakeVllm, FakeLlamaCpp])
 def test_another_vocabulary_after_a_restart_is_seen_by_the_first_answer(
-    fake: type[FakeServer], surer: Decoder, tokenizer: Tokenizer, engine_of: EngineOf
+    fake: type[FakeServer], surer: AnyDecoder, tokenizer: Tokenizer, engine_of: EngineOf
 ) -> None:
     with serving(fake(surer, tokenizer)) as server:
         engine, job = engine_of(server), job_of(tokenizer, TYPED)
@@ -155,7 +155,7 @@ class Reversed(Tokenizer):
         self.encode = lambda text: self.vocab - 1 - encode(text)
 
 
-def test_a_short_context_is_refused(surer: Decoder, tokenizer: Tokenizer, engine_of: EngineOf) -> None:
+def test_a_short_context_is_refused(surer: AnyDecoder, tokenizer: Tokenizer, engine_of: EngineOf) -> None:
     for fake in (FakeVllm, FakeLlamaCpp):
         with serving(fake(surer, tokenizer)) as server:
             server.context = 100

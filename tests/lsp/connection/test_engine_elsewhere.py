@@ -14,7 +14,7 @@ import pytest
 
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.prompt.tokenizer import Tokenizer
-from tests.engine.doubles import decoder_of
+from tests.engine.doubles import quick_decoder_of
 from tests.engine.remote.fakes import serving
 from tests.engine.remote.test_local_first import Saying
 from tests.lsp.wire import ENV, GHOST_TEXT, PATIENT, started
@@ -26,7 +26,7 @@ LINE = "    return width + height\n"
 
 @pytest.fixture
 def server() -> Iterator[Saying]:
-    with serving(Saying(decoder_of(EMBEDDED), Tokenizer(EMBEDDED / "tokenizer.json"))) as served:
+    with serving(Saying(quick_decoder_of(EMBEDDED), Tokenizer(EMBEDDED / "tokenizer.json"))) as served:
         assert isinstance(served, Saying)
         served.line, served.sure, served.context = LINE, 0.9999, 2560
         yield served
