@@ -29,7 +29,7 @@ from tests.tiny_tokenizers import write
 BUDGET = Budget(head=50, tail=10)
 TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")
 
-unhurried = settings(max_examples=150)
+unhurried = settings(max_examples=80)
 lines = st.sampled_from(
     ["\n", "\r\n", "def f():\n", "    x = 1\n", "y\r", "\f\n", "é😀\n", "\n\n", "a, b, " * 50 + "\n", "-" * 90 + "\n"]
 )

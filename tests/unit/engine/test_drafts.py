@@ -24,7 +24,7 @@ from model_runtime.engine.drafts import (
 )
 from model_runtime.ids import Ids
 
-unhurried = settings(max_examples=300)
+unhurried = settings(max_examples=80)
 tokens = st.one_of(st.integers(0, 1), st.integers(0, 4), st.integers(-1, 4))
 histories = st.one_of(
     st.lists(tokens, max_size=50),

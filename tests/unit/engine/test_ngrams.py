@@ -23,7 +23,7 @@ from model_runtime.ids import Ids
 
 VOCAB = 5
 CACHE = Ngrams((0.2, 0.3, 0.1, 0.0, 0.6), half_life=3.0)
-unhurried = settings(max_examples=200)
+unhurried = settings(max_examples=80)
 tokens = st.one_of(st.integers(0, VOCAB - 1), st.integers(0, 1), st.integers(-1, VOCAB - 1))
 histories = st.one_of(
     st.lists(tokens, max_size=40),

@@ -22,7 +22,7 @@ from model_runtime.engine.drafts import (
 from tests.waiting import Clock
 
 SMALL = 4 * LEAST_BACKGROUND_CHUNK  # rows of the largest pass that tells what a further row costs
-unhurried = settings(max_examples=300)
+unhurried = settings(max_examples=80)
 chances = st.floats(0, 1)
 milliseconds = st.floats(0, 1e6)
 noted = st.lists(st.tuples(st.integers(1, CHUNK + SMALL), milliseconds), max_size=30)

@@ -20,7 +20,7 @@ from tests.compiled import require
 from tests.unit.counted import counts_of
 
 VOCAB = 5
-unhurried = settings(max_examples=300)
+unhurried = settings(max_examples=80)
 tokens = st.one_of(st.integers(0, VOCAB - 1), st.integers(0, 1), st.integers(-1, VOCAB - 1))
 histories = st.one_of(
     st.lists(tokens, max_size=40),

@@ -40,7 +40,7 @@ CASES = {
     for raw in tomllib.loads(path.read_text("utf-8"))["case"]
 }
 
-unhurried = settings(max_examples=200)
+unhurried = settings(max_examples=80)
 texts = st.lists(
     st.sampled_from([*"ab):,({[}]\t\n\n", "  ", "    ", "\n\n", "\n    ", "\n        x"]), max_size=25
 ).map("".join)

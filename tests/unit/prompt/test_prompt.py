@@ -23,7 +23,7 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "prompts"
 TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")
 TEMPLATE = find_template(TOKENIZER)
 
-unhurried = settings(max_examples=150)
+unhurried = settings(max_examples=80)
 code = st.lists(
     st.sampled_from([*" \t\n\r\f.,:;(){}[]=_'#1", "\r\n", "    ", "def", "naïve", "日本", "😀", "<|fim_middle|>"]),
     max_size=30,

@@ -19,7 +19,7 @@ from model_runtime.prompt.tokenizer import LONGEST_FRAGMENT, Tokenizer
 from tests.models import CODE
 from tests.tiny_tokenizers import BOS, FAMILY, FIM, KINDS, SENTENCE_PIECE, text_of, tokenizer, write
 
-unhurried = settings(max_examples=120)
+unhurried = settings(max_examples=80)
 BLANKS = [*" \t\n\r\f\x1c\x85\u2028", "\r\n", "\n\n", "\n    ", "  \n  ", "    "]
 WORDS_AND_SIGNS = [*".,:;(){}[]=_'#1", "def", " return", "12", "naïve", "für", "À", "日本", "😀", "e\u0301"]
 MARKERS = ["▁", "<0x0A>", "<s>", "<｜fim▁hole｜>", "▁<PRE>", "[SUFFIX]"]

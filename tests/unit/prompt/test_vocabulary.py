@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.prompt.tokenizer import Tokenizer, Vocabulary
 
-unhurried = settings(max_examples=200)
+unhurried = settings(max_examples=80)
 spellings = st.text(st.sampled_from("ab\xff"), max_size=4).map(lambda text: text.encode("latin-1"))
 TABLE = Tokenizer(EMBEDDED / "tokenizer.json").token_bytes
 REAL = Vocabulary(TABLE)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from efim_ls.text.lines import enclosing_line, line_start, line_starts_after, lines_upwards
 
 texts = st.lists(st.sampled_from([*"ab \n\n\r\f\x0b\x1c\x85\u2028é😀\ud83d", "\r\n"]), max_size=20).map("".join)
-unhurried = settings(max_examples=200)
+unhurried = settings(max_examples=80)
 
 
 def reference_lines(text: str) -> list[tuple[int, int, int]]:
