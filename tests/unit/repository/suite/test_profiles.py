@@ -39,7 +39,7 @@ def drawn(before: str, **env: str) -> list[str]:
 
 def test_examples_are_the_same_wherever_and_whatever_is_imported() -> None:
     here = drawn("")
-    assert len(here) > settings.default.max_examples  # each of them, and the profile
+    assert len(here) > settings().max_examples  # each of them, and the profile
     assert drawn("import efim_ls.settings\n", CI="true") == here
 
 
