@@ -1,9 +1,11 @@
 # Every verb works from a clean clone: the virtual environment is made on first use.
 PYTHON ?= python3
 BIN := .venv/bin
-# One at a time, as they share an environment; compiled to bytecode is what is imported, when it is.
+# One at a time, as they share an environment. Only what is imported is compiled to bytecode, and then.
 PIP := $(and $(shell command -v flock),flock .venv/lock) $(BIN)/python -m pip install --quiet --no-compile \
 	--constraint constraints.txt
+# Bytecode is kept, whatever this machine's default is: tests start hundreds of processes that import the same.
+unexport PYTHONDONTWRITEBYTECODE
 TRACE ?=
 # Every Python has asyncio, and the embedded model has not seen it.
 DATA ?= $$($(BIN)/python -c 'import asyncio; print(asyncio.__path__[0])')
