@@ -6,7 +6,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from playwright.sync_api import Browser
 from playwright.sync_api import Error as PlaywrightError
 
-from tests.waiting import eventually
+from tests.waiting import QUIET, eventually
 
 from .machine import Machine
 from .shapes import SHAPES
@@ -24,6 +24,7 @@ from .window import SIZE, Window, open_window
 PYTHON = "efim-ls.python"
 RESTARTING = (PYTHON, "efim-ls.menu")  # a change of these settings restarts the server by itself
 FAILURES = (AssertionError, PlaywrightError)
+LEFT = ".tab, .notification-toast, .monaco-dialog-box"  # what tests leave open
 
 
 @dataclass
@@ -63,14 +64,16 @@ class Workbench:
     def close_all(self) -> None:
         """Close editors, without saving them, messages, dialogs and lists."""
         unsaved = self.window.page.locator(".monaco-dialog-box").get_by_role("button", name="Don't Save")
-        left = self.window.page.locator(".tab, .notification-toast, .monaco-dialog-box, .quick-input-widget:visible")
-        self.window.press("Escape", TIDY)
+        left = self.window.page.locator(f"{LEFT}, .quick-input-widget:visible")
+        asked_or_closed = unsaved.or_(self.window.page.locator(f"body:not(:has({LEFT}))")).first
 
         def closed() -> bool:
             if unsaved.is_visible():
                 unsaved.click()
-            elif left.count():
+            else:
                 self.window.press("Escape", TIDY)
+            with suppress(PlaywrightError):  # pressed again too soon, it would close what is opened next
+                asked_or_closed.wait_for(state="attached", timeout=1000 * QUIET)
             return not left.count()
 
         eventually(closed, self.window.condition)
@@ -86,7 +89,9 @@ class Workbench:
         for name, text in files.items():
             (path := project / name).parent.mkdir(exist_ok=True)
             path.write_text(text, "utf-8")
-        if not (keep_server and settings == self.settings):
+        if keep_server and settings == self.settings:
+            self._set(settings)  # VS Code has then done what keys told it to
+        else:
             if PYTHON in settings and settings[PYTHON] == self.settings.get(PYTHON):
                 self.apply({})  # so that the status changes, even if it becomes what it is
             self.apply(settings)
@@ -96,20 +101,24 @@ class Workbench:
 
     def apply(self, settings: dict[str, Any]) -> None:
         """Set all settings of the extension, and wait until another server runs or cannot be had."""
-        self.rounds += 1
         before, self.settings = self.settings, settings
         self.window.forget_status()
         self.code.said.unlink(missing_ok=True)
-        mark = f"round {self.rounds}"
-        ours = {PYTHON: str(self.code.python), **settings, "window.title": mark}
-        self.code.settings_path("Machine").write_text(json.dumps(ours), "utf-8")
-        title = self.window.page.title
-        eventually(lambda: mark in title(), lambda: f"the title is {title()!r}, not {mark!r}")
+        self._set(settings)
         if all(before.get(each) == settings.get(each) for each in RESTARTING):
             self.window.press(RESTART)
         eventually(lambda: self.window.status, self.window.condition)
         if PYTHON not in settings:
             eventually(lambda: self.code.conversation.sent("initialized"), lambda: "no server was started")
+
+    def _set(self, settings: dict[str, Any]) -> None:
+        """Write the settings, with a title that tells when VS Code has read them."""
+        self.rounds += 1
+        mark = f"round {self.rounds}"
+        ours = {PYTHON: str(self.code.python), **settings, "window.title": mark}
+        self.code.settings_path("Machine").write_text(json.dumps(ours), "utf-8")
+        title = self.window.page.title
+        eventually(lambda: mark in title(), lambda: f"the title is {title()!r}, not {mark!r}")
 
 
 @contextmanager
