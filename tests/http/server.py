@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,15 +12,16 @@ from typing import Any
 import httpx2
 
 from tests.lsp.wire import ENV
+from tests.processes.forks import Child
 from tests.waiting import HANG
 
-REAL = (sys.executable, "-m", "efim_ls", "serve", "--http", "0")
-STAND_IN = (sys.executable, "-m", "tests.http.stand_in")
+REAL = ("-m", "efim_ls", "serve", "--http", "0")
+STAND_IN = ("-m", "tests.http.stand_in")
 LISTENING = re.compile(r"listening on (http://\S+)")
 
 
 class HttpServer:
-    def __init__(self, process: subprocess.Popen[str], url: str, cache: Path) -> None:
+    def __init__(self, process: Child, url: str, cache: Path) -> None:
         self.process, self.url, self.cache = process, url, cache
         self.port = int(url.rpartition(":")[2])
         self.client = httpx2.Client(base_url=url, timeout=HANG)
@@ -43,19 +43,16 @@ class HttpServer:
 
     def stop(self) -> tuple[int, str]:
         """End it as a service manager does; returns its exit status and what else it wrote to stderr."""
-        self.process.terminate()
-        _, errors = self.process.communicate(timeout=HANG)
-        return self.process.returncode, errors
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(), self.process.stderr.read()
 
 
 @contextmanager
 def serving(cache: Path, *options: str, command: tuple[str, ...] = REAL, **env: str) -> Iterator[HttpServer]:
     """A server that listens on a free port."""
     env = {**ENV, **env, "XDG_CACHE_HOME": str(cache)}
-    pipe = subprocess.PIPE
-    with subprocess.Popen([*command, *options], env=env, stdout=pipe, stderr=pipe, text=True) as process:
+    with Child([*command, *options], env) as process:
         try:
-            assert process.stderr is not None
             lines = list[str]()
             while not (found := LISTENING.search(line := process.stderr.readline())):
                 lines.append(line)
@@ -63,4 +60,4 @@ def serving(cache: Path, *options: str, command: tuple[str, ...] = REAL, **env: 
             process.stderr.readline()  # where the token is
             yield HttpServer(process, found[1], cache)
         finally:
-            process.kill()
+            process.send_signal(signal.SIGKILL)

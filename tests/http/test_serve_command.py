@@ -10,6 +10,7 @@ import pytest
 
 from tests.http.server import STAND_IN, serving
 from tests.lsp.wire import ENV
+from tests.processes import forks
 from tests.waiting import HANG
 
 # Runs the command line where a package cannot be imported.
@@ -17,8 +18,11 @@ WITHOUT = "import sys; sys.modules[{!r}] = None; from efim_ls.cli import main; s
 
 
 def ended(*words: str, code: str = "") -> tuple[int, str]:
-    command = [sys.executable, "-c", code] if code else [sys.executable, "-m", "efim_ls", "serve", *words]
-    told = subprocess.run(command, env=ENV, capture_output=True, text=True, timeout=HANG)
+    if code:  # for a Python that has imported nothing
+        command = [sys.executable, "-c", code]
+        told = subprocess.run(command, env=ENV, capture_output=True, text=True, timeout=HANG)
+    else:
+        told = forks.run(["-m", "efim_ls", "serve", *words], ENV)
     return told.returncode, told.stderr
 
 
@@ -39,8 +43,7 @@ def test_a_model_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
 
 
 def test_no_other_model_takes_the_place_of_one_that_cannot_be_loaded() -> None:
-    command = [*STAND_IN, "127.0.0.1", "", "missing"]
-    told = subprocess.run(command, env=ENV, capture_output=True, text=True, timeout=HANG)
+    told = forks.run([*STAND_IN, "127.0.0.1", "", "missing"], ENV)
     assert (told.returncode, told.stderr) == (1, "there is no model called missing; choose another\n")
 
 

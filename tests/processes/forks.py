@@ -34,6 +34,7 @@ IMPORTED = (
     "efim_ls.commands.cache",
     "efim_ls.commands.complete",
     "efim_ls.commands.stats",
+    "efim_ls.http.server",
     "editor_clients.headless.jsonl",
 )
 MOST_BYTES = 1 << 17  # of a command and its environment
@@ -88,6 +89,39 @@ def run(
         stdout.seek(0)
         stderr.seek(0)
         return subprocess.CompletedProcess(command, code, stdout.read().decode(), stderr.read().decode())
+
+
+class Child:
+    """A fork that runs a command without input, as subprocess' processes are; leaving its context waits for it."""
+
+    def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
+        (out, stdout), (err, stderr) = os.pipe(), os.pipe()
+        with open(os.devnull) as stdin:
+            self._report = _fork(command, env, None, stdin.fileno(), stdout, stderr)
+        os.close(stdout)
+        os.close(stderr)
+        self.stdout, self.stderr = os.fdopen(out), os.fdopen(err)
+        self._report.settimeout(HANG)
+        self.pid = int(self._report.recv(MOST_BYTES))
+        self.returncode: int | None = None
+
+    def wait(self) -> int:
+        if self.returncode is None:
+            self.returncode = int(self._report.recv(MOST_BYTES))
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wait()
+        self._report.close()
+        self.stdout.close()
+        self.stderr.close()
 
 
 def _fork(command: Sequence[str], env: Mapping[str, str], folder: Path | None, *streams: int) -> socket.socket:
