@@ -7,7 +7,10 @@ from typing import NoReturn
 from hypothesis import given
 from hypothesis import strategies as st
 
+from efim_ls.session.documents import OpenDocument
 from efim_ls.session.session import Session
+from efim_ls.text.document import Change
+from efim_ls.usage.counters import Counters
 from tests.waiting import HANG
 
 URI = "file:///a.py"
@@ -46,3 +49,12 @@ async def test_whatever_is_sent_the_text_is_the_last_one(texts: list[str]):
     for text in texts:
         assert mine.sync(URI, "python", text).text == text
     assert mine.engine.close(HANG)
+
+
+def test_out_of_step_only_a_whole_text_is_a_change() -> None:
+    document, at = OpenDocument(Counters(), URI, "python", "ab"), (0, 1)
+    assert document.edit(Change("x", at, at)) and document.text == "axb"
+    document.out_of_step = True
+    assert document.edit(Change("y", at, at)) is None and document.text == "axb"
+    assert document.edit(Change("new")) and document.text == "new" and not document.out_of_step
+    assert document.edit(Change("y", at, at)) and document.text == "nyew"
