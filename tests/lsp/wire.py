@@ -48,7 +48,7 @@ class Client(LanguageClient):
         register_lsp_features(self)
 
     async def start_io(self, cmd: str, *args: str, **kwargs: Any) -> None:
-        """Start a server as pygls does; one that is code or a file for Python as a fork, for speed."""
+        """Start a server as pygls does, but fork one that is Python code or a Python file, which is quicker."""
         if cmd == sys.executable and args[0] != "-m":
             server = await forks.start(args, kwargs["env"])
         else:

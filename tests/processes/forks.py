@@ -40,14 +40,27 @@ IMPORTED = (
 MOST_BYTES = 1 << 17  # of a command and its environment
 
 
-class Process:
-    """A fork that runs a command, as asyncio's processes are."""
+class Fork:
+    """A fork that runs a command, and its exit status once it has ended."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to a fork that has not ended."""
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+
+class Process(Fork):
+    """A fork with the methods of asyncio's processes."""
 
     def __init__(
         self, pid: int, status: Awaitable[int], stdin: asyncio.StreamWriter, *outputs: asyncio.StreamReader
     ) -> None:
-        self.pid, self.stdin, (self.stdout, self.stderr) = pid, stdin, outputs
-        self.returncode: int | None = None
+        super().__init__(pid)
+        self.stdin, (self.stdout, self.stderr) = stdin, outputs
         self._end = asyncio.ensure_future(self._until(status))
 
     async def _until(self, status: Awaitable[int]) -> int:
@@ -56,10 +69,6 @@ class Process:
 
     async def wait(self) -> int:
         return await asyncio.shield(self._end)
-
-    def send_signal(self, number: int) -> None:
-        if self.returncode is None:
-            os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
@@ -81,7 +90,7 @@ async def start(command: Sequence[str], env: Mapping[str, str]) -> Process:
 def run(
     command: Sequence[str], env: Mapping[str, str], folder: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command of Python's to its end, without input; return what it wrote, as subprocess does."""
+    """Run a command of Python's to its end, without input; return its exit status, output and errors."""
     with open(os.devnull) as stdin, TemporaryFile() as stdout, TemporaryFile() as stderr:
         with _fork(command, env, folder, stdin.fileno(), stdout.fileno(), stderr.fileno()) as report:
             report.settimeout(HANG)
@@ -91,8 +100,8 @@ def run(
         return subprocess.CompletedProcess(command, code, stdout.read().decode(), stderr.read().decode())
 
 
-class Child:
-    """A fork that runs a command without input, as subprocess' processes are; leaving its context waits for it."""
+class Child(Fork):
+    """A fork without input whose output is read from pipes; leaving its context waits for its end."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
         (out, stdout), (err, stderr) = os.pipe(), os.pipe()
@@ -102,17 +111,12 @@ class Child:
         os.close(stderr)
         self.stdout, self.stderr = os.fdopen(out), os.fdopen(err)
         self._report.settimeout(HANG)
-        self.pid = int(self._report.recv(MOST_BYTES))
-        self.returncode: int | None = None
+        super().__init__(int(self._report.recv(MOST_BYTES)))
 
     def wait(self) -> int:
         if self.returncode is None:
             self.returncode = int(self._report.recv(MOST_BYTES))
         return self.returncode
-
-    def send_signal(self, number: int) -> None:
-        if self.returncode is None:
-            os.kill(self.pid, number)
 
     def __enter__(self) -> Child:
         return self
@@ -125,7 +129,7 @@ class Child:
 
 
 def _fork(command: Sequence[str], env: Mapping[str, str], folder: Path | None, *streams: int) -> socket.socket:
-    """Run a command with these streams; its number and its exit status are received from what is returned."""
+    """Run a command with these streams; return the socket that receives its process id, then its exit status."""
     report, reporting = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     report.setblocking(False)
     wanted = json.dumps({"command": command, "env": dict(env), "folder": str(folder or os.getcwd())}).encode()
@@ -137,7 +141,7 @@ def _fork(command: Sequence[str], env: Mapping[str, str], folder: Path | None, *
 
 @cache
 def _fork_server() -> socket.socket:
-    """Start the process that forks, which ends with this one; return how to tell it what to run."""
+    """Start the fork server, which ends with this process; return the socket that takes commands."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
         command = [sys.executable, "-m", "tests.processes.forks", str(its.fileno())]
@@ -183,7 +187,7 @@ def serve(control: socket.socket) -> None:
 
 
 def _report(wanted: dict[str, Any], stdin: int, stdout: int, stderr: int, report: int) -> None:
-    """Run a command in a fork of this fork, tell its number, and its exit status at the end."""
+    """Run a command in a fork of this fork; report its process id, then its exit status."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     if (pid := os.fork()) == 0:
         os.close(report)
@@ -208,7 +212,6 @@ def _run(command: Sequence[str], env: Mapping[str, str], streams: Sequence[int])
     sys.stderr = sys.__stderr__ = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     os.environ.clear()
     os.environ.update(env)
-    sys.argv = list(command)
     if command[0] == "-m":
         sys.argv = list(command[1:])
         runpy.run_module(command[1], run_name="__main__", alter_sys=True)
@@ -217,6 +220,7 @@ def _run(command: Sequence[str], env: Mapping[str, str], streams: Sequence[int])
         sys.modules["__main__"] = main = ModuleType("__main__")
         exec(command[1], main.__dict__)
     else:
+        sys.argv = list(command)
         runpy.run_path(command[0], run_name="__main__")
 
 
