@@ -23,7 +23,7 @@ class Presence:
     def note(self, names: Iterable[Name], is_there: bool, asked: int | None = None) -> None:
         """Remember that blocks are there, or are not.
 
-        An answer tells how many `notes` there were when it was asked for: what was noted of a block since is newer.
+        `asked` is the value of `notes` when an answer was asked for: blocks that were noted since stay as they are.
         """
         until = self._clock() + (PRESENT_FOR if is_there else ABSENT_FOR)
         self.notes += 1
