@@ -96,8 +96,8 @@ release: $(VSCODE)/dist/efim-ls.vsix $(GO)
 	cp $(VSCODE)/dist/efim-ls.vsix dist/efim-ls-$(VERSION).vsix
 	cd dist && sha256sum *-$(VERSION)[.-]* > SHA256SUMS && cat SHA256SUMS
 
-# What tests drive: real editors, kept in the user's cache, the extension, Tabby's agent, and what is released. Tests of
-# what cannot be had say so, and fail where CI is set.
+# What tests drive: real editors, kept in the user's cache, the extension and Tabby's agent. Tests of what cannot be had
+# say so, and fail where CI is set.
 editors: programs extension $(TABBY)/node_modules/.package-lock.json
 
 extension: .venv/releases $(VSCODE)/node_modules/.package-lock.json
