@@ -48,6 +48,7 @@ class Vocabulary:
         order = sorted((spelled, i) for i, spelled in enumerate(token_bytes) if spelled)
         self._spelled = [spelled for spelled, _ in order]
         self._ids = np.array([i for _, i in order], dtype=np.int32)
+        self.bytes = frozenset(spelled[0] for spelled in self._spelled if len(spelled) == 1)
         self.longest = max(map(len, self._spelled), default=0)
         self.begins_word = np.array([spelled[:1] in WORD_BYTES for spelled in token_bytes], dtype=np.bool_)
         self.fitting = lru_cache(256)(self._fitting)
@@ -72,7 +73,8 @@ class Tokenizer:
     """A BPE `tokenizer.json`, of bytes or SentencePiece's. Markers in a text are text: never read as special tokens.
 
     `special` are the ids of markers by name, `token_bytes` what each token spells (nothing for special ones), `bos`
-    the ids with which every text must begin, `digest` a hash of the file (16 bytes).
+    the ids with which every text must begin, `digest` a hash of the file (16 bytes). A tokenizer that
+    `is_byte_level` may lack bytes of rare characters, which are in no prompt then.
     """
 
     def __init__(self, path: Path) -> None:
@@ -104,6 +106,10 @@ class Tokenizer:
     def token(self, name: str) -> int | None:
         """Return the id of a marker or another entry by name, with or without SentencePiece's sign for a space."""
         return self._vocab.get(name, self._vocab.get(SPACE_SIGN + name))
+
+    def spells(self, text: bytes) -> bool:
+        """Return whether there are tokens for all bytes of a text, however it is cut."""
+        return self.vocabulary.bytes.issuperset(text)
 
     def unfinished(self, text: str) -> int:
         """Return where the end of a text begins that may get other tokens if its last line goes on, in characters.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import accumulate, pairwise
@@ -12,16 +13,18 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from efim_ls.settings import DEFAULTS
 from model_runtime.ids import common_prefix
 from model_runtime.prompt.pieces import LONGEST_FRAGMENT
 from model_runtime.prompt.prompt import LONGEST_STUB_BYTES, assemble, build, heal
 from model_runtime.prompt.template import find_template
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import Watched, quick_decoder_of
 from tests.engine.prompts import generate, spelled
 from tests.models import CODE, Tiny, make
-from tests.tiny_tokenizers import KINDS, SENTENCE_PIECE, tokenizer
+from tests.tiny_tokenizers import KINDS, SENTENCE_PIECE, text_of, tokenizer
 
 unhurried = settings(max_examples=60)
 quickly = settings(max_examples=12)
@@ -122,6 +125,23 @@ def test_what_is_said_begins_with_what_was_taken_back(kind: str, head: str, type
     said, limit = engine(kind), min(max(8, len(prompt.stub)), DEFAULTS.max_new_tokens)
     generate(said, prompt, limit=limit)
     assert spelled(said.log, tokenizer(kind)).startswith(prompt.stub)
+
+
+@quickly
+@given(typed=code, missing=st.sets(st.sampled_from("x = '😀日ü".encode()), min_size=1))
+@example(typed="x = '😀", missing={0xF0})
+def test_what_no_token_spells_is_not_taken_back(typed: str, missing: set[int]) -> None:
+    """StarCoder2's vocabulary lacks a byte of rare characters, one's own perhaps all emoji."""
+    content, letters = json.loads(text_of("starcoder", "starcoder")), bytes_to_unicode()
+    model, lost = content["model"], {letters[byte] for byte in missing}
+    kept = [token for token in model["vocab"] if lost.isdisjoint(token)]
+    model["vocab"] = {token: i for i, token in enumerate(kept)}
+    model["merges"] = [merge for merge in model["merges"] if lost.isdisjoint("".join(merge))]
+    with TemporaryDirectory() as folder:
+        (path := Path(folder) / "tokenizer.json").write_text(json.dumps(content | {"added_tokens": []}))
+        made = Tokenizer(path)
+    done, stub = heal(made, typed)
+    assert done + stub == typed and missing.isdisjoint(stub.encode())
 
 
 @kinds
