@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from importlib.resources import as_file
 
 import pytest
+from mistral_common.protocol.fim.request import FIMRequest
+from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 from tokenizers import Tokenizer as Raw
 
-from model_runtime.prompt.prompt import heal
+from model_runtime.prompt.prompt import assemble, heal
+from model_runtime.prompt.template import find_template
 from tests.models import CODE
-from tests.real_tokenizers import REAL, tokenizer
+from tests.real_tokenizers import REAL, TEKKEN, tokenizer
 
 LINES = [
     *CODE.splitlines()[:40],
@@ -40,3 +44,12 @@ def test_a_text_and_a_file_have_the_tokens_of_the_published_tokenizer(name: str)
     for text in (CODE, SIGNS, *LINES):
         ids = published.encode(text, add_special_tokens=False).ids
         assert tokenizer(name).encode(text).tolist() == tokenizer(name).encode_file(text).tolist() == ids
+
+
+def test_the_prompt_is_the_one_that_mistral_writes() -> None:
+    with as_file(TEKKEN) as path:
+        written = MistralTokenizer.from_file(str(path))
+    made = tokenizer("tekken")
+    for head, tail in (("def f():\n    return ", "\n\nf()\n"), ("x", " y"), ("", "y = 1\n"), ("# größe", "")):
+        asked = written.encode_fim(FIMRequest(prompt=head, suffix=tail)).tokens
+        assert assemble(made, find_template(made), head, tail, "").ids.tolist() == asked
