@@ -25,6 +25,7 @@ from model_runtime.checkpoint.layer_spec import (
     State,
 )
 
+EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 TOKEN_VALUES = "model.token_values.weight"  # for each token, those of all layers side by side
 EARLY_NORM = "model.norm_swiftkv"  # of the stream that early layers' keys and values are made of
 OWN_INPUTS = "model.embed_tokens_per_layer.weight"  # the same
@@ -38,14 +39,14 @@ LOOKED_UP = (TOKEN_VALUES, OWN_INPUTS)  # in a mapped file, unless it is compact
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     """Return the usual names and the shapes of the tensors that the decoder needs."""
     c = config
-    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (c.vocab, c.hidden)}
+    shapes: dict[str, tuple[int, ...]] = {EMBEDDING: (c.vocab, c.hidden)}
     _add_norm(shapes, c, "model.norm")
     if c.first_early is not None:
         _add_norm(shapes, c, EARLY_NORM)
     if has_token_values(c):
         shapes[TOKEN_VALUES] = (c.vocab, len(c.layers) * c.full.kv_heads * c.full.head_dim)
     if not c.tied:
-        shapes["lm_head.weight"] = (c.vocab, c.hidden)
+        shapes[HEAD] = (c.vocab, c.hidden)
     for i, layer in enumerate(c.layers):
         at = f"model.layers.{i}."
         for name in filter(None, norm_names(layer)):

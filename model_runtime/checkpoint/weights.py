@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.hub.names import hub_origin
 from model_runtime.checkpoint.tensor_names import stored_name
-from model_runtime.checkpoint.tensor_shapes import expected_shapes
+from model_runtime.checkpoint.tensor_shapes import EMBEDDING, HEAD, expected_shapes
 from model_runtime.checkpoint.tensors.compact import check_version, expanded
 from model_runtime.checkpoint.tensors.quantized_rows import Fp32, QuantizedRows
 from model_runtime.checkpoint.tensors.stored import StoredTensor, map_tensors
@@ -27,7 +27,7 @@ Weights = Mapping[str, npt.NDArray[Any]]  # in the format that they are stored i
 BF16 = np.dtype([("bf16", "<u2")])  # numpy has no bf16: as a field, its bits cannot be taken for numbers
 DTYPES = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": BF16}
 EXPONENTS = {DTYPES["F16"]: 0x7C00, BF16: 0x7F80}  # bits that are all set in NaN and infinity, and in no number
-
+ROWS_AT_ONCE = 1024  # that are compared
 
 # Their checkpoints end with layers that predict tokens further ahead, which nothing here asks.
 PREDICTS_FURTHER = ("deepseek_v3", "glm4_moe_lite")
@@ -59,7 +59,8 @@ class StoredWeights(Weights):
 def read_weights(folder: Path, config: ModelConfig) -> StoredWeights:
     """Map every tensor of a checkpoint, sharded or not; ModelError if one is missing or has a wrong shape.
 
-    Those that are expected have the names of `expected_shapes`, whatever their family calls them.
+    Those that are expected have the names of `expected_shapes`, whatever their family calls them. Beside a tied
+    embedding there is a head only if it differs, as after a training that did not tie them.
     Nothing is copied but for compact tensors: pages are read when they are used, and a file stays mapped as long as
     one of its tensors is.
     """
@@ -79,13 +80,17 @@ def read_weights(folder: Path, config: ModelConfig) -> StoredWeights:
         check_version(metadata)
         stored.update(tensors)
     shapes = expected_shapes(config)
+    if stored_name(config.family, HEAD) in stored:
+        shapes[HEAD] = shapes[EMBEDDING]
     whole = expanded(stored, {stored_name(config.family, name): shape for name, shape in shapes.items()})
-    _check(whole, config)
+    _check(whole, shapes, config)
     usual = {stored_name(config.family, name): name for name in shapes}
     weights = {usual.get(name, name): weight for name, weight in _arrays(whole)}
     for own, name in usual.items():
         if not _is_finite(weights[name]):  # the model would produce nonsense
             raise ModelError(f"{own} contains NaN or infinity: fetch the model again")
+    if config.tied and HEAD in weights and _are_equal(weights[HEAD], weights[EMBEDDING]):
+        del weights[HEAD]
     return StoredWeights(weights)
 
 
@@ -115,8 +120,10 @@ def as_fp32(*parts: npt.NDArray[Any]) -> Fp32:
     return joined
 
 
-def _check(stored: Mapping[str, StoredTensor | QuantizedRows], config: ModelConfig) -> None:
-    for usual, shape in expected_shapes(config).items():
+def _check(
+    stored: Mapping[str, StoredTensor | QuantizedRows], shapes: Mapping[str, tuple[int, ...]], config: ModelConfig
+) -> None:
+    for usual, shape in shapes.items():
         name = stored_name(config.family, usual)
         if name not in stored:
             raise ModelError(f"the weights lack {name}, which config.json asks for: fetch the model again")
@@ -132,6 +139,14 @@ def _check_tensor(name: str, tensor: StoredTensor | QuantizedRows, shape: tuple[
         raise ModelError(f"{name} is of {tensor.dtype}, which is quantized: use the unquantized model")
     if tensor.shape != shape:
         raise ModelError(f"{name} has shape {tensor.shape}, config.json asks for {shape}: fetch the model again")
+
+
+def _are_equal(one: npt.NDArray[Any] | QuantizedRows, other: npt.NDArray[Any] | QuantizedRows) -> bool:
+    """Return whether two matrices of one shape are stored alike; compared in parts, which may be large."""
+    if isinstance(one, QuantizedRows) or isinstance(other, QuantizedRows) or one.dtype != other.dtype:
+        return False
+    parts = (slice(at, at + ROWS_AT_ONCE) for at in range(0, len(one), ROWS_AT_ONCE))
+    return all(np.array_equal(one[part], other[part]) for part in parts)
 
 
 def _is_finite(weight: npt.NDArray[Any] | QuantizedRows) -> bool:

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import rotations as rotations_of
+from model_runtime.checkpoint.tensor_shapes import HEAD
 from model_runtime.checkpoint.weights import Weights
 from model_runtime.decoder.any_decoder import Rotations, Span, TopTokens, parts_of
 from model_runtime.decoder.gpu.attention import Attend
@@ -66,7 +67,8 @@ class GpuDecoder:
         self.config, self._slab, self._attend, self._kernels = config, slab, attend, kernels
         uploader = WeightUploader(slab.k.device, slab.k.dtype, form, kernels)
         self._embed = uploader.table(as_tensor(weights["model.embed_tokens.weight"]))
-        self._head = uploader.product(self._embed if shares_head(config) else as_tensor(head(config, weights)))
+        shared = shares_head(config) and HEAD not in weights
+        self._head = uploader.product(self._embed if shared else as_tensor(head(config, weights)))
         self._norm = uploader.norm(norm(config, weights, "model.norm"))
         layers = enumerate(config.layers)
         self._layers = [uploader.layer(config, spec, fused(config, weights, i)) for i, spec in layers]

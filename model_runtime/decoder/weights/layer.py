@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.tensor_shapes import TOKEN_VALUES, has_token_values, norm_names
+from model_runtime.checkpoint.tensor_shapes import EMBEDDING, HEAD, TOKEN_VALUES, has_token_values, norm_names
 from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32
 from model_runtime.decoder.weights.attention import AttentionWeights, attention_weights
 from model_runtime.decoder.weights.feed_forward import DenseWeights, ExpertWeights, FeedForwardTensors
@@ -71,5 +71,5 @@ def token_values(config: ModelConfig, weights: Weights) -> npt.NDArray[Any] | No
 
 def head(config: ModelConfig, weights: Weights) -> npt.NDArray[Any]:
     """Return the matrix that gives logits, [vocab, hidden], as stored or fp32."""
-    weight = weights["model.embed_tokens.weight" if config.tied else "lm_head.weight"]
+    weight = weights[HEAD if HEAD in weights else EMBEDDING]
     return weight if config.logits_scale == 1 else as_fp32(weight) / config.logits_scale

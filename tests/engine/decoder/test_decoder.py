@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.utils import logging as transformers_logging
 
@@ -332,6 +333,19 @@ def test_biases_that_a_llama_config_asks_for_are_computed_or_refused(tmp_path: P
     except ModelError:
         return
     assert distance(found, Model(tmp_path).reference(TOKENS)[-1]) <= CLOSE
+
+
+@pytest.mark.parametrize("equal", [False, True])
+def test_a_head_of_its_own_counts_beside_a_tied_embedding(equal: bool, tmp_path: Path) -> None:
+    """A head was trained or merged after it had been tied; one that is as it was takes no memory."""
+    folder = make(tmp_path, Tiny(context=CONTEXT))
+    weights = load_file(folder / "model.safetensors")
+    table = weights["model.embed_tokens.weight"]
+    weights["lm_head.weight"] = table.clone() if equal else table.flip(0)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    model = Model(folder)
+    assert ("lm_head.weight" in read_weights(folder, model.config)) is not equal
+    assert distance(last(model.decoder(), model.arena(), TOKENS), model.reference(TOKENS)[-1]) <= CLOSE
 
 
 def test_layers_may_differ_in_their_feed_forward_part(tmp_path: Path) -> None:
