@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 from editor_clients.headless.client import Editor, editor
 from editor_clients.headless.connection import Connection, ServerDied
 from editor_clients.headless.ops import Refused, Session
+from model_runtime.checkpoint.embedded import EMBEDDED
 from tests.lsp.wire import STAND_IN
 from tests.waiting import HANG, loop_at_rest
 
@@ -28,9 +30,9 @@ AREA = "def area(width, height):\n    return width * height\n\n\ndef edge(wid"  
 class Asker:
     """A headless process that is asked one line at a time."""
 
-    def __init__(self, *options: str) -> None:
+    def __init__(self, *options: str, folder: Path | None = None) -> None:
         self.process = subprocess.Popen(
-            [*HEADLESS, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+            [*HEADLESS, *options], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
         )
         self._guard = threading.Timer(HANG, self.process.kill)
         self._guard.start()
@@ -239,6 +241,17 @@ def test_a_signal_ends_it_cleanly(number: signal.Signals):
     asker.process.send_signal(number)
     assert asker.process.wait() == 0
     assert asker.end() == 0
+
+
+def test_a_folder_is_named_from_where_the_command_runs(tmp_path: Path):
+    """The server, which other editors may have started, runs elsewhere."""
+    shutil.copytree(EMBEDDED, tmp_path / "mine" / "coder")
+    ask = Asker("--model", "mine/coder", folder=tmp_path)
+    ask("open", path="a.py", text=AREA)
+    answer = ask("complete", path="a.py", at=len(AREA))
+    assert (answer["reason"], answer["notice"]) == (None, None)
+    assert answer["text"].startswith("th, height")
+    assert ask.end() == 0
 
 
 def test_a_model_that_is_not_there_is_a_clear_error():
