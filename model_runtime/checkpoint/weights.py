@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -126,12 +126,21 @@ def _check(
     for usual, shape in shapes.items():
         name = stored_name(config.family, usual)
         if name not in stored:
-            raise ModelError(f"the weights lack {name}, which config.json asks for: fetch the model again")
+            raise ModelError(_lacking(name, stored))
         _check_tensor(name, stored[name], shape)
     layers = len(config.layers)
     further = stored_name(config.family, f"model.layers.{layers}.")
     if config.family not in PREDICTS_FURTHER and any(name.startswith(further) for name in stored):
         raise ModelError(f"the weights have more layers than config.json's {layers}: fetch the model again")
+
+
+def _lacking(name: str, stored: Iterable[str]) -> str:
+    """Return that a tensor is missing, or its other name, in a larger model or one that was saved without a head."""
+    inner = "." + name.removeprefix("model.")
+    if other := next((each for each in sorted(stored) if f".{each}".endswith(inner)), None):
+        how = "use a checkpoint of the text model alone, as AutoModelForCausalLM of transformers saves it"
+        return f"the weights have {other} in place of {name}: {how}"
+    return f"the weights lack {name}, which config.json asks for: fetch the model again"
 
 
 def _check_tensor(name: str, tensor: StoredTensor | QuantizedRows, shape: tuple[int, ...]) -> None:

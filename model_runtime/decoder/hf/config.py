@@ -11,7 +11,7 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from model_runtime.checkpoint.config import ModelConfig, refuse_excerpts
-from model_runtime.checkpoint.fields import Fields
+from model_runtime.checkpoint.fields import Fields, refuse_quantized
 from model_runtime.checkpoint.layer_spec import Dense, Full, LayerSpec
 from model_runtime.decoder.hf.pack import count_unpacked
 from model_runtime.decoder.hf.read import first_line, read_hf_config
@@ -85,6 +85,7 @@ def _refuse(found: Any) -> None:
     family = found.model_type
     if family not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or found.is_encoder_decoder:
         raise ModelError(f"transformers has no {family!r} that generates text: use another model")
+    refuse_quantized(Fields(found.to_dict()))
     if found.get_text_config(decoder=True) is not found:
         parts = ", ".join(sorted(found.sub_configs)) or "text_config"
         raise ModelError(f"{family!r} reads more than text ({parts}): use a model of text alone")

@@ -61,6 +61,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     put(home / "hub", "me/untied", tiny=Tiny(tied=False))
     replace(put(home / "hub", "me/other") / "config.json", '"llama"', '"mamba"')
     replace(put(home / "hub", "me/markerless") / "tokenizer.json", "<|fim_", "<|no_")
+    (put(home / "hub", "me/by-layer") / "config.json").write_text('{"model_type": "deepseek_v4"}')
+    (put(home / "hub", "me/pictures") / "config.json").write_text('{"model_type": "gemma3"}')
     (put(home / "hub", "me/part") / "model.safetensors").unlink()
     (home / "hub" / "models--me--empty").mkdir()
     (home / "hub" / "stray").write_text("x")
@@ -112,7 +114,7 @@ def found(home: Path) -> Found:
 
 
 def test_known_models_and_those_on_disk_are_listed_once(home: Path, found: Found) -> None:
-    on_disk = [*EMBEDDED_ONES, "me/markerless", "me/other", "me/own", "me/untied", HERE]
+    on_disk = [*EMBEDDED_ONES, "me/by-layer", "me/markerless", "me/other", "me/own", "me/pictures", "me/untied", HERE]
     assert list(found) == [*on_disk, *(known.name for known in KNOWN_MODELS if known.name != HERE)]
     model, folder = found[HERE], home / "hub" / "models--Qwen--Qwen2.5-Coder-0.5B" / "snapshots" / COMMIT
     assert (model["folder"], model["revision"]) == (str(folder), COMMIT)
@@ -179,7 +181,10 @@ def test_what_cannot_be_used_says_why(found: Found) -> None:
     assert "mamba" in found["me/other"]["problem"]
     assert "fill-in-the-middle" in found["me/markerless"]["problem"]
     assert found["me/other"]["fits"] == []
-    assert [name for name, model in found.items() if model["problem"]] == ["me/markerless", "me/other"]
+    assert "shape of the configuration of 'deepseek_v4'" in found["me/by-layer"]["problem"]
+    assert "'gemma3' reads more than text" in found["me/pictures"]["problem"]
+    unusable = ["me/by-layer", "me/markerless", "me/other", "me/pictures"]
+    assert [name for name, model in found.items() if model["problem"]] == unusable
 
 
 def test_the_table_can_be_read(told: Told) -> None:
