@@ -17,7 +17,9 @@ from dulwich.objects import Blob, Commit, ObjectID
 from dulwich.repo import Repo
 
 from efim_ls.access.ignored import is_ignored
+from efim_ls.access.secret_text import without_secrets
 from efim_ls.access.secrets import may_reach_disk
+from efim_ls.languages import language_of
 from efim_ls.paths import real_path
 from efim_ls.settings import MOST_CHARACTERS
 
@@ -88,4 +90,4 @@ def _read(repository: Repo, head: ObjectID, path: str) -> str | None:
     blob = repository[found]
     if not isinstance(blob, Blob) or blob.raw_length() > MOST_CHARACTERS:
         return None
-    return blob.data.decode("utf-8").replace("\r\n", "\n")
+    return without_secrets(blob.data.decode("utf-8").replace("\r\n", "\n"), language_of(path))
