@@ -166,8 +166,9 @@ def _value(text: str, name: re.Match[str], is_code: bool) -> re.Match[str] | Non
     if between["sign"] not in ("=", ">") or at != between.end("sign"):
         return None
     value = formats.WITHIN.match(text, at)
-    is_one = value and _is_mixed(value["value"]) and name[0] not in value["value"].lower()
-    return value if is_one and _is_secret(value["value"], name) else None
+    if value is None or name[0] in value["value"].lower() or not _is_mixed(value["value"]):
+        return None
+    return value if _is_secret(value["value"], name) else None
 
 
 def _is_secret(value: str, name: re.Match[str]) -> bool:

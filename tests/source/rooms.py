@@ -116,6 +116,7 @@ OTHERS = (
     "shared/test_shared_age.py",
     "shared/test_shared_cache_command.py",
     "shared/test_shared_failures.py",
+    "shared/test_shared_strangers.py",
     "shared/test_shared_tls.py",
     "editors/elsewhere/test_neovim_elsewhere.py",
     "editors/elsewhere/test_vscode_elsewhere.py",
