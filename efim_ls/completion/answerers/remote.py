@@ -142,6 +142,7 @@ class RemoteAnswerer:
             answer = self._prepare(asked, rested) if asked.ahead else self._answer(asked)
         except Exception as error:  # the thread goes on, and answers of this machine do
             logger.error("asking another machine failed", exc_info=error)
+            self._rest()
         finally:
             with self._lock:
                 self._running = None
