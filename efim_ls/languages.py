@@ -108,7 +108,7 @@ TELLING = (
     ("shellscript", r"^#!.*sh$|^\s*(fi|done|esac)$|; (then|do)$|^\s*export \w+="),
     ("typescript", r"^\s*(export )?(interface|type|enum) \w+|\w\??: (string|number|boolean)\b|^import type "),
 )
-GUESSED = 200  # lines of a text that tell its language
+GUESSED, LONGEST_TELLING = 200, 300  # lines of a text that tell its language, and their characters that are looked at
 ENDINGS = {ending: language for language, _, endings in TABLE for ending in endings.split()}
 
 
@@ -120,7 +120,7 @@ def language_of(path: str) -> str:
 
 def guess_language(text: str) -> str:
     """Return the language that a part of a file is most likely in: Python, unless its lines tell another."""
-    lines = text.split("\n", GUESSED)[:GUESSED]
+    lines = [line[:LONGEST_TELLING] for line in text.split("\n", GUESSED)[:GUESSED]]
     counts = {language: sum(bool(each.search(line)) for line in lines) for language, each in _telling().items()}
     return max(counts, key=lambda language: counts[language])
 

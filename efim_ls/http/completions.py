@@ -78,9 +78,9 @@ class Completions:
         for path, text in context.others[-MOST_OTHERS:]:
             language, size = language_of(path), len(text)
             is_alike = family_of(language) == document.family and size <= left
-            if is_alike and rules.verdict(uri_of(path), language).may_be_read(size):
+            if is_alike and (read := rules.verdict(uri_of(path), language).text_to_read(text, language)) is not None:
                 left -= size
-                yield text
+                yield read
 
 
 def events(messages: Iterable[object], end: str = "") -> Response:

@@ -91,7 +91,8 @@ def uri_of(path: str) -> str:
     """Return the URI of a document that a client names by a URI, an absolute path or a relative one."""
     if URI.match(path):
         return path
-    return f"file://{quote(path)}" if path.startswith("/") else f"{SCHEME}:/{quote(path)}"
+    quoted = quote(path, errors="surrogatepass")  # JSON may hold half of a pair, which no path has
+    return f"file://{quoted}" if path.startswith("/") else f"{SCHEME}:/{quoted}"
 
 
 def merged(known: str, last: Part, text: str, cursor: int) -> tuple[str, int] | None:

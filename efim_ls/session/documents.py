@@ -10,6 +10,7 @@ from time import monotonic
 
 from efim_ls.access.reasons import Refusal, refusal
 from efim_ls.access.rules import Rules, Verdict
+from efim_ls.access.secret_text import PublicText
 from efim_ls.languages import family_of, language_of
 from efim_ls.paths import real_path
 from efim_ls.request import Answer, Request
@@ -81,8 +82,14 @@ class OpenDocument(Document):
         self.followers: Followers = []
         self.prefetch_timer, self.save_timer = IdleTimer(), IdleTimer()
         self.out_of_step = False
+        self._public = PublicText(text, self.language)
         self._judged: tuple[Rules, Verdict] | None = None
         self._answered: tuple[Request, Answer] | None = None
+
+    @property
+    def public(self) -> str:
+        """The text as suggestions may be made of it: as long as it is, without what looks secret."""
+        return self._public.text
 
     def edit(self, change: Change) -> Edit | None:
         """Apply a change and track accepted suggestions through it; out of step, only a whole text is a change."""
@@ -91,6 +98,7 @@ class OpenDocument(Document):
         if self.out_of_step:
             return None
         edit = self.apply(change)
+        self._public.follow(edit.at, edit.at + len(edit.removed), edit.end, self.text)
         self.retention.follow(edit, self.text)
         for follow in self.followers:
             follow(edit)
@@ -208,7 +216,7 @@ class OpenDocuments:
         places = {edit.uri: edit.at for edit in self.history.recent()}
         others = [each for each in self._documents.values() if each is not document and each.path]
         return tuple(
-            RecentEdit(each.path, each.text, each.line_of(places[each.uri]))
+            RecentEdit(each.path, each.public, each.line_of(places[each.uri]))
             for each in others
             if each.uri in places and self.may_be_read(each)
         )

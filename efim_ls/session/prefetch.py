@@ -60,7 +60,7 @@ class BackgroundWork:
 
     def prefetch_rested(self, document: OpenDocument, cursor: int) -> None:
         """Prefetch for an offset where the cursor rests; what is suggested there now stays as it is."""
-        answered = document.last_answer(document.text, cursor)
+        answered = document.last_answer(document.public, cursor)
         is_shown = answered is not None and bool(answered.text)
         self._prefetch(document, self._request_at(document, cursor), rested=not is_shown)
 
@@ -124,7 +124,9 @@ class BackgroundWork:
             self.prefetch_rested(document, document.cursor)
         elif (completer := self._completer) and self._documents.why_off(document.uri) is None:
             excerpts = self._request_at(document, 0).excerpts
-            self._begin(document, completer.prefetch_opened(document.uri, document.text, document.language, excerpts))
+            self._begin(
+                document, completer.prefetch_opened(document.uri, document.public, document.language, excerpts)
+            )
 
     def _prefetch(self, document: OpenDocument, request: Request, rested: bool = False) -> None:
         completer, off = self._completer, self._documents.why_off(request.uri, len(request.text))

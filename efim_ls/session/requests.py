@@ -133,7 +133,7 @@ class Requests:
         """Wait until nobody has typed for a while; raises Cancelled if the document is another by then."""
         await asyncio.sleep(PAUSE)
         document = self._documents.get(request.uri)
-        if document is None or document.text != request.text:
+        if document is None or document.public != request.text:
             raise Cancelled
 
     async def explain(self, request: Request) -> dict[str, object]:
@@ -208,7 +208,7 @@ class Requests:
             return
         self._counters.count_costs(uri, work.language, better)
         document = self._documents.get(uri)
-        is_here = document is not None and document.text == work.request.text
+        is_here = document is not None and document.public == work.request.text
         if is_here and better.text != answer.text and self.improved is not None:
             self.improved(uri)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from editor_clients.headless.ops import LANGUAGES
-from efim_ls.languages import ANY, ENDINGS, TABLE, knows, language_of, name_of, names_of, notice
+from efim_ls.languages import ANY, ENDINGS, TABLE, guess_language, knows, language_of, name_of, names_of, notice
 
 
 def test_each_language_and_each_ending_stands_in_the_table_once() -> None:
@@ -52,3 +52,7 @@ def test_people_are_told_the_model_its_languages_and_the_remedy() -> None:
     message = notice("me/mine", ("python", "go", "made-up"), "rust")
     assert message is not None and message.startswith("The model me/mine knows Python, Go and made-up only;")
     assert name_of("made-up") == "made-up"
+
+
+def test_a_long_line_is_guessed_by_its_beginning() -> None:
+    assert guess_language("const x = 1\n" + "function " * 1_000_000) == "javascript"
