@@ -126,7 +126,7 @@ def did_save(ls: EfimServer, params: object) -> None:
     """Adopt the saved text if it differs, in case an edit went wrong."""
     document = ls.documents.get(_uri(ls, params))
     match params:
-        case {"text": str(text)} if document is not None and (document.out_of_step or text != document.text):
+        case {"text": str(text)} if document is not None and (document.out_of_step or text != document.editor_text):
             logger.warning("a document differed from the text that its editor saved; now using the saved text")
             ls.session.edit(document, [Change(text)])
         case _:
@@ -248,7 +248,7 @@ def text(ls: EfimServer, params: object) -> dict[str, object] | None:
     """Return an open document's text and version for a relay, None if it may differ from the client's."""
     document = ls.documents.get(_uri(ls, params))
     known = document is not None and not document.out_of_step
-    return {"text": document.text, "version": document.version} if document and known else None
+    return {"text": document.editor_text, "version": document.version} if document and known else None
 
 
 HANDLERS: dict[str, tuple[Callable[..., Any], object]] = {

@@ -77,7 +77,7 @@ class OpenDocument(Document):
         super().__init__(uri, language or language_of(uri), text, version)
         self.path, self.family = real_path(self.uri), family_of(self.language)
         self.cursor: int | None = None
-        self.retention = RetentionTracker(counters, text)
+        self.retention = RetentionTracker(counters, self.text)
         self.followers: Followers = []
         self.prefetch_timer, self.save_timer = IdleTimer(), IdleTimer()
         self.out_of_step = False

@@ -11,7 +11,6 @@ from efim_ls.request import Request
 from efim_ls.session.documents import IdleTimer, OpenDocument, OpenDocuments
 from efim_ls.session.engine_thread import EngineClient, Job
 from efim_ls.session.loader import CompletionBackend, ModelLoader
-from efim_ls.text.lines import line_end_in
 from model_runtime.cancel import Cancel, Cancelled
 
 STILL = 0.1  # seconds: a held key moves the cursor several times within it
@@ -158,8 +157,7 @@ class BackgroundWork:
 
 def accepted(request: Request, suggested: str) -> Request:
     """Return the request that follows if the suggestion is accepted."""
-    inserted = suggested.replace("\n", line_end_in(request.text))
-    before, after = request.text[: request.cursor] + inserted, request.text[request.cursor :]
+    before, after = request.text[: request.cursor] + suggested, request.text[request.cursor :]
     return replace(request, text=before + after, cursor=len(before))
 
 

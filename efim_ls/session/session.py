@@ -124,7 +124,7 @@ class Session:
         """Open a document, or edit what differs in it, so that it has this text: for clients that send no edits."""
         if (document := self.documents.get(uri)) is None or document.language != (language or document.language):
             return self.open(uri, language, text)
-        if document.text != text:
+        if document.editor_text != text:
             self.edit(document, [Change(text)])
         return document
 

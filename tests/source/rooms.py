@@ -48,7 +48,11 @@ ROOMS = {
     ),
     "efim_ls/next_edit": ("lsp/next_edit/test_inline_edits.py",),
     "efim_ls/session": ("lsp/editing/test_menu.py", "lsp/connection/test_status.py", LIKELY_BEGINNING),
-    "efim_ls/text": ("lsp/editing/test_message_fuzz.py", "lsp/editing/test_encodings.py"),
+    "efim_ls/text": (
+        "lsp/editing/test_message_fuzz.py",
+        "lsp/editing/test_encodings.py",
+        "lsp/sent/test_line_ends.py",
+    ),
     "efim_ls/usage": (
         "lsp/commands/test_counts.py",
         "lsp/commands/test_stats_command.py::test_json_has_all_counts_of_periods_and_languages",
