@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from efim_ls.languages import language_named
 from efim_ls.text.lined_text import LinedText, code_points
 from efim_ls.text.lines import line_end_in
 from efim_ls.text.normalized import MARK, is_normalized, joined, normalized
@@ -63,7 +64,7 @@ class Document:
 
     def __init__(self, uri: str, language: str, text: str, version: int | None = None) -> None:
         self.uri = uri
-        self.language = language
+        self.language = language_named(language)
         self.version = version
         self._editor = self._read = LinedText()
         self._replace(0, 0, joined(text))
