@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from lsprotocol import types
@@ -41,6 +41,7 @@ from efim_ls.request import Request
 from efim_ls.session.documents import OpenDocument
 from efim_ls.settings import SECTIONS, parse
 from efim_ls.text.document import Change
+from efim_ls.text.normalized import joined, normalized
 
 ACCEPT = "efim-ls.accept"
 
@@ -192,14 +193,19 @@ def accept(ls: EfimServer, *arguments: object) -> None:
 async def inline_completion(
     ls: EfimServer, params: types.InlineCompletionParams
 ) -> types.InlineCompletionList | None:
-    """Suggest text at the cursor, or return null: an empty list would hide what the editor already shows."""
+    """Suggest text at the cursor, or return null: an empty list would hide what the editor already shows.
+
+    With an item selected in the list of words, what follows it is suggested, as if it stood there.
+    """
     invoked = params.context.trigger_kind == types.InlineCompletionTriggerKind.Invoked
     snapshot, texts = await _suggest(ls, params, explicit=invoked)
     if snapshot is None or not texts:
         return None
-    place, commands = types.Range(snapshot.position, snapshot.position), _offer(ls, snapshot, texts)
+    selected = params.context.selected_completion_info
+    place, begun = (selected.range, selected.text) if selected else (types.Range(*[snapshot.position] * 2), "")
+    commands = _offer(ls, snapshot, texts, begun)
     return types.InlineCompletionList([
-        types.InlineCompletionItem(text, range=place, command=command)
+        types.InlineCompletionItem(begun + text, range=place, command=command)
         for text, command in zip(texts, commands, strict=True)
     ])  # fmt: skip
 
@@ -289,9 +295,13 @@ async def _suggest(
     if snapshot is None:
         ls.session.requests.refuse(params.text_document.uri, "unknown document")
         return None, ()
-    snapshot.document.cursor = snapshot.request.cursor
+    request = snapshot.request
+    snapshot.document.cursor = request.cursor
+    if isinstance(params, types.InlineCompletionParams) and (item := params.context.selected_completion_info):
+        request = _with_item(ls, snapshot, item)
+        snapshot = replace(snapshot, request=request)
     with ls.status_reporter.request():
-        answer = await ls.session.requests.complete(snapshot.request)
+        answer = await ls.session.requests.complete(request)
     return snapshot, (answer.text, *answer.alternatives) if answer.text else ()
 
 
@@ -304,6 +314,15 @@ def _snapshot(
     cursor = document.offset(position.line, position.character, ls.encoding)
     at = types.Position(*document.position(cursor, ls.encoding))
     return Snapshot(document, ls.session.request_at(document, cursor, explicit), at)
+
+
+def _with_item(ls: EfimServer, snapshot: Snapshot, item: types.SelectedCompletionInfo) -> Request:
+    """Return a request in the text that an item of the list of words would make."""
+    document, request = snapshot.document, snapshot.request
+    edges = (item.range.start, item.range.end)
+    start, end = sorted(document.offset(each.line, each.character, ls.encoding) for each in edges)
+    before = request.text[:start] + normalized(joined(item.text))
+    return replace(request, text=before + request.text[end:], cursor=len(before))
 
 
 def _uri(ls: EfimServer, params: object) -> str:
@@ -319,8 +338,8 @@ def _wants(experimental: object, name: str) -> bool:
     return isinstance(experimental, Mapping) and cast("Mapping[str, object]", experimental).get(name) is True
 
 
-def _offer(ls: EfimServer, snapshot: Snapshot, texts: Sequence[str]) -> list[types.Command]:
-    """Return the command that a client runs after it has inserted each of these suggestions."""
+def _offer(ls: EfimServer, snapshot: Snapshot, texts: Sequence[str], begun: str = "") -> list[types.Command]:
+    """Return the command that a client runs after it has inserted each of these suggestions, `begun` before each."""
     document = snapshot.document
-    numbers = ls.offers.offer(document.retention, document.language, snapshot.request, texts)
+    numbers = ls.offers.offer(document.retention, document.language, snapshot.request, texts, begun)
     return [types.Command("Accept a suggestion", ACCEPT, arguments=[number]) for number in numbers]

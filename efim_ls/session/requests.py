@@ -109,7 +109,8 @@ class Requests:
 
     async def complete(self, request: Request) -> Answer:
         """Return the answer to a request, which may be empty, and count it with its reason."""
-        language = self._documents.language(request.uri)  # the document may be closed before the answer
+        document = self._documents.get(request.uri)  # it may be closed before the answer
+        language, text = (document.language, document.text) if document else ("", "")
         self._engine.note_typing()
         if off := self._why_not(request) or self._why_unasked(request):
             self.refuse(request.uri, off.reason)
@@ -117,7 +118,7 @@ class Requests:
         try:
             answer = await self._answer(request, language)
             if answer.at_rest and self.waits_for_rest:
-                await self._pause(request)
+                await self._pause(request.uri, text)
         except Cancelled:
             answer = Answer("", reason="superseded")
         except asyncio.CancelledError:
@@ -129,11 +130,11 @@ class Requests:
         self._count_answer(request, language, answer)
         return answer
 
-    async def _pause(self, request: Request) -> None:
-        """Wait until nobody has typed for a while; raises Cancelled if the document is another by then."""
+    async def _pause(self, uri: str, text: str) -> None:
+        """Wait until nobody has typed for a while; raises Cancelled if the document has another text by then."""
         await asyncio.sleep(PAUSE)
-        document = self._documents.get(request.uri)
-        if document is None or document.text != request.text:
+        document = self._documents.get(uri)
+        if document is None or document.text != text:
             raise Cancelled
 
     async def explain(self, request: Request) -> dict[str, object]:

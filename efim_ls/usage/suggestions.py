@@ -157,7 +157,7 @@ class RetentionTracker:
 
 @dataclass(frozen=True)
 class Offer:
-    """A suggestion from its character `start` on, and that text as it was sent."""
+    """A suggestion from its character `start` on, as it was sent: below 0 are characters that were sent before it."""
 
     tracker: RetentionTracker
     offered: OfferedSuggestion
@@ -178,9 +178,12 @@ class Offers:
         self._ids = itertools.count(1)
         self._client_reports_shown = False
 
-    def offer(self, tracker: RetentionTracker, language: str, request: Request, texts: Sequence[str]) -> list[str]:
+    def offer(
+        self, tracker: RetentionTracker, language: str, request: Request, texts: Sequence[str], begun: str = ""
+    ) -> list[str]:
         """Return the ids by which a client will report what became of the suggestions that answer a request.
 
+        Each is sent with `begun` before it, which stands before the cursor in the request's text.
         What is left of a suggestion is the same suggestion, and so is a longer or shorter beginning of it.
         """
         recent = tracker.recent
@@ -195,7 +198,7 @@ class Offers:
         ]
         recent.extend(each for each, known in zip(made, earlier, strict=True) if known is None)
         return [
-            self._add(Offer(tracker, offered, request.cursor - offered.suggestion.start, text))
+            self._add(Offer(tracker, offered, request.cursor - offered.suggestion.start - len(begun), begun + text))
             for offered, text in zip(made, texts, strict=True)
         ]
 
