@@ -11,6 +11,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 
 from efim_ls.access.reasons import explain_refusal, refusal
+from efim_ls.lsp import notebooks
 from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.menu import TRIGGERS, menu_item
 from efim_ls.lsp.next_edits import (
@@ -50,10 +51,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A request and its position in the client's units, taken at once because the document may change."""
+    """A request and its position in the client's units, taken at once because the document may change.
+
+    `own` is the request in the document's own text: that of a notebook's cell has the cells around it, too.
+    """
 
     document: OpenDocument
     request: Request
+    own: Request
     position: types.Position
 
 
@@ -245,7 +250,7 @@ async def explain(ls: EfimServer, params: types.TextDocumentPositionParams) -> d
     snapshot = _snapshot(ls, params.text_document, params.position, explicit=False)
     if snapshot is None:
         return explain_refusal(refusal("unknown document")) | {"next_edit": None}
-    offer = await ls.session.next_edits.find(snapshot.document, snapshot.request.cursor)
+    offer = await ls.session.next_edits.find(snapshot.document, snapshot.own.cursor)
     next_edit = ls.session.next_edits.explain(offer) if offer else None
     return await ls.session.requests.explain(snapshot.request) | {"next_edit": next_edit}
 
@@ -267,6 +272,9 @@ HANDLERS: dict[str, tuple[Callable[..., Any], object]] = {
     types.TEXT_DOCUMENT_DID_CHANGE: (did_change, None),
     types.TEXT_DOCUMENT_DID_SAVE: (did_save, types.SaveOptions(include_text=True)),
     types.TEXT_DOCUMENT_DID_CLOSE: (did_close, None),
+    types.NOTEBOOK_DOCUMENT_DID_OPEN: (notebooks.did_open, None),
+    types.NOTEBOOK_DOCUMENT_DID_CHANGE: (notebooks.did_change, None),
+    types.NOTEBOOK_DOCUMENT_DID_CLOSE: (notebooks.did_close, None),
     types.TEXT_DOCUMENT_INLINE_COMPLETION: (inline_completion, types.InlineCompletionOptions()),
     DID_SHOW: (did_show, None),
     DID_PARTIALLY_ACCEPT: (did_partially_accept, None),
@@ -295,13 +303,11 @@ async def _suggest(
     if snapshot is None:
         ls.session.requests.refuse(params.text_document.uri, "unknown document")
         return None, ()
-    request = snapshot.request
-    snapshot.document.cursor = request.cursor
+    snapshot.document.cursor = snapshot.own.cursor
     if isinstance(params, types.InlineCompletionParams) and (item := params.context.selected_completion_info):
-        request = _with_item(ls, snapshot, item)
-        snapshot = replace(snapshot, request=request)
+        snapshot = _with_item(ls, snapshot, item)
     with ls.status_reporter.request():
-        answer = await ls.session.requests.complete(request)
+        answer = await ls.session.requests.complete(snapshot.request)
     return snapshot, (answer.text, *answer.alternatives) if answer.text else ()
 
 
@@ -313,16 +319,21 @@ def _snapshot(
         return None
     cursor = document.offset(position.line, position.character, ls.encoding)
     at = types.Position(*document.position(cursor, ls.encoding))
-    return Snapshot(document, ls.session.request_at(document, cursor, explicit), at)
+    own = Request(document.uri, document.text, cursor)
+    return Snapshot(document, ls.session.request_at(document, cursor, explicit), own, at)
 
 
-def _with_item(ls: EfimServer, snapshot: Snapshot, item: types.SelectedCompletionInfo) -> Request:
-    """Return a request in the text that an item of the list of words would make."""
-    document, request = snapshot.document, snapshot.request
+def _with_item(ls: EfimServer, snapshot: Snapshot, item: types.SelectedCompletionInfo) -> Snapshot:
+    """Return a snapshot of the text that an item of the list of words would make."""
     edges = (item.range.start, item.range.end)
-    start, end = sorted(document.offset(each.line, each.character, ls.encoding) for each in edges)
-    before = request.text[:start] + normalized(joined(item.text))
-    return replace(request, text=before + request.text[end:], cursor=len(before))
+    start, end = sorted(snapshot.document.offset(each.line, each.character, ls.encoding) for each in edges)
+
+    def inserted(request: Request) -> Request:
+        above = request.cursor - snapshot.own.cursor
+        before = request.text[: above + start] + normalized(joined(item.text))
+        return replace(request, text=before + request.text[above + end :], cursor=len(before))
+
+    return replace(snapshot, request=inserted(snapshot.request), own=inserted(snapshot.own))
 
 
 def _uri(ls: EfimServer, params: object) -> str:
@@ -341,5 +352,5 @@ def _wants(experimental: object, name: str) -> bool:
 def _offer(ls: EfimServer, snapshot: Snapshot, texts: Sequence[str], begun: str = "") -> list[types.Command]:
     """Return the command that a client runs after it has inserted each of these suggestions, `begun` before each."""
     document = snapshot.document
-    numbers = ls.offers.offer(document.retention, document.language, snapshot.request, texts, begun)
+    numbers = ls.offers.offer(document.retention, document.language, snapshot.own, texts, begun)
     return [types.Command("Accept a suggestion", ACCEPT, arguments=[number]) for number in numbers]

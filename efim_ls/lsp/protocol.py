@@ -43,7 +43,11 @@ READ_LENIENTLY = (
     types.TEXT_DOCUMENT_DID_CHANGE,
     types.TEXT_DOCUMENT_DID_SAVE,
     types.TEXT_DOCUMENT_DID_CLOSE,
+    types.NOTEBOOK_DOCUMENT_DID_OPEN,
+    types.NOTEBOOK_DOCUMENT_DID_CHANGE,
+    types.NOTEBOOK_DOCUMENT_DID_CLOSE,
 )
+NOTEBOOKS = types.NotebookDocumentSyncOptions([types.NotebookDocumentFilterWithNotebook("*")])  # of any kind
 # Messages that LSP does not have: our own, and those that clients in use send.
 STATUS, SETTLED, STATS, EXPLAIN = "efim/status", "efim/settled", "efim/stats", "efim/explain"
 DID_MOVE_CURSOR, DID_CHANGE_STATUS = "efim/didMoveCursor", "efim/didChangeStatus"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from time import monotonic
 
@@ -15,6 +15,7 @@ from efim_ls.paths import real_path
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
 from efim_ls.text.document import Change, Document, Edit, EditHistory, PastEdit
+from efim_ls.text.notebooks import Notebooks
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.edits import Followers
 from efim_ls.usage.suggestions import RetentionTracker
@@ -22,6 +23,7 @@ from efim_ls.workspace.excerpts.similar import RecentEdit
 
 # More text slows every token; more files would outgrow the cache of their tokens.
 MOST_OTHERS, MOST_CHARACTERS_OF_OTHERS = 32, 200_000
+CELL_END = "\n"  # between cells of a notebook
 
 
 logger = logging.getLogger(__name__)
@@ -139,6 +141,7 @@ class OpenDocuments:
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self.rules, self.clock = Rules(Settings()), clock
         self._documents: dict[str, OpenDocument] = {}
+        self.notebooks = Notebooks()
         self.history = EditHistory()
 
     def __iter__(self) -> Iterator[OpenDocument]:
@@ -150,6 +153,7 @@ class OpenDocuments:
             before.save_timer, document.save_timer = document.save_timer, before.save_timer
             self.close(document.uri)
         self._documents[document.uri] = document
+        self.notebooks.note(document.uri)
 
     def get(self, uri: str) -> OpenDocument | None:
         """Return a document, or None if it is not open."""
@@ -193,15 +197,29 @@ class OpenDocuments:
         return refusal("out of step") if off is None and document.out_of_step else off
 
     def others(self, document: OpenDocument) -> list[OpenDocument]:
-        """Return other documents in its language whose texts fit whole, most recently used last."""
+        """Return other documents in its language whose texts fit whole, most recently used last.
+
+        The other cells of its notebook are none.
+        """
         room, found = MOST_CHARACTERS_OF_OTHERS, list[OpenDocument]()
+        own = {document.uri}.union(*self.notebooks.around(document.uri))
         for other in reversed(self._documents.values()):
             size = len(other.text)
-            alike = other is not document and other.language == document.language and size <= room
+            alike = other.uri not in own and other.language == document.language and size <= room
             if alike and self.may_be_read(other):
                 room -= size
                 found.append(other)
         return found[:MOST_OTHERS][::-1]
+
+    def cells_around(self, document: OpenDocument) -> tuple[str, str]:
+        """Return the code above and below a notebook's cell: that of the cells in its language; else nothing."""
+
+        def code(uris: Sequence[str]) -> list[str]:
+            cells = (self._documents.get(uri) for uri in uris)
+            return [each.text for each in cells if each and each.family == document.family and self.may_be_read(each)]
+
+        above, below = map(code, self.notebooks.around(document.uri))
+        return "".join(f"{each}{CELL_END}" for each in above), "".join(f"{CELL_END}{each}" for each in below)
 
     def edited(self, document: OpenDocument) -> tuple[RecentEdit, ...]:
         """Return where other documents that may be read were edited last, the last one used last."""

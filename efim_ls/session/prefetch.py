@@ -59,9 +59,10 @@ class BackgroundWork:
 
     def prefetch_rested(self, document: OpenDocument, cursor: int) -> None:
         """Prefetch for an offset where the cursor rests; what is suggested there now stays as it is."""
-        answered = document.last_answer(document.text, cursor)
+        request = self._request_at(document, cursor)
+        answered = document.last_answer(request.text, request.cursor)
         is_shown = answered is not None and bool(answered.text)
-        self._prefetch(document, self._request_at(document, cursor), rested=not is_shown)
+        self._prefetch(document, request, rested=not is_shown)
 
     def drop_prefetch(self, document: OpenDocument) -> None:
         """Drop all prefetching for a document."""

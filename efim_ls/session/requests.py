@@ -64,10 +64,10 @@ class Debounce:
 
 
 class _UnderWay:
-    """A request in a language, its answer, whoever waits for it, and whether a newer request has come."""
+    """A request in a document, its answer, whoever waits for it, and whether a newer request has come."""
 
-    def __init__(self, request: Request, language: str) -> None:
-        self.request, self.language, self.asking = request, language, 0
+    def __init__(self, request: Request, language: str, text: str) -> None:
+        self.request, self.language, self.text, self.asking = request, language, text, 0
         self.computed: asyncio.Future[Answer]  # here, before another machine may answer better
         self.answer: asyncio.Future[Answer]
         self.is_outdated = asyncio.Event()
@@ -168,7 +168,8 @@ class Requests:
         if work is None or work.is_over or work.request != request:
             if work is not None:
                 work.is_outdated.set()
-            work = self._under_way[uri] = _UnderWay(request, language)
+            document = self._documents.get(uri)
+            work = self._under_way[uri] = _UnderWay(request, language, document.text if document else "")
             job = self._job(request, language)
             computed = self._engine.run(uri, job, after=self._wait_before(request), turn=TURN)
             work.computed, work.answer = computed, asyncio.ensure_future(self._best(work))
@@ -209,7 +210,7 @@ class Requests:
             return
         self._counters.count_costs(uri, work.language, better)
         document = self._documents.get(uri)
-        is_here = document is not None and document.text == work.request.text
+        is_here = document is not None and document.text == work.text
         if is_here and better.text != answer.text and self.improved is not None:
             self.improved(uri)
 

@@ -46,6 +46,7 @@ ROOMS = {
         "lsp/connection/test_lifecycle.py::test_what_is_advertised_to_whom",
         "lsp/editing/test_malformed_edits.py",
         "lsp/sent/test_selected_item.py",
+        "lsp/sent/test_notebooks.py",
     ),
     "efim_ls/next_edit": ("lsp/next_edit/test_inline_edits.py",),
     "efim_ls/session": ("lsp/editing/test_menu.py", "lsp/connection/test_status.py", LIKELY_BEGINNING),
