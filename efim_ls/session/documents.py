@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from time import monotonic
 
 from efim_ls.access.reasons import Refusal, refusal
@@ -175,6 +176,8 @@ class OpenDocuments:
         if (document := self._documents.pop(uri, None)) is not None:
             document.close()
             self.history.forget(uri)
+            if self._documents.keys().isdisjoint(chain(*self.notebooks.around(uri))):
+                self.notebooks.forget(uri)
 
     def edit(self, document: OpenDocument, change: Change, when: float) -> Edit | None:
         """Apply a change to a document, remember it and return it; None if the document is out of step.

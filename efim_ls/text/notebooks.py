@@ -44,6 +44,11 @@ class Notebooks:
             if uri not in cells:
                 cells.append(uri)
 
+    def forget(self, uri: str) -> None:
+        """Forget the notebook of a cell, unless a client has told it: none of its cells is open any more."""
+        if uri not in self._told:
+            self._cells.pop(_notebook_of(uri), None)
+
     def around(self, uri: str) -> tuple[Sequence[str], Sequence[str]]:
         """Return the cells above and below one, none if it is no cell."""
         cells = self._cells.get(self._told.get(uri) or _notebook_of(uri), [])

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A text that was suggested at the offset `start`."""
+    r"""A text that was suggested at the offset `start`; its lines end in \n, whatever ends those of the document."""
 
     start: int
     text: str
 
     def typed(self, text: str, cursor: int) -> int | None:
         """Return how many of its characters stand before the cursor, None if others do."""
-        if not 0 <= cursor - self.start <= len(self.text):
+        if not 0 <= cursor - self.start <= 2 * len(self.text):  # line ends of two characters make it longer
             return None
-        typed = text[self.start : cursor]
+        typed = text[self.start : cursor].replace("\r\n", "\n").replace("\r", "\n")
         return len(typed) if self.text.startswith(typed) else None
 
     def left(self, text: str, cursor: int) -> str:

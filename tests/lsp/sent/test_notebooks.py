@@ -130,6 +130,15 @@ async def test_cells_without_a_notebook_are_told_by_their_uris(editor: Editor, u
         page.close()
 
 
+async def test_a_notebook_that_is_opened_again_may_have_another_order(editor: Editor):
+    for order in ((0, 1), (1, 0)):
+        pages = [editor.open(f"{CODE[n]}‸", f"{NOTEBOOK}#W{n}") for n in order]
+        explained = await pages[1].explain()
+        assert explained["head"] + explained["typed"] == f"{CODE[order[0]]}\n{CODE[order[1]]}"
+        for page in pages:
+            page.close()
+
+
 @pytest.mark.parametrize("uri", ["file:///home/user/{}#1.py", "http-client:#{}", "file:///home/user/c#{}.py"])
 async def test_files_whose_names_have_a_number_sign_are_no_cells(editor: Editor, uri: str):
     pages = [editor.open(f"{text}‸", uri.format(n)) for n, text in enumerate(CODE)]

@@ -11,11 +11,11 @@ from efim_ls.text.suggestion import Suggestion
 suggested = st.text("ab \n(é😀", max_size=8)
 
 
-@given(before=suggested, text=suggested, after=suggested)
-def test_at_every_character_its_end_is_left(before: str, text: str, after: str) -> None:
+@given(before=suggested, text=suggested, after=suggested, line_end=st.sampled_from(["\n", "\r\n", "\r"]))
+def test_at_every_character_its_end_is_left(before: str, text: str, after: str, line_end: str) -> None:
     made = Suggestion(len(before), text)
     for typed in range(len(text) + 1):
-        stands = before + text[:typed]
+        stands = before + text[:typed].replace("\n", line_end)
         assert made.left(stands + after, len(stands)) == text[typed:]
         assert made.typed(stands + after, len(stands)) == typed
 
