@@ -82,6 +82,7 @@ FAMILIES = {
     "cython": "python",
     "scss": "css",
 }
+DIALECTS = {"javascript": "javascriptreact", "typescript": "typescriptreact"}  # those with tags in them
 # Lines that a text in a language is likely to have, and one in another is not.
 TELLING = (
     ("python", r"^\s*(def .*[:(,]$|class \w+.*:$|from [\w.]+ import |import [\w.]+$|elif .*:$|if __name__ ==)"),
@@ -110,6 +111,19 @@ TELLING = (
 )
 GUESSED, LONGEST_TELLING = 200, 300  # lines of a text that tell its language, and their characters that are looked at
 ENDINGS = {ending: language for language, _, endings in TABLE for ending in endings.split()}
+
+
+def language_named(name: str) -> str:
+    """Return the language that a client names; of a name in parts, as Vim has them, the first that is known.
+
+    `typescript.tsx` and `javascript.jsx` are the dialects, `python.django` is Python.
+    """
+    parts = [each for each in name.split(".") if each]
+    if name.lower() in NAMES or len(parts) < 2:
+        return name
+    known = next((each for each in parts if each.lower() in NAMES), parts[0])
+    dialect = DIALECTS.get(known.lower(), "")
+    return dialect if {"tsx", "jsx"}.intersection(each.lower() for each in parts) and dialect else known
 
 
 def language_of(path: str) -> str:

@@ -67,7 +67,7 @@ def read(path: Path) -> Document:
     verdict = rules.verdict(path.absolute().as_uri(), language)
     _allow(verdict.refusal(0))
     try:
-        text = read_regular(path, BYTES_OF_A_CHARACTER * verdict.most_characters).decode("utf-8")
+        text = read_regular(path, BYTES_OF_A_CHARACTER * verdict.most_characters).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise Mistake(f"{path} cannot be read as UTF-8 text: {error}") from error
     _allow(verdict.refusal(len(text)))

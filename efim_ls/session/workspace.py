@@ -110,7 +110,9 @@ class SessionWorkspace:
 
     def request_ahead(self, document: OpenDocument, cursor: int) -> Request:
         """Return what a prompt at a place is made of, without what only an answer needs."""
-        request = Request(document.uri, document.public, cursor, language=document.language)
+        above, below = self._documents.cells_around(document)
+        text = f"{above}{document.public}{below}" if above or below else document.public
+        request = Request(document.uri, text, len(above) + cursor, language=document.language)
         if not any(self._excerpts):
             return request
         if (chosen := self._index.excerpts) is None:

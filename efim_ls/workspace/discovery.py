@@ -16,6 +16,7 @@ from efim_ls.access.ignored import Ignored
 from efim_ls.access.rules import Rules
 from efim_ls.access.secret_text import without_secrets
 from efim_ls.languages import language_of
+from efim_ls.text.normalized import normalized
 
 LARGEST_SOURCE = 400_000  # bytes; larger files are data, or written by programs
 LONGEST_LINE = 5_000  # characters; a longer line is data, or minified
@@ -129,7 +130,7 @@ def read_source(file: SourceFile) -> str | None:
     if b"\0" in content:
         return ""
     try:
-        text = content.decode("utf-8-sig")
+        text = normalized(content.decode("utf-8"))
     except UnicodeDecodeError:
         return ""
     longest = max(map(len, text.splitlines()), default=0)

@@ -45,10 +45,16 @@ ROOMS = {
         "lsp/editing/test_menu.py",
         "lsp/connection/test_lifecycle.py::test_what_is_advertised_to_whom",
         "lsp/editing/test_malformed_edits.py",
+        "lsp/sent/test_selected_item.py",
+        "lsp/sent/test_notebooks.py",
     ),
     "efim_ls/next_edit": ("lsp/next_edit/test_inline_edits.py",),
     "efim_ls/session": ("lsp/editing/test_menu.py", "lsp/connection/test_status.py", LIKELY_BEGINNING),
-    "efim_ls/text": ("lsp/editing/test_message_fuzz.py", "lsp/editing/test_encodings.py"),
+    "efim_ls/text": (
+        "lsp/editing/test_message_fuzz.py",
+        "lsp/editing/test_encodings.py",
+        "lsp/sent/test_line_ends.py",
+    ),
     "efim_ls/usage": (
         "lsp/commands/test_counts.py",
         "lsp/commands/test_stats_command.py::test_json_has_all_counts_of_periods_and_languages",
