@@ -19,6 +19,12 @@ QWEN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+CONTRACTION = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+GPT_OSS = (
+    rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+{CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?{UPPER}+{LOWER}*{CONTRACTION}"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 LLAMA3 = QWEN.replace(r"|\p{N}|", r"|\p{N}{1,3}|")
 FIM = {
     "qwen": ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),
@@ -53,6 +59,8 @@ BYTE_LEVEL = {
         pre_tokenizers.Digits(individual_digits=True),
         _bytes(),
     ],
+    "stable-code": lambda: [_bytes(regex=True)],
+    "gpt-oss": lambda: [_split(GPT_OSS), _bytes()],
 }
 SENTENCE_PIECE = ("llama", "metaspace", "gemma")
 KINDS = (*BYTE_LEVEL, *SENTENCE_PIECE)
@@ -62,6 +70,8 @@ FAMILY = {
     "llama3": "seed-coder",
     "starcoder": "starcoder",
     "deepseek": "deepseek",
+    "stable-code": "starcoder",
+    "gpt-oss": "codestral",
     "llama": "codellama",
     "metaspace": "codestral",
     "gemma": "codegemma",
@@ -93,6 +103,8 @@ def text_of(kind: str, family: str) -> str:
     raw.add_tokens([AddedToken(name, special=family != "deepseek", normalized=False) for name in names])
     if kind == "deepseek":
         raw.add_tokens([AddedToken("ü"), AddedToken("À")])  # letters whose stand-ins the vocabulary lacks
+    if kind == "stable-code":
+        raw.add_tokens([AddedToken(" " * size, normalized=True) for size in range(24, 1, -1)])
     if kind in BOS:
         bos = (BOS[kind], raw.token_to_id(BOS[kind]))
         raw.post_processor = processors.TemplateProcessing(single=f"{bos[0]} $A", special_tokens=[bos])

@@ -234,9 +234,13 @@ def history_of(tokenizer: Tokenizer, others: tuple[str, ...], above: str, line: 
 
 
 def heal(tokenizer: Tokenizer, typed: str) -> tuple[str, str]:
-    """Split typed into what stays in the prompt and the stub, whose tokens may change as the user types on."""
+    """Split typed into what stays in the prompt and the stub, whose tokens may change as the user types on.
+
+    A stub that is too long, or that no tokens spell, stays in the prompt.
+    """
     cut = tokenizer.unfinished(typed)
-    if len(typed[cut:].encode("utf-8", "replace")) > LONGEST_STUB_BYTES:
+    stub = typed[cut:].encode("utf-8", "replace")
+    if len(stub) > LONGEST_STUB_BYTES or not tokenizer.spells(stub):
         return typed, ""
     return typed[:cut], typed[cut:]
 

@@ -85,7 +85,7 @@ def find_template(
         middle,
         bos=tokenizer.bos if bos is None else _ids(tokenizer, family, bos),
         tail_first=family.tail_first,
-        lead=family.lead,
+        lead="" if tokenizer.is_byte_level else family.lead,  # SentencePiece alone puts one in front
         ends=_ends(tokenizer, family, wanted),
         family=family.name,
         fragments=family.fragments,

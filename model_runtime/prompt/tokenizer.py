@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from hashlib import blake2b
-from itertools import accumulate, product, takewhile
+from itertools import takewhile
 from pathlib import Path
 from typing import cast
 
@@ -17,8 +16,9 @@ import numpy as np
 import tokenizers
 
 from model_runtime.errors import ModelError
-from model_runtime.ids import Ids
+from model_runtime.ids import Ids, common_prefix
 from model_runtime.prompt.families import MARKER_NAMES
+from model_runtime.prompt.pieces import LONGEST_FRAGMENT, Pieces, exact_cut, fragments, without_surrogates
 from model_runtime.prompt.spelling import (
     SPACE_SIGN,
     WORD_BYTES,
@@ -31,50 +31,10 @@ from model_runtime.prompt.spelling import (
 from model_runtime.regular_files import MIB, read_regular
 
 MOST_BYTES = 128 * MIB  # of a tokenizer.json: one of 262,000 tokens takes 33 MiB
-LONGEST_FRAGMENT = 256  # characters; longer lines are cut at multiples of it
-
-# Between a line end and a line that is not blank: pre-tokenizers like Qwen's and DeepSeek's always cut there.
-LINE_CUT = re.compile(r"(?<=[\n\r])(?=[^\S\r\n]*\S)")
-# Before the blanks that hold a line end: GPT-2's takes them and the indentation of the next line as one piece, and
-# does not count the separators 1C to 1F as blanks.
-BREAK_CUT = re.compile(r"(?<=[\S\x1c-\x1f])(?=[^\S\r\n\x1c-\x1f]*[\r\n])")
-
-# What tokens that cross such a cut would spell.
-ACROSS_CUT = {LINE_CUT: re.compile(rb"[\n\r][^\n\r]"), BREAK_CUT: re.compile(rb"[^\s][ \t]*[\n\r]")}
-PROBE_ENDS, PROBE_BREAKS = (
-    ("a", ")", "1", "é", "{}", ";"),
-    ("\n", "\r\n", "\r", "\n\n", "  \n", " \r\n\r\n", "\n  \n"),
-)
-PROBE_INDENTS, PROBE_STARTS = ("", " ", "    ", "\t", "\t\t "), ("b", "(", "2", "_c", "é", "#", "'s")
 CACHED_FRAGMENTS = 1 << 15
 # One batch at a time is encoded, on the thread that asks: the library would start a thread for each core otherwise.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 RUN = 4096  # characters of a file that are encoded at once, in about a millisecond
-
-
-def fragments(text: str, cut: re.Pattern[str] = LINE_CUT) -> Iterator[str]:
-    """Cut once for every non-blank line, and inside lines of more than 256 characters; joined they are the text."""
-    for piece in cut.split(text):
-        for at in range(0, len(piece), LONGEST_FRAGMENT):
-            yield piece[at : at + LONGEST_FRAGMENT]
-
-
-def exact_cut(boundaries: Callable[[str], set[int]], token_bytes: Collection[bytes]) -> re.Pattern[str]:
-    """Return the first of the two cuts that changes no token.
-
-    A cut changes no token if the pre-tokenizer cuts there anyway, or if no token crosses it. If neither cut is exact,
-    the first is as good as the other.
-    """
-    for cut, across in ACROSS_CUT.items():
-        if cuts_at(boundaries, cut) or not any(across.search(token) for token in token_bytes):
-            return cut
-    return LINE_CUT
-
-
-def cuts_at(boundaries: Callable[[str], set[int]], cut: re.Pattern[str]) -> bool:
-    """Return whether a pre-tokenizer cuts wherever `cut` does, judged by a text with all kinds of line ends."""
-    probe = "".join(map("".join, product(PROBE_ENDS, PROBE_BREAKS, PROBE_INDENTS, PROBE_STARTS)))
-    return {match.start() for match in cut.finditer(probe)} <= boundaries(probe)
 
 
 class Vocabulary:
@@ -88,6 +48,7 @@ class Vocabulary:
         order = sorted((spelled, i) for i, spelled in enumerate(token_bytes) if spelled)
         self._spelled = [spelled for spelled, _ in order]
         self._ids = np.array([i for _, i in order], dtype=np.int32)
+        self.bytes = frozenset(spelled[0] for spelled in self._spelled if len(spelled) == 1)
         self.longest = max(map(len, self._spelled), default=0)
         self.begins_word = np.array([spelled[:1] in WORD_BYTES for spelled in token_bytes], dtype=np.bool_)
         self.fitting = lru_cache(256)(self._fitting)
@@ -112,20 +73,22 @@ class Tokenizer:
     """A BPE `tokenizer.json`, of bytes or SentencePiece's. Markers in a text are text: never read as special tokens.
 
     `special` are the ids of markers by name, `token_bytes` what each token spells (nothing for special ones), `bos`
-    the ids with which every text must begin, `digest` a hash of the file (16 bytes).
+    the ids with which every text must begin, `digest` a hash of the file (16 bytes). A tokenizer that
+    `is_byte_level` may lack bytes of rare characters, which are in no prompt then.
     """
 
     def __init__(self, path: Path) -> None:
         """Read the file; ModelError if it is missing, damaged or of a kind that cannot spell every text."""
         content, spell, self._bpe, self.digest = _read(path)
-        self.folder, self._byte_level, self._vocab = path.parent, is_byte_level(content), self._bpe.get_vocab()
+        self.folder, self.is_byte_level, self._vocab = path.parent, is_byte_level(content), self._bpe.get_vocab()
         self._added = self._bpe.get_added_tokens_decoder()
         named = {name: self._vocab[name] for name in MARKER_NAMES if name in self._vocab}
         self.special = {t.content: i for i, t in self._added.items() if t.special} | named
         self.token_bytes = self._read_bytes(path, spell)
         self.bos = self._read_bos()
-        self._cut = exact_cut(self._boundaries, self.token_bytes)
-        self._may_join = self._byte_level and self._cuts_anyway()
+        self._pieces = Pieces(self._bpe)
+        self._cut = exact_cut(self._pieces, self.token_bytes)
+        self._may_join = self.is_byte_level and self._pieces.are_cut_at(self._cut) and not self._pieces.cross_lines
         self._space = [self._vocab.get(f"<0x{byte:02X}>", 0) for byte in SPACE_SIGN.encode()]
         self._fragment = lru_cache(CACHED_FRAGMENTS)(self._encode_fragment)
         self.encode = lru_cache(64)(self._encode)
@@ -144,24 +107,20 @@ class Tokenizer:
         """Return the id of a marker or another entry by name, with or without SentencePiece's sign for a space."""
         return self._vocab.get(name, self._vocab.get(SPACE_SIGN + name))
 
-    def last_piece(self, line: str) -> int:
-        """Return where the last piece that the pre-tokenizer cuts out of a line begins, in characters."""
-        return max(self._boundaries(line), default=0)
+    def spells(self, text: bytes) -> bool:
+        """Return whether there are tokens for all bytes of a text, however it is cut."""
+        return self.vocabulary.bytes.issuperset(text)
 
     def unfinished(self, text: str) -> int:
-        """Return where the end of a text begins that may get other tokens once the text continues, in characters.
+        """Return where the end of a text begins that may get other tokens if its last line goes on, in characters.
 
-        With a pre-tokenizer that is its last piece: never part of an earlier line unless pieces cross line ends.
-        Without one it begins at the first of the last tokens from which some longer token could spell the text.
+        Whatever follows, the tokens of what stands before it are the first ones of the whole.
         """
         *_, last = "", *fragments(text, self._cut)
         start = len(text) - len(last)
-        line = max(text.rfind("\n"), text.rfind("\r")) + 1
-        if not self._byte_level:
-            return max(line, start + self._extendable(last))
-        if self._cut is LINE_CUT:
-            return max(line, start + self.last_piece(last))
-        return start + self._with_blank(last)
+        if self.is_byte_level:
+            return start + self._pieces.settled(last)
+        return max(start + self._settled(last), text.rfind("\n") + 1, text.rfind("\r") + 1)
 
     def pieces(self, text: str) -> list[tuple[str, int]]:
         """Return the fragments of a text, which are tokenized apart, each with its number of tokens."""
@@ -177,10 +136,10 @@ class Tokenizer:
 
         The interpreter is free for other threads while each run of about 4,000 characters is encoded.
         """
-        if not self._byte_level:
+        if not self.is_byte_level:
             parts = [self._encode_fragment(fragment) for fragment in fragments(text, self._cut)]
         else:
-            runs = map(_unicode, self._runs(text))
+            runs = map(without_surrogates, self._runs(text))
             batches = (self._bpe.encode_batch_fast([run], add_special_tokens=False) for run in runs)
             parts = [np.array(each.ids, dtype=np.int32) for batch in batches for each in batch]
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int32)
@@ -200,29 +159,16 @@ class Tokenizer:
                 yield from (piece[at : at + LONGEST_FRAGMENT] for at in range(0, len(piece), LONGEST_FRAGMENT))
         yield from ("".join(waiting) for _ in waiting[:1])
 
-    def _cuts_anyway(self) -> bool:
-        """Return whether a text can be encoded whole as well as in fragments: no token can cross a cut."""
-        texts = (token.content for token in self._added.values() if not token.special)
-        return cuts_at(self._boundaries, self._cut) and not any(re.search(r"[\r\n]", text) for text in texts)
+    def _settled(self, fragment: str) -> int:
+        """Return where the tokens end that a fragment has however it goes on, for a tokenizer without pieces.
 
-    def _with_blank(self, fragment: str) -> int:
-        """Return where the last piece begins, or the single blank before it that was cut from other blanks for it."""
-        *_, before, last = (0, 0, *sorted(self._boundaries(fragment)))
-        parted = 0 < before == last - 1 and fragment[before - 1 : last].isspace()
-        return before if parted else last
-
-    def _extendable(self, fragment: str) -> int:
-        """Return the first beginning of a token in a fragment from which a longer token may spell the rest."""
-        spelled = _unicode(fragment).encode()
-        starts = accumulate((len(self.token_bytes[int(i)]) for i in self._fragment(fragment)), initial=0)
-        near = (at for at in starts if len(spelled) - at < self.vocabulary.longest)
-        first = next((at for at in near if self.vocabulary.extends(spelled[at:])), len(spelled))
-        return len(spelled[:first].decode())
-
-    def _boundaries(self, text: str) -> set[int]:
-        """Return where the pieces begin that the pre-tokenizer cuts out of a text."""
-        pre = self._bpe.pre_tokenizer
-        return {start for _, (start, _) in pre.pre_tokenize_str(_unicode(text))} if pre and text else set()
+        A token that crosses its end begins before a character of it; what stands before that has its own tokens.
+        """
+        ids = self._fragment(fragment)
+        for at in range(max(0, len(fragment) - self.vocabulary.longest), len(fragment)):
+            if self.vocabulary.extends(without_surrogates(fragment[at:]).encode()):
+                ids = ids[: common_prefix(ids, self._fragment(fragment[:at]))]
+        return len(b"".join(self.token_bytes[i] for i in map(int, ids)).decode())
 
     def _encode(self, text: str) -> Ids:
         """Return the token ids of a text, each fragment tokenized apart; cached, since heads and tails recur."""
@@ -230,12 +176,12 @@ class Tokenizer:
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int32)
 
     def _encode_fragment(self, fragment: str) -> Ids:
-        ids = self._encoded(_unicode(fragment)) if self._byte_level else self._encode_space_signs(fragment)
-        return np.array(ids, dtype=np.int32)
+        encode = self._encoded if self.is_byte_level else self._encode_space_signs
+        return np.array(encode(without_surrogates(fragment)), dtype=np.int32)
 
     def _encode_space_signs(self, fragment: str) -> list[int]:
         """Encode a fragment with the bytes of any space sign in it, which would be read as a space."""
-        first, *others = _unicode(fragment).split(SPACE_SIGN)
+        first, *others = fragment.split(SPACE_SIGN)
         return self._encoded(first) + [i for part in others for i in (*self._space, *self._encoded(part))]
 
     def _encoded(self, text: str) -> list[int]:
@@ -249,7 +195,7 @@ class Tokenizer:
         try:
             for token, i in self._vocab.items():
                 if i not in special:
-                    table[i] = token.encode() if self._byte_level and i in self._added else spell(token)
+                    table[i] = token.encode() if self.is_byte_level and i in self._added else spell(token)
         except KeyError as error:
             raise ModelError(f"{path}: a token with {error} is not byte-level: fetch the model again") from None
         return table
@@ -295,8 +241,3 @@ def _config(folder: Path) -> JsonObject:
         return {}
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise ModelError(f"{path} cannot be read ({error}): fetch the model again") from None
-
-
-def _unicode(text: str) -> str:
-    """Replace lone surrogates, which LSP's JSON can carry, one by one: a tokenizer does not take them."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -19,9 +19,10 @@ from model_runtime.ids import Ids
 from model_runtime.isolated import SequenceKey
 from model_runtime.kv.pool import FrameId, Pool
 from model_runtime.kv.sequence import TokenSequence
+from model_runtime.prompt.pieces import fragments
 from model_runtime.prompt.prompt import Prompt, build, order_parts, window_ids
 from model_runtime.prompt.template import Template, find_template
-from model_runtime.prompt.tokenizer import Tokenizer, fragments
+from model_runtime.prompt.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")
 Operation = tuple[str, int, str]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from efim_ls.completion.planning.planner import Plan, Planner
 from model_runtime.ids import common_prefix
 from model_runtime.kv.pool import MIN_COPIED
-from model_runtime.prompt.tokenizer import fragments
+from model_runtime.prompt.pieces import fragments
 from tests.unit.planning import (
     REALLY,
     Counter,

@@ -22,7 +22,8 @@ from efim_ls.completion.planning.window import (
 from efim_ls.completion.planning.window import _found_again as found_window
 from efim_ls.text.lines import line_start, starts_line
 from model_runtime.checkpoint.embedded import EMBEDDED
-from model_runtime.prompt.tokenizer import Tokenizer, fragments
+from model_runtime.prompt.pieces import fragments
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.models import CODE
 from tests.tiny_tokenizers import write
 

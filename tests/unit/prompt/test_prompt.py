@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from efim_ls.completion.planning.planner import Plan, Planner
 from efim_ls.completion.planning.window import Budget
 from model_runtime.checkpoint.embedded import EMBEDDED
+from model_runtime.prompt.pieces import LONGEST_FRAGMENT
 from model_runtime.prompt.prompt import LONGEST_STUB_BYTES, Prompt, Surroundings, build, heal
 from model_runtime.prompt.template import find_template
-from model_runtime.prompt.tokenizer import LONGEST_FRAGMENT, Tokenizer
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.unit.prompt.each_tokenizer import each_tokenizer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "prompts"

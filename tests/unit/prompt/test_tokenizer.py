@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.errors import ModelError
-from model_runtime.prompt.tokenizer import LONGEST_FRAGMENT, Tokenizer, fragments
+from model_runtime.prompt.pieces import LONGEST_FRAGMENT, fragments
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.unit.prompt.each_tokenizer import each_tokenizer
 
 PATH = EMBEDDED / "tokenizer.json"
@@ -150,13 +151,13 @@ def test_every_id_has_a_row_and_only_special_ones_spell_nothing() -> None:
 @pytest.mark.parametrize(
     "line, start", [("", 0), ("word", 0), ("a.b", 1), ("    x", 3), ("é = 日本語", 3), ("'😀é", 2)]
 )
-def test_the_last_piece_begins_where_the_pre_tokenizer_cuts(tokenizer: Tokenizer, line: str, start: int) -> None:
-    assert tokenizer.last_piece(line) == start
+def test_what_is_unfinished_begins_where_the_pre_tokenizer_cuts(tokenizer: Tokenizer, line: str, start: int) -> None:
+    assert tokenizer.unfinished(line) == start
 
 
 @pytest.mark.parametrize("line", ["\ud83d", "x = '\ud83d", "\ude00y", "a\ud83d b"])
-def test_the_last_piece_of_a_line_with_lone_surrogates_is_found(line: str) -> None:
-    assert TOKENIZER.last_piece(line) == TOKENIZER.last_piece(line.encode("utf-8", "replace").decode())
+def test_the_unfinished_end_of_a_line_with_lone_surrogates_is_found(line: str) -> None:
+    assert TOKENIZER.unfinished(line) == TOKENIZER.unfinished(line.encode("utf-8", "replace").decode())
 
 
 def test_a_file_that_is_no_tokenizer_is_refused_by_name(tmp_path: Path) -> None:

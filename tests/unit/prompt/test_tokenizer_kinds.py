@@ -14,8 +14,9 @@ from tokenizers import Tokenizer as Raw
 
 from model_runtime.errors import ModelError
 from model_runtime.prompt import tokenizer as tokenizer_module
+from model_runtime.prompt.pieces import LONGEST_FRAGMENT
 from model_runtime.prompt.spelling import SPACE_SIGN, without_rewriting
-from model_runtime.prompt.tokenizer import LONGEST_FRAGMENT, Tokenizer
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.models import CODE
 from tests.tiny_tokenizers import BOS, FAMILY, FIM, KINDS, SENTENCE_PIECE, text_of, tokenizer, write
 
