@@ -245,8 +245,9 @@ def _headless(arguments: argparse.Namespace) -> int:
     from editor_clients.headless import jsonl
 
     check_model(arguments.model)
+    model = os.path.abspath(arguments.model) if os.path.exists(arguments.model) else arguments.model
     # The client decides what to do with a suggestion of low confidence.
-    return _with_server(lambda: jsonl.serve({"model": arguments.model, "suggestions": 0}))
+    return _with_server(lambda: jsonl.serve({"model": model, "suggestions": 0}))
 
 
 def _complete(arguments: argparse.Namespace) -> int:

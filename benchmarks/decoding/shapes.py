@@ -11,8 +11,9 @@ from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import save_file
 from transformers import AutoConfig
 
-from model_runtime.checkpoint.config import ModelConfig, parse_config, read_config, read_json
+from model_runtime.checkpoint.config import ModelConfig, parse_config, read_config
 from model_runtime.checkpoint.embedded import EMBEDDED
+from model_runtime.checkpoint.fields import read_json
 from model_runtime.checkpoint.tensor_names import stored_name
 from model_runtime.checkpoint.tensor_shapes import expected_shapes
 from model_runtime.checkpoint.weights import read_weights

@@ -27,7 +27,7 @@ from model_runtime.decoder.gpu.device import BF16
 from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
 from model_runtime.kv.layout import FP32
-from model_runtime.loading.checkpoint_reader import read_architecture
+from model_runtime.loading.checkpoint_reader import read_architecture, read_tokenizer
 from model_runtime.loading.key_costs import KeyCosts, duration, key_costs
 from model_runtime.loading.known_models import KNOWN_MODELS, KnownModel
 from model_runtime.loading.memory_fit import (
@@ -44,7 +44,6 @@ from model_runtime.loading.pass_times import PassTimes, measure_passes
 from model_runtime.loading.weight_format import choose_method, supported_formats
 from model_runtime.machine import available_memory, memory_bandwidth
 from model_runtime.prompt.template import find_template
-from model_runtime.prompt.tokenizer import Tokenizer
 
 # Licences and contexts are in --json only: 80 columns have no room for them.
 NUMBERS = ("size", "disk", "a\ntypical\nkey", "a cold\nplace")
@@ -175,7 +174,7 @@ def _on_disk(
 
 
 def _markers(folder: Path, config: ModelConfig) -> str:
-    return find_template(Tokenizer(folder / "tokenizer.json"), None, config.end_ids).family
+    return find_template(read_tokenizer(folder, config), None, config.end_ids).family
 
 
 def _published(machine: Machine, known: KnownModel, current: str) -> ModelRow:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from model_runtime.checkpoint.families.by_name import FAMILY_FIELDS
 from model_runtime.checkpoint.families.shared_fields import UnknownArchitecture, read_kv_heads, read_rope
-from model_runtime.checkpoint.fields import Fields
+from model_runtime.checkpoint.fields import Fields, read_json, refuse_quantized, refuse_too_deep
 from model_runtime.checkpoint.layer_spec import (
     AltUp,
     Attention,
@@ -26,11 +25,10 @@ from model_runtime.checkpoint.layer_spec import (
     State,
 )
 from model_runtime.checkpoint.rope_parameters import Rope
+from model_runtime.checkpoint.weight_files import refuse_other_layouts
 from model_runtime.errors import ModelError
 from model_runtime.isolated import Mask
-from model_runtime.regular_files import MIB, read_regular
 
-MOST_JSON = 16 * MIB  # bytes of a model's JSON: an index names each tensor
 EXCERPTS_KEY = "isolated_excerpts"  # of `config.json`: a model's mask and their most tokens
 EXCERPT_ROWS_UNIT = 64  # tokens of a block of attention
 LANGUAGES_KEY = "programming_languages"  # of `config.json`; transformers keeps it and does not read it
@@ -150,6 +148,7 @@ class ModelConfig:
 
 def read_config(folder: Path) -> ModelConfig:
     """Read `config.json` of a checkpoint folder; ModelError if it is missing, damaged or not supported."""
+    refuse_other_layouts(folder)
     return parse_config(read_json(folder / "config.json"))
 
 
@@ -158,32 +157,18 @@ def read_languages(folder: Path) -> tuple[str, ...]:
     return Fields(read_json(folder / "config.json")).texts(LANGUAGES_KEY)
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object of a checkpoint; ModelError if there is none."""
-    try:
-        raw = json.loads(read_regular(path, MOST_JSON).decode("utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        raise ModelError(f"{path} does not exist: name a folder that holds a model") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"{path} cannot be read ({error}): fetch the model again") from None
-    if not isinstance(raw, dict):
-        raise ModelError(f"{path} is not a JSON object: fetch the model again")
-    return cast("dict[str, Any]", raw)
-
-
 def parse_config(raw: dict[str, Any]) -> ModelConfig:
     """Turn the fields of a transformers configuration (v4 or v5 spelling) into a ModelConfig.
 
     UnknownArchitecture if the decoder would have to compute something that it does not know.
     """
     fields = Fields(raw)
+    refuse_quantized(fields)
+    refuse_too_deep(fields)
     family = fields.text("model_type")
     if family not in FAMILY_FIELDS:
         known = ", ".join(FAMILY_FIELDS)
         raise UnknownArchitecture(f"the decoder does not know model_type {family!r}: use one of {known}")
-    if quantized := fields.object("quantization_config"):
-        how = quantized.get("quant_method")
-        raise ModelError(f"the checkpoint is quantized ({how}): use the unquantized model")
     fields = Fields(FAMILY_DEFAULTS.get(family, {}) | raw)
     heads, hidden, count = (fields.size(name) for name in ("num_attention_heads", "hidden_size", "num_hidden_layers"))
     shape: dict[str, Any] = dict(

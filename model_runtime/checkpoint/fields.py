@@ -1,16 +1,33 @@
-"""Reads typed fields of a `config.json`; a ModelError names a field of another type."""
+"""Reads a checkpoint's JSON, and typed fields of a `config.json`; a ModelError names a field of another type."""
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, cast
 
 from model_runtime.errors import ModelError
+from model_runtime.regular_files import MIB, read_regular
 
+MOST_JSON = 16 * MIB  # bytes of a model's JSON: an index names each tensor
 INFINITE = {"__float__": "Infinity"}  # how transformers 5 writes what JSON has no number for
 LARGEST_SIZE = 1 << 24  # larger than any size of a model that could run here
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object of a checkpoint; ModelError if there is none."""
+    try:
+        raw = json.loads(read_regular(path, MOST_JSON).decode("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise ModelError(f"{path} does not exist: name a folder that holds a model") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(f"{path} cannot be read ({error}): fetch the model again") from None
+    if not isinstance(raw, dict):
+        raise ModelError(f"{path} is not a JSON object: fetch the model again")
+    return cast("dict[str, Any]", raw)
 
 
 class Fields:
@@ -107,3 +124,24 @@ class Fields:
     def _given(self, name: str, default: Any) -> Any:
         value = self._raw.get(name)
         return default if value is None else value
+
+
+QUANTIZED = ("quantization_config", "quantization", "compression_config")
+LAYERS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer")
+MOST_LAYERS = 4096  # no model has a tenth of it
+
+
+def refuse_quantized(fields: Fields) -> None:
+    """Raise ModelError if a checkpoint's weights are quantized; MLX names no method."""
+    for name in QUANTIZED:
+        if fields.has(name, null=False) and (how := fields.object(name)):
+            method = how.get("quant_method", "MLX" if "group_size" in how else name)
+            bits = f", {how['bits']} bits" if "bits" in how else ""
+            raise ModelError(f"the checkpoint is quantized ({method}{bits}): use the unquantized model")
+
+
+def refuse_too_deep(fields: Fields) -> None:
+    """Raise ModelError if a configuration has more layers than any model, by whatever name."""
+    for name in LAYERS:
+        if fields.has(name, null=False) and (count := fields.size(name)) > MOST_LAYERS:
+            raise ModelError(f"config.json: {name} is {count}, more than any model has: fetch the model again")

@@ -5,21 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from model_runtime.checkpoint.config import read_json
+from model_runtime.checkpoint.fields import read_json
 from model_runtime.errors import ModelError
 from model_runtime.regular_files import check_regular
 
 SINGLE_FILE = "model.safetensors"
 ADAPTER_FILE = "adapter_config.json"
 INDEX_FILE = f"{SINGLE_FILE}.index.json"
+CONSOLIDATED_FILE, MISTRAL_FILE = "consolidated.safetensors", "params.json"
+MISTRAL_LAYOUT = "Mistral's own layout, which is not read: use the files that transformers reads"
+GGUF, NOT_READ = ".gguf", "which is not read: use the model that it was made of, in safetensors"
 PICKLE_PATTERNS = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
 def weight_files(folder: Path) -> list[Path]:
     """Return the safetensors files of a checkpoint; ModelError if one is missing or an adapter lies beside them."""
-    if (folder / ADAPTER_FILE).is_file():  # transformers would add it to the weights, unasked
-        how = "use the model that merge_and_unload of peft makes of it"
-        raise ModelError(f"{folder} holds an adapter ({ADAPTER_FILE}), which is not read: {how}")
+    refuse_adapter(folder)
     if (folder / SINGLE_FILE).exists():
         return [regular_file(folder / SINGLE_FILE)]
     if not (folder / INDEX_FILE).exists():
@@ -29,6 +30,25 @@ def weight_files(folder: Path) -> list[Path]:
         if not path.exists():
             raise ModelError(f"shard {path} is missing: fetch the model again")
     return [regular_file(path) for path in paths]
+
+
+def refuse_adapter(folder: Path) -> None:
+    """Raise ModelError if a folder holds an adapter, which transformers would add to the weights, unasked."""
+    if (folder / ADAPTER_FILE).is_file():
+        how = "use the model that merge_and_unload of peft makes of it"
+        raise ModelError(f"{folder} holds an adapter ({ADAPTER_FILE}), which is not read: {how}")
+
+
+def refuse_other_layouts(folder: Path) -> None:
+    """Raise ModelError if a folder is without `config.json` since it holds a model in another layout."""
+    if (folder / "config.json").exists():
+        return
+    refuse_adapter(folder)
+    if folder.suffix == GGUF or _names(folder, f"*{GGUF}"):
+        name = folder if folder.suffix == GGUF else folder / _names(folder, f"*{GGUF}")[0]
+        raise ModelError(f"{name} is GGUF, {NOT_READ}")
+    if (folder / MISTRAL_FILE).exists():
+        raise ModelError(f"{folder} has {MISTRAL_FILE}, but no config.json: it is in {MISTRAL_LAYOUT}")
 
 
 def regular_file(path: Path) -> Path:
@@ -55,8 +75,21 @@ def shard_names(index: Path) -> list[str]:
 
 
 def _without_weights(folder: Path) -> str:
-    pickles = sorted(path.name for kind in PICKLE_PATTERNS for path in folder.glob(kind))
-    if not pickles:
-        return f"{folder} holds no {SINGLE_FILE}: choose a folder with weights in safetensors"
-    how = "convert the weights with save_pretrained of transformers, where you trust them"
-    return f"{folder} has no {SINGLE_FILE}, only {pickles[0]}, a pickle: it can hold code and is never opened; {how}"
+    """Return what a folder has in place of weights, and what helps."""
+    if shards := _names(folder, "*-of-*.safetensors"):
+        return f"{folder} has {shards[0]}, but no {INDEX_FILE}, which names the shards: fetch that file, too"
+    if (folder / CONSOLIDATED_FILE).exists():
+        return f"{folder} has {CONSOLIDATED_FILE}, but no {SINGLE_FILE}: it is in {MISTRAL_LAYOUT}"
+    if others := _names(folder, "*.safetensors"):
+        return f"{folder} has {others[0]}, but no {SINGLE_FILE}: if it holds the whole model, rename it so"
+    if pickles := [name for kind in PICKLE_PATTERNS for name in _names(folder, kind)]:
+        how = "convert the weights with save_pretrained of transformers, where you trust them"
+        cause = f"{folder} has no {SINGLE_FILE}, only {min(pickles)}, a pickle: it can hold code and is never opened"
+        return f"{cause}; {how}"
+    if ggufs := _names(folder, f"*{GGUF}"):
+        return f"{folder} has no {SINGLE_FILE}, only {ggufs[0]}, {NOT_READ}"
+    return f"{folder} holds no {SINGLE_FILE}: choose a folder with weights in safetensors"
+
+
+def _names(folder: Path, pattern: str) -> list[str]:
+    return sorted(path.name for path in folder.glob(pattern))

@@ -128,10 +128,10 @@ def _check(stored: Mapping[str, StoredTensor | QuantizedRows], config: ModelConf
 
 
 def _check_tensor(name: str, tensor: StoredTensor | QuantizedRows, shape: tuple[int, ...]) -> None:
-    if tensor.shape != shape:
-        raise ModelError(f"{name} has shape {tensor.shape}, config.json asks for {shape}: fetch the model again")
     if isinstance(tensor, StoredTensor) and tensor.dtype not in DTYPES:
         raise ModelError(f"{name} is of {tensor.dtype}, which is quantized: use the unquantized model")
+    if tensor.shape != shape:
+        raise ModelError(f"{name} has shape {tensor.shape}, config.json asks for {shape}: fetch the model again")
 
 
 def _is_finite(weight: npt.NDArray[Any] | QuantizedRows) -> bool:

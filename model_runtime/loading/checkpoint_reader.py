@@ -13,7 +13,7 @@ from model_runtime.prompt.template import Template, find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
 MARKER_SHAPE = re.compile(r"<.+>|\[.+\]", re.DOTALL)  # the look of a marker that its tokenizer treats as text
-SENTENCEPIECE_FILE = "tokenizer.model"
+OTHER_TOKENIZERS = ("tokenizer.model", "tekken.json", "vocab.json", "spiece.model", "tiktoken.model")
 MOST_PADDING = 1024  # entries that models have beyond their tokenizers', to round their sizes
 MOST_PADDING_SHARE = 0.05  # the same for large vocabularies
 
@@ -56,12 +56,19 @@ def read_tokenizer(folder: Path, config: ModelConfig) -> Tokenizer:
     Another model's would give wrong text without any error.
     """
     path = folder / "tokenizer.json"
-    if not path.exists() and (folder / SENTENCEPIECE_FILE).exists():
-        how = "convert it with AutoTokenizer and save_pretrained of transformers"
-        raise ModelError(f"{folder} has no tokenizer.json, only {SENTENCEPIECE_FILE}, which is not read: {how}")
-    tokenizer = Tokenizer(path)
+    if not path.exists():
+        raise ModelError(f"{folder} has no tokenizer.json{_instead(folder)}")
+    tokenizer = Tokenizer(path, config.vocab)
     _check(tokenizer, config)
     return tokenizer
+
+
+def _instead(folder: Path) -> str:
+    """Return what a folder has in place of a tokenizer.json, and what helps."""
+    other = next((name for name in OTHER_TOKENIZERS if (folder / name).exists()), None)
+    if other is None:
+        return ": fetch the model again"
+    return f", only {other}, which is not read: convert it with AutoTokenizer and save_pretrained of transformers"
 
 
 def _check(tokenizer: Tokenizer, config: ModelConfig) -> None:

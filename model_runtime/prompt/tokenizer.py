@@ -77,13 +77,18 @@ class Tokenizer:
     `is_byte_level` may lack bytes of rare characters, which are in no prompt then.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Read the file; ModelError if it is missing, damaged or of a kind that cannot spell every text."""
+    def __init__(self, path: Path, most: int | None = None) -> None:
+        """Read the file; ModelError if it is missing, damaged or of a kind that cannot spell every text.
+
+        Of a model with `most` tokens markers beyond them are left out: they stand for what is not text.
+        """
         content, spell, self._bpe, self.digest = _read(path)
         self.folder, self.is_byte_level, self._vocab = path.parent, is_byte_level(content), self._bpe.get_vocab()
         self._added = self._bpe.get_added_tokens_decoder()
         named = {name: self._vocab[name] for name in MARKER_NAMES if name in self._vocab}
         self.special = {t.content: i for i, t in self._added.items() if t.special} | named
+        for name in [name for name, i in self.special.items() if most is not None and i >= most]:
+            del self.special[name], self._vocab[name]
         self.token_bytes = self._read_bytes(path, spell)
         self.bos = self._read_bos()
         self._pieces = Pieces(self._bpe)

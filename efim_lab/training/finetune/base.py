@@ -11,8 +11,7 @@ from rich.progress import Progress
 
 from efim_lab.errors import WorkError
 from efim_lab.training.samples.sample_maker import Layout
-from model_runtime.checkpoint.config import read_json
-from model_runtime.checkpoint.fields import Fields
+from model_runtime.checkpoint.fields import Fields, read_json
 from model_runtime.checkpoint.hub.fetch import fetch_folder
 from model_runtime.checkpoint.hub.names import cached_folder, hub_origin, local_folder
 from model_runtime.loading.checkpoint_reader import TemplateOverride, read_checkpoint

@@ -12,6 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from safetensors import safe_open
 
+from model_runtime.regular_files import MIB, UnfitFile
+
+MOST_HEADER = 16 * MIB  # bytes: of 100,000 tensors it takes 12
 METADATA = "__metadata__"  # in a header beside the tensors: texts by name
 
 
@@ -29,6 +32,9 @@ def map_tensors(path: Path) -> tuple[dict[str, StoredTensor], dict[str, str]]:
     safetensors checks the header: sizes fit shapes, and places fit the file. A file stays mapped as long as one of
     its tensors is.
     """
+    with path.open("rb") as file:
+        if int.from_bytes(file.read(8), "little") > MOST_HEADER:
+            raise UnfitFile(f"its header is larger than {MOST_HEADER // MIB} MiB")
     with safe_open(path, "numpy"):
         pass
     with path.open("rb") as file:  # private pages: torch warns of tensors that it must not write

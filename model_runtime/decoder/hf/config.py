@@ -14,13 +14,14 @@ from model_runtime.checkpoint.config import ModelConfig, refuse_excerpts
 from model_runtime.checkpoint.fields import Fields
 from model_runtime.checkpoint.layer_spec import Dense, Full, LayerSpec
 from model_runtime.decoder.hf.pack import count_unpacked
-from model_runtime.decoder.hf.read import read_hf_config
+from model_runtime.decoder.hf.read import first_line, read_hf_config
 from model_runtime.errors import ModelError
 
 SHAPE_FIELDS = (
     *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim"),
     *("max_position_embeddings", "eos_token_id"),
 )
+NEEDED_FIELDS = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings")
 
 
 def hf_config(folder: Path) -> ModelConfig:
@@ -29,8 +30,20 @@ def hf_config(folder: Path) -> ModelConfig:
     ModelError if its configuration shows that it cannot be computed over an arena.
     """
     found = read_hf_config(folder)
+    try:
+        return _shape(found)
+    except ModelError:
+        raise
+    except Exception as error:  # some configurations compute their fields, and fail in their own ways
+        what = f"the configuration of {found.model_type!r} ({first_line(error)})"
+        raise ModelError(f"transformers cannot tell the shape of {what}: use another model") from error
+
+
+def _shape(found: Any) -> ModelConfig:
     _refuse(found)
     refuse_excerpts(found.to_dict(), "transformers")
+    if missing := [name for name in NEEDED_FIELDS if getattr(found, name, None) in (None, -1)]:
+        raise ModelError(f"the configuration of {found.model_type!r} has no {missing[0]}: use another model")
     fields = Fields(
         {name: getattr(found, name, None) for name in SHAPE_FIELDS}
     )  # transformers translates each family's names
@@ -72,8 +85,11 @@ def _refuse(found: Any) -> None:
     family = found.model_type
     if family not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or found.is_encoder_decoder:
         raise ModelError(f"transformers has no {family!r} that generates text: use another model")
-    if getattr(found, "quantization_config", None) is not None:
-        raise ModelError("quantized checkpoints are not supported: use the unquantized model")
+    if found.get_text_config(decoder=True) is not found:
+        parts = ", ".join(sorted(found.sub_configs)) or "text_config"
+        raise ModelError(f"{family!r} reads more than text ({parts}): use a model of text alone")
+    if _has_alibi(found):
+        raise ModelError(f"{family!r} has ALiBi, which is not computed over an arena: use another model")
     for field in ("kv_lora_rank", "attn_logit_softcapping"):  # keys of other shapes, capped scores
         if getattr(found, field, None):
             raise ModelError(f"{family!r} has {field}, which is not computed over an arena: use another model")
@@ -82,6 +98,12 @@ def _refuse(found: Any) -> None:
             raise ModelError(
                 f"{family!r} keeps more than keys and values ({type(layer).__name__}): use another model"
             )
+
+
+def _has_alibi(found: Any) -> bool:
+    """Return whether a model has biases in place of positions."""
+    inner = getattr(found, "attn_config", None)  # MPT's
+    return found.model_type == "bloom" or bool(getattr(found, "alibi", False) or getattr(inner, "alibi", False))
 
 
 def _bounds(found: Any) -> list[int]:

@@ -21,7 +21,7 @@ def read_hf_config(folder: Path) -> Any:
     try:
         found = cast(Any, AutoConfig).from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # each architecture has checks of its own
-        what = f"{folder / 'config.json'} ({_first_line(error)})"
+        what = f"{folder / 'config.json'} ({first_line(error)})"
         raise ModelError(f"transformers cannot read {what}: use another model") from error
     found._attn_implementation = found._experts_implementation = found.transformers_weights = None
     return found
@@ -64,6 +64,6 @@ def _refuse(found: dict[str, Any], layers: int) -> None:
             raise ModelError(f"the weights have {name}, config.json has {layers} layers: fetch the model again")
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     """Return an error's first line; the others are advice to programmers."""
     return str(error).partition("\n")[0]

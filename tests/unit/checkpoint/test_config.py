@@ -16,10 +16,10 @@ from model_runtime.checkpoint.config import (
     UnknownArchitecture,
     parse_config,
     read_config,
-    read_json,
     read_languages,
 )
 from model_runtime.checkpoint.embedded import EMBEDDED
+from model_runtime.checkpoint.fields import read_json
 from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.checkpoint.tensor_shapes import count_active, expected_shapes
 from model_runtime.errors import ModelError
