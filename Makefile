@@ -1,8 +1,8 @@
 # Every verb works from a clean clone: the virtual environment is made on first use.
 PYTHON ?= python3
 BIN := .venv/bin
-# One at a time, as they share an environment. Only what is imported is compiled to bytecode, and then.
-PIP := $(and $(shell command -v flock),flock .venv/lock) $(BIN)/python -m pip install --quiet --no-compile \
+# One at a time, as they share an environment.
+UV := $(and $(shell command -v flock),flock .venv/lock) $(BIN)/uv pip install --quiet --python $(BIN)/python \
 	--constraint constraints.txt
 # Bytecode is kept, whatever this machine's default is: tests start hundreds of processes that import the same.
 unexport PYTHONDONTWRITEBYTECODE
@@ -31,12 +31,11 @@ demo: .venv/runs
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 SIDE_BY_SIDE = --dist loadfile --no-loadscope-reorder --numprocesses $(shell expr $(CORES) + 1) --maxprocesses 4
-OWN_STAGES = --ignore=tests/editors --ignore=tests/lab
 
-# Editors come last, one window at a time and nothing beside it.
+# Windows come last, one at a time and nothing beside it.
 test: editors released .venv/kernels
-	$(PYTEST) $(SIDE_BY_SIDE) $(OWN_STAGES) --durations 20
-	$(MAKE) --no-print-directory test-editors
+	$(PYTEST) $(SIDE_BY_SIDE) --ignore=tests/lab -m "not window" --durations 20
+	$(PYTEST) tests/editors -m window --durations 10
 
 test-editors: editors
 	$(PYTEST) tests/editors --durations 10
@@ -150,11 +149,13 @@ clean:
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt uv
 
-# What running needs: about 1 GB, most of it torch. torch comes first, alone, so that nothing else may choose its build.
+# What running needs: about 1 GB, most of it torch. torch comes first, alone, so that nothing else may choose its build,
+# and by pip, which knows where this machine has it.
 .venv/torch: constraints.txt | $(BIN)/python
 	@echo "installing into .venv: a minute or so"
-	$(PIP) torch
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt torch
 	touch $@
 
 # An editable installation compiles the laboratory's kernels beside those of the server; setup.py says how.
@@ -162,7 +163,7 @@ INSTALLED := pyproject.toml setup.py constraints.txt $(wildcard model_runtime/de
 	model_runtime/counts/native/*.c model_runtime/engine/native/*.c efim_lab/training/native/*.[ch])
 
 .venv/runs: .venv/torch $(INSTALLED)
-	$(PIP) --editable .
+	$(UV) --editable .
 	touch $@
 
 # What each stage needs besides: EXTRAS, of pyproject.toml's optional dependencies. Nothing is compiled again.
@@ -190,7 +191,7 @@ STAGES := $(addprefix .venv/,lints tests kernels nodes editors labs types releas
 
 $(STAGES): pyproject.toml constraints.txt
 	@echo "installing for $(@F): $(EXTRAS)"
-	$(REQUIREMENTS) $(EXTRAS) | $(PIP) --requirement /dev/stdin
+	$(REQUIREMENTS) $(EXTRAS) | $(UV) --requirement /dev/stdin
 	touch $@
 
 $(VSCODE)/node_modules/.package-lock.json: $(VSCODE)/package-lock.json | .venv/nodes
@@ -263,4 +264,4 @@ GCC_FLAGS = $(if $(findstring Free Software,$(shell c++ --version 2>/dev/null)),
 # exported above, would turn off the instructions of this CPU, and pip would keep what it has built so.
 .venv/benches: .venv/labs
 	@echo "building llama.cpp, to compare with: about five minutes"
-	CMAKE_ARGS=-DGGML_NATIVE=ON CXXFLAGS="$(GCC_FLAGS)" $(PIP) --no-cache-dir --editable '.[bench]' && touch $@ || echo "llama.cpp was not built" >&2
+	CMAKE_ARGS=-DGGML_NATIVE=ON CXXFLAGS="$(GCC_FLAGS)" $(UV) --no-cache-dir --editable '.[bench]' && touch $@ || echo "llama.cpp was not built" >&2

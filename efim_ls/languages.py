@@ -82,6 +82,7 @@ FAMILIES = {
     "cython": "python",
     "scss": "css",
 }
+DIALECTS = {"javascript": "javascriptreact", "typescript": "typescriptreact"}  # those with tags in them
 # Lines that a text in a language is likely to have, and one in another is not.
 TELLING = (
     ("python", r"^\s*(def .*[:(,]$|class \w+.*:$|from [\w.]+ import |import [\w.]+$|elif .*:$|if __name__ ==)"),
@@ -108,8 +109,21 @@ TELLING = (
     ("shellscript", r"^#!.*sh$|^\s*(fi|done|esac)$|; (then|do)$|^\s*export \w+="),
     ("typescript", r"^\s*(export )?(interface|type|enum) \w+|\w\??: (string|number|boolean)\b|^import type "),
 )
-GUESSED = 200  # lines of a text that tell its language
+GUESSED, LONGEST_TELLING = 200, 300  # lines of a text that tell its language, and their characters that are looked at
 ENDINGS = {ending: language for language, _, endings in TABLE for ending in endings.split()}
+
+
+def language_named(name: str) -> str:
+    """Return the language that a client names; of a name in parts, as Vim has them, the first that is known.
+
+    `typescript.tsx` and `javascript.jsx` are the dialects, `python.django` is Python.
+    """
+    parts = [each for each in name.split(".") if each]
+    if name.lower() in NAMES or len(parts) < 2:
+        return name
+    known = next((each for each in parts if each.lower() in NAMES), parts[0])
+    dialect = DIALECTS.get(known.lower(), "")
+    return dialect if {"tsx", "jsx"}.intersection(each.lower() for each in parts) and dialect else known
 
 
 def language_of(path: str) -> str:
@@ -120,7 +134,7 @@ def language_of(path: str) -> str:
 
 def guess_language(text: str) -> str:
     """Return the language that a part of a file is most likely in: Python, unless its lines tell another."""
-    lines = text.split("\n", GUESSED)[:GUESSED]
+    lines = [line[:LONGEST_TELLING] for line in text.split("\n", GUESSED)[:GUESSED]]
     counts = {language: sum(bool(each.search(line)) for line in lines) for language, each in _telling().items()}
     return max(counts, key=lambda language: counts[language])
 

@@ -124,10 +124,9 @@ def _open_shared(context: StoreContext, options: Mapping[str, Any]) -> Level | N
 
     What else the options have, `open_shelf` in shared/opening.py says.
     """
-    tier = open_shared(options, context.report)
-    return (
-        Level(tier, options["form"], behind=True, reach=Reach.NETWORK, patience=options["patience"]) if tier else None
-    )
+    form = options["form"]
+    tier = open_shared({**options, "block_bytes": context.codec.slot_bytes(form)}, context.report)
+    return Level(tier, form, behind=True, reach=Reach.NETWORK, patience=options["patience"]) if tier else None
 
 
 def _notes_bytes(disk_bytes: int) -> int:

@@ -67,6 +67,10 @@ class Editor:
         """Return the text of an open document."""
         return self._documents[uri].text
 
+    def line_end(self, uri: str) -> str:
+        """Return what ends the lines of an open document."""
+        return self._documents[uri].line_end
+
     def open(self, uri: str, text: str, language: str) -> None:
         """Open a document; if it is open already, close it first."""
         if uri in self._documents:

@@ -22,6 +22,12 @@ class HeadlessDocument:
     text: str
     version: int = 0
 
+    @property
+    def line_end(self) -> str:
+        """What ends its first line, a line feed if it has only one."""
+        end = LINE_END.search(self.text)
+        return end[0] if end else "\n"
+
     def position(self, at: int) -> types.Position:
         """Return an offset's line and character; raises OutOfRange outside the text and within a CRLF."""
         self._check(at)

@@ -121,15 +121,17 @@ class Session:
         if not 0 < length <= len(offer.text):
             raise OutOfRange(f"length {length} is outside the suggestion, which has {len(offer.text)} code points")
         taken, left = offer.text[:length], offer.text[length:]
-        self._editor.edit(uri, offer.at, 0, taken)
+        inserted = taken.replace("\n", self._editor.line_end(uri))
+        at = offer.at + len(inserted)
+        self._editor.edit(uri, offer.at, 0, inserted)
         self._next_edit = None
         if left:
-            self._offers[uri] = Offer(offer.at + length, left, offer.command, offer.taken + length)
+            self._offers[uri] = Offer(at, left, offer.command, offer.taken + length)
         else:
             del self._offers[uri]
         if offer.command is not None:
             await self._editor.accept(offer.command, offer.taken + length if left else None)
-        return {"ok": True, "inserted": taken, "at": offer.at + length}
+        return {"ok": True, "inserted": inserted, "at": at}
 
     async def _ask_next_edit(self, request: Answer) -> Answer:
         uri, at = self._opened(request), _field(request, "at", int)
@@ -221,6 +223,6 @@ def _read(path: Path) -> str:
     try:
         if path.exists() and not path.is_file():  # a pipe would hold all requests
             raise OSError("it is not a regular file")
-        return path.read_bytes().decode()
+        return path.read_bytes().decode("utf-8-sig")
     except (OSError, ValueError) as error:
         raise Refused("unreadable", f"{path}: {error}") from error

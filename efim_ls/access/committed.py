@@ -16,9 +16,11 @@ from dulwich.object_store import tree_lookup_path
 from dulwich.objects import Blob, Commit, ObjectID
 from dulwich.repo import Repo
 
-from efim_ls.access.ignored import is_ignored
+from efim_ls.access.ignored import is_text_ignored
+from efim_ls.access.secret_text import without_secrets
 from efim_ls.access.secrets import may_reach_disk
-from efim_ls.paths import real_path
+from efim_ls.languages import language_of
+from efim_ls.paths import file_path, real_path
 from efim_ls.settings import MOST_CHARACTERS
 
 KEPT = 64  # texts, of the files asked for last
@@ -45,6 +47,8 @@ class CommittedTexts:
         if not path or not may_reach_disk(uri, self._private):
             return None
         try:
+            if is_text_ignored(file_path(uri) or path):
+                return None
             repository = self._repository(os.path.dirname(path))
             return self._at_head(repository, path) if repository else None
         except UNREADABLE as error:
@@ -70,7 +74,7 @@ class CommittedTexts:
         head = repository.head()
         before, text = self._texts.pop(path, (None, None))
         if before != head:
-            text = None if is_ignored(path) else _read(repository, head, path)
+            text = _read(repository, head, path)
         self._texts[path] = head, text
         if len(self._texts) > KEPT:
             self._texts.popitem(last=False)
@@ -88,4 +92,4 @@ def _read(repository: Repo, head: ObjectID, path: str) -> str | None:
     blob = repository[found]
     if not isinstance(blob, Blob) or blob.raw_length() > MOST_CHARACTERS:
         return None
-    return blob.data.decode("utf-8").replace("\r\n", "\n")
+    return without_secrets(blob.data.decode("utf-8").replace("\r\n", "\n"), language_of(path))

@@ -1,14 +1,22 @@
-"""What git ignores below a folder: nested `.gitignore` files, `.git/info/exclude` and the user's own list."""
+"""What git ignores below a folder: nested `.gitignore` files, `info/exclude` and the list that git's settings name.
+
+Git says which list that is, as its settings may lie in many files. To be asked that, it runs nothing that they name.
+"""
 
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from pathspec import GitIgnoreSpec
 
 LARGEST_LIST = 1 << 20  # bytes; a longer list of patterns is not git's
+LARGEST_POINTER = 1 << 12  # bytes of a file that says where a repository's data lies
+SECONDS = 5.0  # that git may take to answer
+ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR")  # of another repository, if a hook started the editor
 
 
 class _Patterns(NamedTuple):
@@ -37,10 +45,10 @@ class Ignored(NamedTuple):
         """Return what holds in a folder below; a repository of its own begins with nothing from outside."""
         own: list[str] = []
         before = self.patterns
-        if os.path.lexists(git := os.path.join(folder, ".git")):
-            before = ()
-            own = [_users_list(), os.path.join(git, "info", "exclude")]
-        specs = (_read(path) for path in (*own, os.path.join(folder, ".gitignore")))
+        if os.path.lexists(os.path.join(folder, ".git")):
+            before, own = (), _own_lists(folder)
+        inside = os.path.join(folder, ".gitignore")
+        specs = (_read(path) for path in (*own, *([] if os.path.islink(inside) else [inside])))  # as git does
         found = tuple(_Patterns(folder.rstrip(os.sep) + os.sep, spec) for spec in specs if spec)
         return Ignored(before + found) if found or before is not self.patterns else self
 
@@ -68,6 +76,12 @@ def is_ignored(path: str) -> bool:
     return False
 
 
+def is_text_ignored(path: str) -> bool:
+    """Return whether git ignores a file by the name that it is asked about, or by that without links."""
+    named, real = os.path.abspath(path), os.path.realpath(path)
+    return is_ignored(real) or (named != real and is_ignored(named))
+
+
 def _upwards(folder: str) -> Iterator[str]:
     """Yield a folder and those above it."""
     while True:
@@ -78,9 +92,51 @@ def _upwards(folder: str) -> Iterator[str]:
         folder = above
 
 
-def _users_list() -> str:
-    config = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    return os.path.join(config, "git", "ignore")
+def _own_lists(top: str) -> list[str]:
+    """Return the lists of a repository itself, the last one first asked: what settings name, and `info/exclude`."""
+    data = os.path.join(top, ".git")
+    if not os.path.isdir(data):  # of a worktree or a submodule: a file that names the folder
+        data = _pointed_to(data).removeprefix("gitdir:").strip()
+    data = os.path.join(top, data)
+    shared = os.path.join(data, _pointed_to(os.path.join(data, "commondir")))  # by all worktrees
+    home = os.path.expanduser("~")
+    config = os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "git")
+    files = (os.path.join(shared, "config"), os.path.join(data, "config.worktree"), os.path.join(home, ".gitconfig"))
+    stamps = tuple(map(_stamp, (*files, os.path.join(config, "config"), "/etc/gitconfig")))
+    named = _named_by_settings(top, stamps) or os.path.join(config, "ignore")
+    return [os.path.join(top, named), os.path.join(shared, "info", "exclude")]
+
+
+@lru_cache(64)
+def _named_by_settings(top: str, stamps: tuple[tuple[int, int] | None, ...]) -> str:
+    """Return the list that git's settings name, empty if none is; `stamps` change with the settings."""
+    variables = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
+    try:
+        asked = ["git", "-C", top, "config", "--type=path", "--get", "core.excludesFile"]
+        said = subprocess.run(asked, capture_output=True, stdin=subprocess.DEVNULL, timeout=SECONDS, env=variables)
+    except (OSError, ValueError, subprocess.SubprocessError):  # without git nobody has such settings
+        return ""
+    return os.fsdecode(said.stdout).rstrip("\n") if said.returncode == 0 else ""
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    """Return what changes with a file, None if there is none."""
+    try:
+        state = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return state.st_mtime_ns, state.st_size
+
+
+def _pointed_to(path: str) -> str:
+    """Return the line in a file that says where something lies, empty if there is none."""
+    try:
+        if not os.path.isfile(path) or os.path.getsize(path) > LARGEST_POINTER:
+            return ""
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read().rstrip("\r\n")
+    except (OSError, ValueError):
+        return ""
 
 
 def _read(path: str) -> GitIgnoreSpec | None:
@@ -88,7 +144,7 @@ def _read(path: str) -> GitIgnoreSpec | None:
     try:
         if not os.path.isfile(path) or os.path.getsize(path) > LARGEST_LIST:
             return None
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
             lines = file.read().splitlines()
     except OSError:
         return None

@@ -15,12 +15,17 @@ from functools import lru_cache
 
 
 def path_variants(path: str) -> frozenset[str]:
-    """Return a path and the path it resolves to through links, both in lower case for matching."""
+    """Return a path and the path it resolves to through links, both in the form for matching."""
     try:
         real = os.path.realpath(path)
     except ValueError:  # NUL or half a surrogate pair, which no file name can contain
         real = path
-    return frozenset({path.lower(), real.lower()})
+    return frozenset({matched_form(path), matched_form(real)})
+
+
+def matched_form(path: str) -> str:
+    """Return a path as patterns are matched with it: in lower case, with `/` between names on any system."""
+    return path.replace("\\", "/").lower()
 
 
 def first_match(paths: Iterable[str], patterns: Iterable[str]) -> str | None:
@@ -49,5 +54,5 @@ def _matcher(patterns: tuple[str, ...]) -> Callable[[str], re.Match[str] | None]
 
 
 def _as_whole_paths(pattern: str) -> tuple[str, ...]:
-    whole = os.path.expanduser(pattern).replace(os.sep, "/").rstrip("/").lower().replace("[", "[[]")
+    whole = matched_form(os.path.expanduser(pattern)).rstrip("/").replace("[", "[[]")
     return whole, f"*/{whole}", f"{whole}/*", f"*/{whole}/*"

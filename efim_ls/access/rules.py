@@ -7,13 +7,13 @@ workspace, the language, the file and its size.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from efim_ls.access.patterns import first_match, path_variants
+from efim_ls.access.patterns import first_match, matched_form, path_variants
 from efim_ls.access.reasons import Refusal, refusal
+from efim_ls.access.secret_text import without_secrets
 from efim_ls.access.secrets import is_secret_data, looks_secret
 from efim_ls.paths import file_path
 from efim_ls.settings import MOST_CHARACTERS, Settings
@@ -44,6 +44,10 @@ class Verdict:
         """Return whether the text may be used to complete other documents."""
         return not self.secret and self.refusal(size) is None
 
+    def text_to_read(self, text: str, language: str) -> str | None:
+        """Return a text as it may be used to complete other documents, None if it may not."""
+        return without_secrets(text, language) if self.may_be_read(len(text)) else None
+
 
 class Rules:
     """The rules from a client's settings and workspace folders. Immutable: a change makes a new object."""
@@ -56,26 +60,28 @@ class Rules:
 
     def verdict(self, uri: str, language: str) -> Verdict:
         """Return the verdict by name and language; follows links, which is too slow to do for every key."""
-        return self._judged(lambda: _paths(uri), language)
+        return self._judged(lambda: _paths(uri), lambda: _name(uri), language)
 
     def verdict_of_file(self, path: str, language: str) -> Verdict:
         """Return the verdict on a file by its real path, which holds no links to follow."""
-        name = path.replace(os.sep, "/").lower()
-        return self._judged(lambda: Paths({name if name.startswith("/") else f"/{name}"}), language)
+        name = matched_form(path)
+        return self._judged(lambda: Paths({name if name.startswith("/") else f"/{name}"}), Paths, language)
 
-    def _judged(self, paths_of: Callable[[], Paths], language: str) -> Verdict:
+    def _judged(self, paths_of: Callable[[], Paths], name_of: Callable[[], Paths], language: str) -> Verdict:
+        """Return the verdict by a document's paths or, on whether it is secret alone, by its name if it has none."""
         try:
             paths = paths_of()
-            return Verdict(self._off(paths, language), looks_secret(paths), MOST_CHARACTERS)
+            names = paths or name_of()
+            return Verdict(self._off(paths, names, language), looks_secret(names), MOST_CHARACTERS)
         except Exception as error:  # a document that cannot be judged must not stop the others
             logger.error("a document could not be judged, so it is off", exc_info=error)
             return Verdict(refusal("error"), secret=True, most_characters=0)
 
-    def _off(self, paths: Paths, language: str) -> Refusal | None:
+    def _off(self, paths: Paths, names: Paths, language: str) -> Refusal | None:
         settings = self._settings
         if not settings.enabled:
             return refusal("disabled")
-        if is_secret_data(paths):
+        if is_secret_data(names):
             return refusal("secret file")
         if pattern := first_match(self._places(paths), settings.disabled_workspaces):
             return refusal("workspace off", pattern=pattern)
@@ -100,10 +106,18 @@ def _paths(uri: str) -> Paths:
 
 def _path_of_other_scheme(uri: str) -> str | None:
     """Return the path in a URI that is not a file's: of a notebook cell, or a file that is not saved yet."""
-    _, _, rest = uri.partition(":")
-    there = rest.partition("#")[0].partition("?")[0]
-    path = there[there.find("/", 2) :] if there.startswith("//") else there
+    path = _behind_scheme(uri)
     return unquote(path) if path.startswith("/") else None
+
+
+def _name(uri: str) -> Paths:
+    """Return what a URI without a path calls a document: a file that is not saved yet, a path of another system."""
+    return Paths({f"/{matched_form(unquote(_behind_scheme(uri)))}"})
+
+
+def _behind_scheme(uri: str) -> str:
+    there = (uri.partition(":")[2] or uri).partition("#")[0].partition("?")[0]
+    return there[there.find("/", 2) :] if there.startswith("//") else there
 
 
 def _lies_in(path: str, folder: str) -> bool:

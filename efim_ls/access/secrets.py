@@ -13,21 +13,51 @@ from pathlib import PurePosixPath
 from efim_ls.access.patterns import any_match, first_match, path_variants
 from efim_ls.paths import file_path
 
-# Patterns for names of files and folders, matched regardless of case.
+# Patterns for names of files and folders, matched regardless of case: what tools read tokens, passwords, keys
+# from, and lists leave out of repositories (GitHub's gitignore) or look for in them (gitleaks, GitHub dorks).
 SECRET_FILES = (
-    ".env", ".env.*", ".env-*", ".env_*", "*.env", "*.env.*", ".envrc",
-    "*.pem", "*.key", "*.ppk", "*.pfx", "*.p12", "*.jks",
-    "*.keystore", "*.kdbx", "*.asc", "*.gpg", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".netrc", "_netrc",
-    ".pgpass", ".my.cnf", ".npmrc", ".pypirc", ".s3cfg", ".boto", ".dockercfg", ".vault-token", ".terraformrc",
-    ".htpasswd", ".git-credentials", "*.tfvars", "*.tfvars.json", "*.tfstate", "*.tfstate.*", "kubeconfig",
-    "*.kubeconfig", "secret.*", "secrets.*", "*.secret", "*.secrets", "*secret*.json", "*secret*.y*ml",
-    "*secret*.toml", "*secret*.txt", "credentials", "credentials.*", "*.credentials", "*credentials*.json",
-    "service-account*.json", "service_account*.json", "password.*", "passwords.*", ".*_history",
-    "token", "token.txt", ".token", "*.token", "*_token.txt", "*-token.txt",
+    # environments, and settings that stay on one machine
+    ".env", ".env.*", ".env-*", ".env_*", "*.env", "*.env.*", ".envrc", ".flaskenv", ".dev.vars", ".dev.vars.*",
+    ".renviron", ".renviron.*", "renviron.site", "local.settings.json", "*.secret.exs", "serverless.env.y*ml",
+    # keys and certificates
+    "*.pem", "*.key", "*.ppk", "*.pfx", "*.p12", "*.p8", "*.pk8", "*.pkcs12", "*.jks", "*.bks", "*.snk", "*.keystore",
+    "*.keytab", "*.agekey", "*.asc", "*.gpg", "*.pgp", "*.private_key", "*.mobileprovision", "*.provisionprofile",
+    "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*_rsa", "*_dsa", "*_ecdsa", "*_ed25519", "ssh_host_*_key",
+    "secring.*", "keystore.properties", "key.properties", "signing.properties",
+    # stores of passwords, and wallets
+    "*.kdbx", "*.kdb", "*.psafe3", "*.agilekeychain", "*.keychain", "*.keychain-db", "logins.json", "key4.db",
+    "wallet.dat", "*.wallet", "mnemonic.txt", "seed.txt",
+    # what programs log in with
+    ".netrc", "_netrc", ".authinfo", ".pgpass", "pgpass.conf", ".my.cnf", ".mylogin.cnf", ".odbc.ini", ".npmrc",
+    ".yarnrc", ".yarnrc.yml", ".pypirc", "pip.conf", "pip.ini", ".s3cfg", ".boto", ".dockercfg", ".dockerconfigjson",
+    ".vault-token", ".vault_pass*", ".vault-pass*", "vault_pass*", "vault-pass*", "vault.y*ml", ".terraformrc",
+    "terraform.rc", ".htpasswd", "htpasswd", ".git-credentials", ".databrickscfg", ".tugboat", ".cvspass", ".trc",
+    ".msmtprc", ".fetchmailrc", ".esmtprc", ".muttrc", ".offlineimaprc", ".mbsyncrc", ".smbcredentials", ".rhosts",
+    ".xauthority", ".iceauthority", ".passwd-s3fs", "rclone.conf", "auth.json", "kaggle.json", "nuget.config",
+    "google-services.json", "googleservice-info.plist", "*firebase-adminsdk*.json", "service-account*.json",
+    "service_account*.json", "serviceaccount*.json", "*.tfvars", "*.tfvars.json", "*.tfstate", "*.tfstate.*",
+    "kubeconfig", "*.kubeconfig", "k3s.yaml", "*.ovpn", "*.rdp", "*.pcf", "*.nmconnection", "wpa_supplicant.conf",
+    "*.publishsettings", "*.azurepubxml", "*.cscfg", "parameters.yml", "wp-config.php", "localsettings.php",
+    "sftp.json", "sftp-config.json", ".ftpconfig", ".remote-sync.json", "filezilla.xml", "recentservers.xml",
+    "sitemanager.xml", "webservers.xml", "robomongo.json", "*dbeaver-data-sources.xml", "proftpdpasswd", "shadow",
+    "gshadow", "master.passwd", "knife.rb", "secret_token.rb",
+    # names that say so
+    "secret.*", "secrets.*", "*.secret", "*.secrets", "*-secrets", "*secret*.json", "*secret*.y*ml", "*secret*.toml",
+    "*secret*.txt", "credentials", "credentials.*", "*.credentials", "*credentials*.json", "password.*",
+    "passwords.*", ".*_history", "token", "token.txt", ".token", "*.token", "*_token.txt", "*-token.txt",
 )  # fmt: skip
-SECRET_FOLDERS = (".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", "gcloud", "secrets", ".secrets")
+SECRET_FOLDERS = (
+    ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".oci", ".fly", ".databricks", ".snowflake", ".snowsql",
+    ".terraform.d", ".bluemix", ".password-store", "gcloud", "doctl", "configstore", "keyrings", "wireguard",
+    "usersecrets", "secrets", ".secrets",
+)  # fmt: skip
 # Patterns for whole paths: remotes may have tokens in their URLs, and environments hold what programs are given.
-SECRET_PATHS = ("*/.git/config", "*/.git/config.worktree", "*/.git/modules/*/config", "/proc/*/environ")
+SECRET_PATHS = (
+    "*/.git/config", "*/.git/config.worktree", "*/.git/modules/*/config", "/proc/*/environ", "*/gh/hosts.yml",
+    "*/.config/hub", "*/glab-cli/config.yml", "*/.m2/settings*.xml", "*/.gradle/gradle.properties",
+    "*/.dbt/profiles.yml", "*/sops/age/keys.txt", "*/.subversion/auth/*", "*/.irssi/config", "*/.purple/accounts.xml",
+    "*/.netlify/config.json", "*/.jupyter/jupyter_*_config.json", "*/.circleci/cli.yml",
+)  # fmt: skip
 # What editors, tools and people add to the name of a file to name a copy of it.
 COPIED = re.compile(
     r"~|[._-](?:bak|backup|old|orig|save|saved|copy|tmp|swp|swo|\d{1,2})\d?|#| copy(?: \d+)?| ?\(\d+\)", re.ASCII

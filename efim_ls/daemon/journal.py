@@ -17,6 +17,8 @@ FEWEST_BYTES = 1 << 16  # of a document's edits, from which they are replaced by
 OURS = "efim-relay-"  # how the ids of a relay's own requests begin
 OPENED, CLOSED = "textDocument/didOpen", "textDocument/didClose"
 FOLDERS = "workspace/didChangeWorkspaceFolders"
+NOTEBOOK_OPENED, NOTEBOOK_CLOSED = "notebookDocument/didOpen", "notebookDocument/didClose"
+NOTEBOOK_EDITED = "notebookDocument/didChange"
 EDITED = ("textDocument/didChange", "textDocument/didSave")
 
 
@@ -55,6 +57,7 @@ class Journal:
         self._greeting: dict[str, bytes] = {}  # initialize, initialized, the last configuration
         self._folders: dict[str, Message | None] = {}  # by URI, those added since, and None for those removed
         self._documents: dict[str, _OpenDocument] = {}
+        self._notebooks: dict[str, list[bytes]] = {}  # as they were opened, and what followed
         self._pending: dict[object, list[bytes]] = {}  # requests without an answer, with what cancels them
         self._asked: set[object] = set()  # ids of the server's requests that the client has not answered
         self._progress: dict[object, None] = {}  # tokens of what the client shows as under way
@@ -91,6 +94,8 @@ class Journal:
             self._greeting[method] = body
         elif method == FOLDERS:
             self._note_folders(params)
+        elif method in (NOTEBOOK_OPENED, NOTEBOOK_EDITED, NOTEBOOK_CLOSED):
+            self._note_notebook(method, body, params)
         elif method in (OPENED, CLOSED, *EDITED) and (uri := document_uri(params)) is not None:
             return [body, *self._sync(method, uri, body, params)]
         return [body]
@@ -103,6 +108,17 @@ class Journal:
         elif (document := self._documents.get(uri)) is not None and document.add(body):
             document.query, document.known = self._number(uri), len(document.followed)
             yield _body(TEXT, {"textDocument": {"uri": uri}}, document.query)
+
+    def _note_notebook(self, method: str, body: bytes, params: Any) -> None:
+        match params:
+            case {"notebookDocument": {"uri": str(uri)}} if method == NOTEBOOK_OPENED:
+                self._notebooks[uri] = [body]
+            case {"notebookDocument": {"uri": str(uri)}} if method == NOTEBOOK_CLOSED:
+                self._notebooks.pop(uri, None)
+            case {"notebookDocument": {"uri": str(uri)}} if uri in self._notebooks:
+                self._notebooks[uri].append(body)
+            case _:
+                pass  # no server can take it
 
     def _note_folders(self, params: Any) -> None:
         """Note the last that was said of each folder; one that is added and removed at once is removed."""
@@ -175,6 +191,7 @@ class Journal:
         messages += self._folder_messages()
         for document in self._documents.values():
             messages += [document.opened, *document.followed]
+        messages += [body for bodies in self._notebooks.values() for body in bodies]
         messages += [body for asked, bodies in self._pending.items() if asked != number for body in bodies]
         return b"".join(map(framed, messages))
 

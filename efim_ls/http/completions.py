@@ -14,6 +14,7 @@ from efim_ls.languages import family_of, language_of
 from efim_ls.request import Answer
 from efim_ls.session.documents import MOST_CHARACTERS_OF_OTHERS, MOST_OTHERS, OpenDocument
 from efim_ls.session.session import Session
+from efim_ls.text.normalized import normalized
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 
 MOST_COMPLETIONS = 8  # of one request
@@ -78,9 +79,9 @@ class Completions:
         for path, text in context.others[-MOST_OTHERS:]:
             language, size = language_of(path), len(text)
             is_alike = family_of(language) == document.family and size <= left
-            if is_alike and rules.verdict(uri_of(path), language).may_be_read(size):
+            if is_alike and (read := rules.verdict(uri_of(path), language).text_to_read(text, language)) is not None:
                 left -= size
-                yield text
+                yield normalized(read)
 
 
 def events(messages: Iterable[object], end: str = "") -> Response:

@@ -11,6 +11,7 @@ from efim_ls.languages import guess_language, language_of
 from efim_ls.session.documents import OpenDocument
 from efim_ls.session.session import Session
 from efim_ls.text.document import narrowed
+from efim_ls.text.normalized import joined, normalized
 
 MOST_DOCUMENTS = 16  # of which the least recently used is closed
 MOST_KEPT = 1 << 20  # characters of a document of which parts were sent
@@ -54,7 +55,7 @@ class ClientDocuments:
 
     def sync(self, context: CursorContext) -> tuple[OpenDocument, int]:
         """Bring the document up to date that a text is of, or open it; return it with the cursor in it."""
-        text, cursor = context.before + context.after, len(context.before)
+        text, cursor = normalized(joined(context.before + context.after)), len(normalized(context.before))
         uri, (whole, at) = self._placed(context, text, cursor)
         if len(whole) > MOST_KEPT:
             whole, at = text, 0
@@ -91,7 +92,8 @@ def uri_of(path: str) -> str:
     """Return the URI of a document that a client names by a URI, an absolute path or a relative one."""
     if URI.match(path):
         return path
-    return f"file://{quote(path)}" if path.startswith("/") else f"{SCHEME}:/{quote(path)}"
+    quoted = quote(path, errors="surrogatepass")  # JSON may hold half of a pair, which no path has
+    return f"file://{quoted}" if path.startswith("/") else f"{SCHEME}:/{quoted}"
 
 
 def merged(known: str, last: Part, text: str, cursor: int) -> tuple[str, int] | None:

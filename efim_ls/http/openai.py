@@ -41,8 +41,8 @@ class OpenAiDialect:
             raise HTTPException(
                 400, "'prompt' is not one text: send each text in a request of its own, not as tokens"
             )
-        before, after = around_cursor(prompts[0])
-        after = fields.text("suffix") or after
+        suffix = fields.text("suffix")
+        before, after = (prompts[0], suffix) if suffix else around_cursor(prompts[0])
         count, most = fields.whole("n", 1), fields.whole("max_tokens", MOST_TOKENS)
         answer = await self._completions.complete(CursorContext(before, after), count, explicit=True)
         cuts = [

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 
 from efim_ls.access.reasons import explain_refusal, refusal
+from efim_ls.lsp import notebooks
 from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.menu import TRIGGERS, menu_item
 from efim_ls.lsp.next_edits import (
@@ -41,6 +42,7 @@ from efim_ls.request import Request
 from efim_ls.session.documents import OpenDocument
 from efim_ls.settings import SECTIONS, parse
 from efim_ls.text.document import Change
+from efim_ls.text.normalized import joined, normalized
 
 ACCEPT = "efim-ls.accept"
 
@@ -49,10 +51,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A request and its position in the client's units, taken at once because the document may change."""
+    """A request and its position in the client's units, taken at once because the document may change.
+
+    `own` is the request in the document's own text: that of a notebook's cell has the cells around it, too.
+    """
 
     document: OpenDocument
     request: Request
+    own: Request
     position: types.Position
 
 
@@ -126,7 +132,7 @@ def did_save(ls: EfimServer, params: object) -> None:
     """Adopt the saved text if it differs, in case an edit went wrong."""
     document = ls.documents.get(_uri(ls, params))
     match params:
-        case {"text": str(text)} if document is not None and (document.out_of_step or text != document.text):
+        case {"text": str(text)} if document is not None and (document.out_of_step or text != document.editor_text):
             logger.warning("a document differed from the text that its editor saved; now using the saved text")
             ls.session.edit(document, [Change(text)])
         case _:
@@ -192,14 +198,19 @@ def accept(ls: EfimServer, *arguments: object) -> None:
 async def inline_completion(
     ls: EfimServer, params: types.InlineCompletionParams
 ) -> types.InlineCompletionList | None:
-    """Suggest text at the cursor, or return null: an empty list would hide what the editor already shows."""
+    """Suggest text at the cursor, or return null: an empty list would hide what the editor already shows.
+
+    With an item selected in the list of words, what follows it is suggested, as if it stood there.
+    """
     invoked = params.context.trigger_kind == types.InlineCompletionTriggerKind.Invoked
     snapshot, texts = await _suggest(ls, params, explicit=invoked)
     if snapshot is None or not texts:
         return None
-    place, commands = types.Range(snapshot.position, snapshot.position), _offer(ls, snapshot, texts)
+    selected = params.context.selected_completion_info
+    place, begun = (selected.range, selected.text) if selected else (types.Range(*[snapshot.position] * 2), "")
+    commands = _offer(ls, snapshot, texts, begun)
     return types.InlineCompletionList([
-        types.InlineCompletionItem(text, range=place, command=command)
+        types.InlineCompletionItem(begun + text, range=place, command=command)
         for text, command in zip(texts, commands, strict=True)
     ])  # fmt: skip
 
@@ -239,7 +250,7 @@ async def explain(ls: EfimServer, params: types.TextDocumentPositionParams) -> d
     snapshot = _snapshot(ls, params.text_document, params.position, explicit=False)
     if snapshot is None:
         return explain_refusal(refusal("unknown document")) | {"next_edit": None}
-    offer = await ls.session.next_edits.find(snapshot.document, snapshot.request.cursor)
+    offer = await ls.session.next_edits.find(snapshot.document, snapshot.own.cursor)
     next_edit = ls.session.next_edits.explain(offer) if offer else None
     return await ls.session.requests.explain(snapshot.request) | {"next_edit": next_edit}
 
@@ -248,7 +259,7 @@ def text(ls: EfimServer, params: object) -> dict[str, object] | None:
     """Return an open document's text and version for a relay, None if it may differ from the client's."""
     document = ls.documents.get(_uri(ls, params))
     known = document is not None and not document.out_of_step
-    return {"text": document.text, "version": document.version} if document and known else None
+    return {"text": document.editor_text, "version": document.version} if document and known else None
 
 
 HANDLERS: dict[str, tuple[Callable[..., Any], object]] = {
@@ -261,6 +272,9 @@ HANDLERS: dict[str, tuple[Callable[..., Any], object]] = {
     types.TEXT_DOCUMENT_DID_CHANGE: (did_change, None),
     types.TEXT_DOCUMENT_DID_SAVE: (did_save, types.SaveOptions(include_text=True)),
     types.TEXT_DOCUMENT_DID_CLOSE: (did_close, None),
+    types.NOTEBOOK_DOCUMENT_DID_OPEN: (notebooks.did_open, None),
+    types.NOTEBOOK_DOCUMENT_DID_CHANGE: (notebooks.did_change, None),
+    types.NOTEBOOK_DOCUMENT_DID_CLOSE: (notebooks.did_close, None),
     types.TEXT_DOCUMENT_INLINE_COMPLETION: (inline_completion, types.InlineCompletionOptions()),
     DID_SHOW: (did_show, None),
     DID_PARTIALLY_ACCEPT: (did_partially_accept, None),
@@ -289,7 +303,9 @@ async def _suggest(
     if snapshot is None:
         ls.session.requests.refuse(params.text_document.uri, "unknown document")
         return None, ()
-    snapshot.document.cursor = snapshot.request.cursor
+    snapshot.document.cursor = snapshot.own.cursor
+    if isinstance(params, types.InlineCompletionParams) and (item := params.context.selected_completion_info):
+        snapshot = _with_item(ls, snapshot, item)
     with ls.status_reporter.request():
         answer = await ls.session.requests.complete(snapshot.request)
     return snapshot, (answer.text, *answer.alternatives) if answer.text else ()
@@ -303,7 +319,21 @@ def _snapshot(
         return None
     cursor = document.offset(position.line, position.character, ls.encoding)
     at = types.Position(*document.position(cursor, ls.encoding))
-    return Snapshot(document, ls.session.request_at(document, cursor, explicit), at)
+    own = Request(document.uri, document.text, cursor)
+    return Snapshot(document, ls.session.request_at(document, cursor, explicit), own, at)
+
+
+def _with_item(ls: EfimServer, snapshot: Snapshot, item: types.SelectedCompletionInfo) -> Snapshot:
+    """Return a snapshot of the text that an item of the list of words would make."""
+    edges = (item.range.start, item.range.end)
+    start, end = sorted(snapshot.document.offset(each.line, each.character, ls.encoding) for each in edges)
+
+    def inserted(request: Request) -> Request:
+        above = request.cursor - snapshot.own.cursor
+        before = request.text[: above + start] + normalized(joined(item.text))
+        return replace(request, text=before + request.text[above + end :], cursor=len(before))
+
+    return replace(snapshot, request=inserted(snapshot.request), own=inserted(snapshot.own))
 
 
 def _uri(ls: EfimServer, params: object) -> str:
@@ -319,8 +349,8 @@ def _wants(experimental: object, name: str) -> bool:
     return isinstance(experimental, Mapping) and cast("Mapping[str, object]", experimental).get(name) is True
 
 
-def _offer(ls: EfimServer, snapshot: Snapshot, texts: Sequence[str]) -> list[types.Command]:
-    """Return the command that a client runs after it has inserted each of these suggestions."""
+def _offer(ls: EfimServer, snapshot: Snapshot, texts: Sequence[str], begun: str = "") -> list[types.Command]:
+    """Return the command that a client runs after it has inserted each of these suggestions, `begun` before each."""
     document = snapshot.document
-    numbers = ls.offers.offer(document.retention, document.language, snapshot.request, texts)
+    numbers = ls.offers.offer(document.retention, document.language, snapshot.own, texts, begun)
     return [types.Command("Accept a suggestion", ACCEPT, arguments=[number]) for number in numbers]

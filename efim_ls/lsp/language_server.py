@@ -14,7 +14,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcParseError
 from pygls.lsp.server import LanguageServer
 
-from efim_ls.lsp.protocol import DID_CHANGE_STATUS, DID_IMPROVE_SUGGESTION, EfimProtocol, converter
+from efim_ls.lsp.protocol import DID_CHANGE_STATUS, DID_IMPROVE_SUGGESTION, NOTEBOOKS, EfimProtocol, converter
 from efim_ls.lsp.status import StatusReporter
 from efim_ls.session.session import Session
 from efim_ls.settings import parse
@@ -42,6 +42,7 @@ class EfimServer(LanguageServer):
             installed_version("efim-ls") or "not installed",
             protocol_cls=EfimProtocol,
             converter_factory=converter,
+            notebook_document_sync=NOTEBOOKS,
         )
         self.session = session
         self.documents, self.offers, self.background = session.documents, session.offers, session.background

@@ -65,7 +65,7 @@ def _described(ls: EfimServer, offer: OfferedEdit) -> dict[str, object]:
     places = (edit.at, edit.at + len(edit.removed))
     start, end = (types.Position(*document.position(each, ls.encoding)) for each in places)
     return {
-        "text": edit.added,
+        "text": edit.added.replace("\n", document.line_end),
         "range": types.Range(start, end),
         "textDocument": {"uri": document.uri, "version": document.version},
         "command": types.Command("Accept a next edit", ACCEPT_NEXT_EDIT, arguments=[offer.number]),

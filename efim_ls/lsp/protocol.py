@@ -43,7 +43,11 @@ READ_LENIENTLY = (
     types.TEXT_DOCUMENT_DID_CHANGE,
     types.TEXT_DOCUMENT_DID_SAVE,
     types.TEXT_DOCUMENT_DID_CLOSE,
+    types.NOTEBOOK_DOCUMENT_DID_OPEN,
+    types.NOTEBOOK_DOCUMENT_DID_CHANGE,
+    types.NOTEBOOK_DOCUMENT_DID_CLOSE,
 )
+NOTEBOOKS = types.NotebookDocumentSyncOptions([types.NotebookDocumentFilterWithNotebook("*")])  # of any kind
 # Messages that LSP does not have: our own, and those that clients in use send.
 STATUS, SETTLED, STATS, EXPLAIN = "efim/status", "efim/settled", "efim/stats", "efim/explain"
 DID_MOVE_CURSOR, DID_CHANGE_STATUS = "efim/didMoveCursor", "efim/didChangeStatus"
@@ -218,17 +222,28 @@ def _capabilities(structure: Callable[[object, object], Any], raw: dict[str, Any
 
 
 def _inline_params(made: Converter, raw: dict[str, Any], _: object) -> types.InlineCompletionParams:
-    """Accept any or no trigger kind and ignore the rest of the context."""
+    """Accept any or no trigger kind, and ignore a selected item without a text or a range."""
     match raw:
         case {"context": {"triggerKind": 0 | 1}}:  # 0 comes from clients that send VS Code's own numbers
             kind = types.InlineCompletionTriggerKind.Invoked
         case _:
             kind = types.InlineCompletionTriggerKind.Automatic
     return types.InlineCompletionParams(
-        context=types.InlineCompletionContext(kind),
+        context=types.InlineCompletionContext(kind, _selected(raw.get("context"))),
         text_document=made.structure(raw["textDocument"], types.TextDocumentIdentifier),
         position=made.structure(raw["position"], types.Position),
     )
+
+
+def _selected(context: Any) -> types.SelectedCompletionInfo | None:
+    match context:
+        case {"selectedCompletionInfo": {"range": {"start": start, "end": end}, "text": str(text)}}:
+            first, last = position_of(start), position_of(end)
+            if first is None or last is None:
+                return None
+            return types.SelectedCompletionInfo(types.Range(types.Position(*first), types.Position(*last)), text)
+        case _:
+            return None
 
 
 def version_of(params: object) -> int | None:

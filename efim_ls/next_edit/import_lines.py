@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from efim_ls.languages import family_of
 from efim_ls.text.document import Document, Edit
-from efim_ls.text.lines import enclosing_line, line_end_in, line_start
+from efim_ls.text.lines import enclosing_line, line_start
 from efim_ls.text.outline import Importable
 
 STATEMENTS = {
@@ -132,17 +132,16 @@ def _among(text: str, statements: Sequence[ImportStatement], module: str, line: 
 
     If there are none, the line comes last; `apart`: with a blank line above it.
     """
-    end = line_end_in(text)
     alike = [len(commonprefix([_steps(each.module), _steps(module)])) for each in statements]
     if not max(alike):
         at = enclosing_line(text, statements[-1].end)[1]
-        return Edit(at, "", f"{end * 2 if apart else end}{line}")
+        return Edit(at, "", f"\n\n{line}" if apart else f"\n{line}")
     group = [each for each, steps in zip(statements, alike, strict=True) if steps]
     is_sorted = all(one.module <= other.module for one, other in pairwise(group))
     before = [each for each in group if not is_sorted or each.module <= module]
     if not before and (start := enclosing_line(text, group[0].start)[0]):
-        return Edit(enclosing_line(text, line_start(text, start - 1))[1], "", f"{end}{line}")
-    return Edit(enclosing_line(text, (before or group[:1])[-1].end)[1], "", f"{end}{line}")
+        return Edit(enclosing_line(text, line_start(text, start - 1))[1], "", f"\n{line}")
+    return Edit(enclosing_line(text, (before or group[:1])[-1].end)[1], "", f"\n{line}")
 
 
 def _steps(module: str) -> list[str]:
@@ -154,7 +153,6 @@ def _steps(module: str) -> list[str]:
 
 def _above_all(text: str, line: str) -> Edit:
     """Return the edit that adds a file's first import, below its docstring or the comments at its start."""
-    end = line_end_in(text)
     preamble = PREAMBLE.match(text)
     above = preamble[0].rstrip() if preamble else ""
-    return Edit(len(above), "", f"{end * 2}{line}") if above else Edit(0, "", f"{line}{end * 2}")
+    return Edit(len(above), "", f"\n\n{line}") if above else Edit(0, "", f"{line}\n\n")

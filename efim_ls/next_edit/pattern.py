@@ -77,7 +77,8 @@ class Pattern(NamedTuple):
 class Occurrence(NamedTuple):
     """Where a pattern's tokens stand: its line, its offsets, what is around it outwards, and how it would change.
 
-    `left` and `right` are how many tokens around it are the pattern's.
+    `left` and `right` are how many tokens around it are the pattern's. If it `is_alone`, nothing else in its line
+    changes.
     """
 
     line: int
@@ -87,12 +88,13 @@ class Occurrence(NamedTuple):
     left: int
     right: int
     around: TokenChange
+    is_alone: bool = False
 
     @property
     def rewritten(self) -> str:
         """Its line after the change; one name is replaced by another in all of it."""
         left, removed, added, right = self.around
-        if len(removed) == len(added) == 1 and is_name(removed[0]) and is_name(added[0]):
+        if not self.is_alone and len(removed) == len(added) == 1 and is_name(removed[0]) and is_name(added[0]):
             left, right = (tuple(added[0] if each == removed[0] else each for each in side) for side in (left, right))
         return "".join((*left, *added, *right))
 

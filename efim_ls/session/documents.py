@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from time import monotonic
 
 from efim_ls.access.reasons import Refusal, refusal
 from efim_ls.access.rules import Rules, Verdict
+from efim_ls.access.secret_text import PublicText
 from efim_ls.languages import family_of, language_of
 from efim_ls.paths import real_path
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
 from efim_ls.text.document import Change, Document, Edit, EditHistory, PastEdit
+from efim_ls.text.notebooks import Notebooks
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.edits import Followers
 from efim_ls.usage.suggestions import RetentionTracker
@@ -22,6 +25,7 @@ from efim_ls.workspace.excerpts.similar import RecentEdit
 
 # More text slows every token; more files would outgrow the cache of their tokens.
 MOST_OTHERS, MOST_CHARACTERS_OF_OTHERS = 32, 200_000
+CELL_END = "\n"  # between cells of a notebook
 
 
 logger = logging.getLogger(__name__)
@@ -77,12 +81,18 @@ class OpenDocument(Document):
         super().__init__(uri, language or language_of(uri), text, version)
         self.path, self.family = real_path(self.uri), family_of(self.language)
         self.cursor: int | None = None
-        self.retention = RetentionTracker(counters, text)
+        self.retention = RetentionTracker(counters, self.text)
         self.followers: Followers = []
         self.prefetch_timer, self.save_timer = IdleTimer(), IdleTimer()
         self.out_of_step = False
+        self._public = PublicText(self.text, self.language)
         self._judged: tuple[Rules, Verdict] | None = None
         self._answered: tuple[Request, Answer] | None = None
+
+    @property
+    def public(self) -> str:
+        """The text as suggestions may be made of it: as long as it is, without what looks secret."""
+        return self._public.text
 
     def edit(self, change: Change) -> Edit | None:
         """Apply a change and track accepted suggestions through it; out of step, only a whole text is a change."""
@@ -91,6 +101,7 @@ class OpenDocument(Document):
         if self.out_of_step:
             return None
         edit = self.apply(change)
+        self._public.follow(edit.at, edit.at + len(edit.removed), edit.end, self.text)
         self.retention.follow(edit, self.text)
         for follow in self.followers:
             follow(edit)
@@ -139,6 +150,7 @@ class OpenDocuments:
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self.rules, self.clock = Rules(Settings()), clock
         self._documents: dict[str, OpenDocument] = {}
+        self.notebooks = Notebooks()
         self.history = EditHistory()
 
     def __iter__(self) -> Iterator[OpenDocument]:
@@ -150,6 +162,7 @@ class OpenDocuments:
             before.save_timer, document.save_timer = document.save_timer, before.save_timer
             self.close(document.uri)
         self._documents[document.uri] = document
+        self.notebooks.note(document.uri)
 
     def get(self, uri: str) -> OpenDocument | None:
         """Return a document, or None if it is not open."""
@@ -171,6 +184,8 @@ class OpenDocuments:
         if (document := self._documents.pop(uri, None)) is not None:
             document.close()
             self.history.forget(uri)
+            if self._documents.keys().isdisjoint(chain(*self.notebooks.around(uri))):
+                self.notebooks.forget(uri)
 
     def edit(self, document: OpenDocument, change: Change, when: float) -> Edit | None:
         """Apply a change to a document, remember it and return it; None if the document is out of step.
@@ -193,22 +208,38 @@ class OpenDocuments:
         return refusal("out of step") if off is None and document.out_of_step else off
 
     def others(self, document: OpenDocument) -> list[OpenDocument]:
-        """Return other documents in its language whose texts fit whole, most recently used last."""
+        """Return other documents in its language whose texts fit whole, most recently used last.
+
+        The other cells of its notebook are none.
+        """
         room, found = MOST_CHARACTERS_OF_OTHERS, list[OpenDocument]()
+        own = {document.uri}.union(*self.notebooks.around(document.uri))
         for other in reversed(self._documents.values()):
             size = len(other.text)
-            alike = other is not document and other.language == document.language and size <= room
+            alike = other.uri not in own and other.language == document.language and size <= room
             if alike and self.may_be_read(other):
                 room -= size
                 found.append(other)
         return found[:MOST_OTHERS][::-1]
+
+    def cells_around(self, document: OpenDocument) -> tuple[str, str]:
+        """Return the code above and below a notebook's cell: that of the cells in its language; else nothing."""
+
+        def code(uris: Sequence[str]) -> list[str]:
+            cells = (self._documents.get(uri) for uri in uris)
+            return [
+                each.public for each in cells if each and each.family == document.family and self.may_be_read(each)
+            ]
+
+        above, below = map(code, self.notebooks.around(document.uri))
+        return "".join(f"{each}{CELL_END}" for each in above), "".join(f"{CELL_END}{each}" for each in below)
 
     def edited(self, document: OpenDocument) -> tuple[RecentEdit, ...]:
         """Return where other documents that may be read were edited last, the last one used last."""
         places = {edit.uri: edit.at for edit in self.history.recent()}
         others = [each for each in self._documents.values() if each is not document and each.path]
         return tuple(
-            RecentEdit(each.path, each.text, each.line_of(places[each.uri]))
+            RecentEdit(each.path, each.public, each.line_of(places[each.uri]))
             for each in others
             if each.uri in places and self.may_be_read(each)
         )

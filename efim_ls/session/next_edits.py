@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from efim_ls.access.secret_text import MASK, adds_secret
 from efim_ls.next_edit.next_edits import NextEdits
 from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.session.documents import OpenDocument, OpenDocuments
@@ -135,6 +136,10 @@ class EditOffers:
         if edit is None or self._documents.why_off(edit.uri) is not None:
             return None
         if (document := self._documents.get(edit.uri) or read) is None:
+            return None
+        if MASK in edit.removed or adds_secret(
+            document.text, document.language, edit.start, edit.start + len(edit.removed), edit.added
+        ):
             return None
         for each in self._offers.values():
             if each.edit == edit:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from efim_ls.access.reasons import Refusal, refusal
 from efim_ls.access.rules import Rules
+from efim_ls.access.secret_text import without_secrets
 from efim_ls.completion.by_language import LanguageCompleters
 from efim_ls.completion.models.shared import SharedModels
 from efim_ls.failures import Failure, FilePlace, Mistake
@@ -66,7 +67,7 @@ def read(path: Path) -> Document:
     verdict = rules.verdict(path.absolute().as_uri(), language)
     _allow(verdict.refusal(0))
     try:
-        text = read_regular(path, BYTES_OF_A_CHARACTER * verdict.most_characters).decode("utf-8")
+        text = read_regular(path, BYTES_OF_A_CHARACTER * verdict.most_characters).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise Mistake(f"{path} cannot be read as UTF-8 text: {error}") from error
     _allow(verdict.refusal(len(text)))
@@ -113,7 +114,8 @@ def answer_once(completer: LanguageCompleters, request: Request, is_asked: bool,
 
 def request_at(document: Document, cursor: int, model: str, tokenizers: LanguageTokenizers | None) -> Request:
     """Return the request of a key at a cursor in a file."""
-    request = Request(document.uri, document.text, cursor, explicit=True, language=document.language)
+    text = without_secrets(document.text, document.language)
+    request = Request(document.uri, text, cursor, explicit=True, language=document.language)
     return with_repository(request, model, tokenizers)
 
 

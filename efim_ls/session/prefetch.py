@@ -11,7 +11,6 @@ from efim_ls.request import Request
 from efim_ls.session.documents import IdleTimer, OpenDocument, OpenDocuments
 from efim_ls.session.engine_thread import EngineClient, Job
 from efim_ls.session.loader import CompletionBackend, ModelLoader
-from efim_ls.text.lines import line_end_in
 from model_runtime.cancel import Cancel, Cancelled
 
 STILL = 0.1  # seconds: a held key moves the cursor several times within it
@@ -60,9 +59,10 @@ class BackgroundWork:
 
     def prefetch_rested(self, document: OpenDocument, cursor: int) -> None:
         """Prefetch for an offset where the cursor rests; what is suggested there now stays as it is."""
-        answered = document.last_answer(document.text, cursor)
+        request = self._request_at(document, cursor)
+        answered = document.last_answer(request.text, request.cursor)
         is_shown = answered is not None and bool(answered.text)
-        self._prefetch(document, self._request_at(document, cursor), rested=not is_shown)
+        self._prefetch(document, request, rested=not is_shown)
 
     def drop_prefetch(self, document: OpenDocument) -> None:
         """Drop all prefetching for a document."""
@@ -124,7 +124,9 @@ class BackgroundWork:
             self.prefetch_rested(document, document.cursor)
         elif (completer := self._completer) and self._documents.why_off(document.uri) is None:
             excerpts = self._request_at(document, 0).excerpts
-            self._begin(document, completer.prefetch_opened(document.uri, document.text, document.language, excerpts))
+            self._begin(
+                document, completer.prefetch_opened(document.uri, document.public, document.language, excerpts)
+            )
 
     def _prefetch(self, document: OpenDocument, request: Request, rested: bool = False) -> None:
         completer, off = self._completer, self._documents.why_off(request.uri, len(request.text))
@@ -158,8 +160,7 @@ class BackgroundWork:
 
 def accepted(request: Request, suggested: str) -> Request:
     """Return the request that follows if the suggestion is accepted."""
-    inserted = suggested.replace("\n", line_end_in(request.text))
-    before, after = request.text[: request.cursor] + inserted, request.text[request.cursor :]
+    before, after = request.text[: request.cursor] + suggested, request.text[request.cursor :]
     return replace(request, text=before + after, cursor=len(before))
 
 

@@ -64,10 +64,10 @@ class Debounce:
 
 
 class _UnderWay:
-    """A request in a language, its answer, whoever waits for it, and whether a newer request has come."""
+    """A request in a document, its answer, whoever waits for it, and whether a newer request has come."""
 
-    def __init__(self, request: Request, language: str) -> None:
-        self.request, self.language, self.asking = request, language, 0
+    def __init__(self, request: Request, language: str, text: str) -> None:
+        self.request, self.language, self.text, self.asking = request, language, text, 0
         self.computed: asyncio.Future[Answer]  # here, before another machine may answer better
         self.answer: asyncio.Future[Answer]
         self.is_outdated = asyncio.Event()
@@ -109,7 +109,8 @@ class Requests:
 
     async def complete(self, request: Request) -> Answer:
         """Return the answer to a request, which may be empty, and count it with its reason."""
-        language = self._documents.language(request.uri)  # the document may be closed before the answer
+        document = self._documents.get(request.uri)  # it may be closed before the answer
+        language, text = (document.language, document.text) if document else ("", "")
         self._engine.note_typing()
         if off := self._why_not(request) or self._why_unasked(request):
             self.refuse(request.uri, off.reason)
@@ -117,7 +118,7 @@ class Requests:
         try:
             answer = await self._answer(request, language)
             if answer.at_rest and self.waits_for_rest:
-                await self._pause(request)
+                await self._pause(request.uri, text)
         except Cancelled:
             answer = Answer("", reason="superseded")
         except asyncio.CancelledError:
@@ -129,11 +130,11 @@ class Requests:
         self._count_answer(request, language, answer)
         return answer
 
-    async def _pause(self, request: Request) -> None:
-        """Wait until nobody has typed for a while; raises Cancelled if the document is another by then."""
+    async def _pause(self, uri: str, text: str) -> None:
+        """Wait until nobody has typed for a while; raises Cancelled if the document has another text by then."""
         await asyncio.sleep(PAUSE)
-        document = self._documents.get(request.uri)
-        if document is None or document.text != request.text:
+        document = self._documents.get(uri)
+        if document is None or document.text != text:
             raise Cancelled
 
     async def explain(self, request: Request) -> dict[str, object]:
@@ -167,7 +168,8 @@ class Requests:
         if work is None or work.is_over or work.request != request:
             if work is not None:
                 work.is_outdated.set()
-            work = self._under_way[uri] = _UnderWay(request, language)
+            document = self._documents.get(uri)
+            work = self._under_way[uri] = _UnderWay(request, language, document.text if document else "")
             job = self._job(request, language)
             computed = self._engine.run(uri, job, after=self._wait_before(request), turn=TURN)
             work.computed, work.answer = computed, asyncio.ensure_future(self._best(work))
@@ -208,7 +210,7 @@ class Requests:
             return
         self._counters.count_costs(uri, work.language, better)
         document = self._documents.get(uri)
-        is_here = document is not None and document.text == work.request.text
+        is_here = document is not None and document.text == work.text
         if is_here and better.text != answer.text and self.improved is not None:
             self.improved(uri)
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 
 from efim_ls.access.reasons import refusal
 from efim_ls.access.rules import Rules
+from efim_ls.languages import language_named
 from efim_ls.request import Ahead, Answer, Request, Status
 from efim_ls.session.documents import OpenDocument, OpenDocuments
 from efim_ls.session.engine_thread import EngineClient, EngineThread
@@ -122,9 +123,10 @@ class Session:
 
     def sync(self, uri: str, language: str, text: str) -> OpenDocument:
         """Open a document, or edit what differs in it, so that it has this text: for clients that send no edits."""
-        if (document := self.documents.get(uri)) is None or document.language != (language or document.language):
+        document = self.documents.get(uri)
+        if document is None or document.language != (language_named(language) or document.language):
             return self.open(uri, language, text)
-        if document.text != text:
+        if document.editor_text != text:
             self.edit(document, [Change(text)])
         return document
 

@@ -100,7 +100,7 @@ class SessionWorkspace:
         read it.
         """
         if document.path and self._documents.may_be_read(document):
-            self._index.open(document.path, document.language, document.text)
+            self._index.open(document.path, document.language, document.public)
         self._learn_modules(document)
 
     def close_document(self, document: OpenDocument) -> None:
@@ -110,7 +110,9 @@ class SessionWorkspace:
 
     def request_ahead(self, document: OpenDocument, cursor: int) -> Request:
         """Return what a prompt at a place is made of, without what only an answer needs."""
-        request = Request(document.uri, document.text, cursor, language=document.language)
+        above, below = self._documents.cells_around(document)
+        text = f"{above}{document.public}{below}" if above or below else document.public
+        request = Request(document.uri, text, len(above) + cursor, language=document.language)
         if not any(self._excerpts):
             return request
         if (chosen := self._index.excerpts) is None:
@@ -121,7 +123,7 @@ class SessionWorkspace:
         """Return what an answer at a place may depend on: besides the prompt, other texts and counts over files."""
         others = self._documents.others(document)
         counts = self._index.view(document.family, [each.path for each in (document, *others)])
-        texts = tuple(each.text for each in others)
+        texts = tuple(each.public for each in others)
         modules = self._modules.view if self._modules and document.language == "python" else None
         return replace(self.request_ahead(document, cursor), others=texts, counts=counts, modules=modules)
 

@@ -10,13 +10,16 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from efim_ls.languages import language_named
+from efim_ls.text.lined_text import LinedText, code_points
+from efim_ls.text.lines import line_end_in
+from efim_ls.text.normalized import MARK, is_normalized, joined, normalized
+
 Encoding = Literal["utf-8", "utf-16", "utf-32"]
 Position = tuple[int, int]
 
 MOST_EDITS, MOST_EDITED = 64, 100_000  # edits and their characters that are kept; the last one whole, however long
 PAUSE = 5.0  # seconds after which an edit that touches the one before is another one
-
-_LF, _CR = ord("\n"), ord("\r")
 
 
 @dataclass(frozen=True)
@@ -52,78 +55,133 @@ class Edit:
 
 
 class Document:
-    r"""One open file. Used on one thread; its immutable `text` may be passed to others.
+    r"""One open file, as its editor has it and as models read it. Used on one thread; its texts may go to others.
 
-    Offsets count code points; the characters of a position count units of the encoding.
-    Invariant: `_starts` holds, ascending, every p with p == 0, text[p-1] == "\n", or text[p-1] == "\r" and
-    text[p] != "\n". No other character ends a line.
+    `text` is what models read: its lines end in \n, and it has neither a byte order mark nor half a surrogate pair.
+    Offsets count its code points; the characters of a position count units of the encoding in the editor's text.
+    Both texts have the same lines, and are one if the editor's needs no change.
     """
 
     def __init__(self, uri: str, language: str, text: str, version: int | None = None) -> None:
         self.uri = uri
-        self.language = language
+        self.language = language_named(language)
         self.version = version
-        self._text = ""
-        self._starts: NDArray[np.int64] = np.zeros(1, np.int64)
-        self.splice(0, 0, text)
+        self._editor = self._read = LinedText()
+        self._replace(0, 0, joined(text))
 
     @property
     def text(self) -> str:
-        """The whole current text."""
-        return self._text
+        """The whole current text as models read it."""
+        return self._read.text
+
+    @property
+    def editor_text(self) -> str:
+        """The whole current text as the editor has it."""
+        return self._editor.text
+
+    @property
+    def line_end(self) -> str:
+        """What ends the lines of the editor's text."""
+        return line_end_in(self._editor.text)
 
     def offset(self, line: int, character: int, encoding: Encoding) -> int:
         """Return the offset of a position, clamped to its line and to the document.
 
         A position inside a code point is that code point's start.
         """
-        line, units = max(line, 0), max(character, 0)
-        if line >= len(self._starts):
-            return len(self._text)
-        start, end = self._line_span(line)
-        # A code point takes at least one unit, so at most `units` of them lie before the position.
-        return start + _points_within(self._text[start : min(end, start + units)], units, encoding)
+        return self._read_offset(self._place(line, character, encoding).at)
 
     def position(self, offset: int, encoding: Encoding) -> Position:
-        """Return the line and character of an offset; an offset inside a terminator gives the line's end."""
-        line = self.line_of(offset)
-        start, end = self._line_span(line)
-        return line, units(self._text[start : max(start, min(offset, end))], encoding)
+        """Return the line and character of an offset."""
+        line = self._read.line_of(offset)
+        start, end = self._editor.span(line)
+        at = start + min(offset, len(self.text)) - self._read.span(line)[0] + self._mark(line)
+        return line, units(self._editor.text[start : max(start, min(at, end))], encoding)
 
     def line_of(self, offset: int) -> int:
         """Return the number of the line that holds an offset, from 0."""
-        return int(np.searchsorted(self._starts, max(offset, 0), side="right")) - 1
+        return self._read.line_of(offset)
 
     def apply(self, change: Change) -> Edit:
-        """Apply a change; return the edit without the beginning and end that the old and new text share."""
-        start, end = self._span(change)
-        edit = narrowed(start, self._text[start:end], change.text)
-        self.splice(start, end, change.text)
-        return edit
+        """Apply a change; return the edit of `text` without the beginning and end that the old and new one share.
+
+        In UTF-16 a change may begin or end inside a pair, and halves that meet are one code point.
+        """
+        if change.start is None or change.end is None:
+            before = self.text
+            self._editor = self._read = LinedText()
+            self._replace(0, 0, joined(change.text))
+            return narrowed(0, before, self.text)
+        places = (self._place(*each, change.encoding) for each in (change.start, change.end))
+        start, end = sorted(places)
+        if change.encoding != "utf-16":
+            return self._replace(start.at, end.at, change.text)
+        text, first, after = self._editor.text, start.at, end.at + end.is_inside
+        left = _halves(text[first])[0] if start.is_inside else ""
+        right = _halves(text[end.at])[1] if end.is_inside else ""
+        if not left and "\ud800" <= text[first - 1 : first] <= "\udbff":
+            left, first = text[first - 1], first - 1
+        if not right and "\udc00" <= text[after : after + 1] <= "\udfff":
+            right, after = text[after], after + 1
+        return self._replace(first, after, joined(f"{left}{change.text}{right}"))
 
     def splice(self, start: int, end: int, new_text: str) -> None:
         """Replace the text from one offset to another; ValueError unless 0 <= start <= end <= len(text)."""
-        if not 0 <= start <= end <= len(self._text):
-            raise ValueError(f"range {start}..{end} is outside a text of {len(self._text)} code points")
-        self._text = "".join((self._text[:start], new_text, self._text[end:]))
-        first_kept = int(np.searchsorted(self._starts, end, side="right"))
-        before = self._starts[: max(1, int(np.searchsorted(self._starts, start)))]
-        within = _line_starts(self._text, max(start, 1), start + len(new_text))
-        after = self._starts[first_kept:] + (len(new_text) - (end - start))
-        self._starts = np.concatenate((before, within, after))
+        if not 0 <= start <= end <= len(self.text):
+            raise ValueError(f"range {start}..{end} is outside a text of {len(self.text)} code points")
+        self._replace(self._editor_offset(start), self._editor_offset(end), new_text)
 
-    def _span(self, change: Change) -> tuple[int, int]:
-        if change.start is None or change.end is None:
-            return 0, len(self._text)
-        start, end = sorted(self.offset(*place, change.encoding) for place in (change.start, change.end))
-        return start, end
+    def _replace(self, start: int, end: int, new: str) -> Edit:
+        """Replace a range of the editor's text; return the edit of the text that is read."""
+        if self._editor is self._read:
+            if is_normalized(new):
+                edit = narrowed(start, self.text[start:end], new)
+                self._editor.splice(start, end, new)
+                return edit
+            self._read = self._editor.copy()
+        low, high = _reaching(self._editor.text, start, end)
+        first, last = self._read_offset(low), self._read_offset(high)
+        old, size = self.text[first:last], len(self._editor.text)
+        self._editor.splice(start, end, new)
+        kept = normalized(self._editor.text, low, high + len(self._editor.text) - size)
+        self._read.splice(first, last, kept)
+        return narrowed(first, old, kept)
 
-    def _line_span(self, line: int) -> tuple[int, int]:
-        start = int(self._starts[line])
-        if line + 1 == len(self._starts):
-            return start, len(self._text)
-        stop = int(self._starts[line + 1])
-        return start, stop - (2 if self._text.endswith("\r\n", start, stop) else 1)
+    def _place(self, line: int, character: int, encoding: Encoding) -> _Place:
+        """Return where a position is in the editor's text, clamped to its line and to the document."""
+        line, character, text = max(line, 0), max(character, 0), self._editor.text
+        if line >= self._editor.lines:
+            return _Place(len(text), False)
+        start, end = self._editor.span(line)
+        # A code point takes at least one unit, so at most `character` of them lie before the position.
+        near = text[start : min(end, start + character)]
+        points = _points_within(near, character, encoding)
+        is_inside = points < len(near) and units(near[:points], encoding) < character
+        return _Place(start + points, is_inside)
+
+    def _read_offset(self, at: int) -> int:
+        """Return the offset of a place in the editor's text."""
+        if self._editor is self._read:
+            return at
+        line = self._editor.line_of(at)
+        column = at - self._editor.span(line)[0] - self._mark(line)
+        return self._read.span(line)[0] + max(0, column)
+
+    def _editor_offset(self, offset: int) -> int:
+        """Return where an offset is in the editor's text."""
+        line = self._read.line_of(offset)
+        return self._editor.span(line)[0] + offset - self._read.span(line)[0] + self._mark(line)
+
+    def _mark(self, line: int) -> int:
+        """Return how many characters of a line are a byte order mark."""
+        return int(line == 0 and self._editor.text.startswith(MARK))
+
+
+class _Place(NamedTuple):
+    """An offset of the editor's text, or a place inside the code point there."""
+
+    at: int
+    is_inside: bool
 
 
 class PastEdit(NamedTuple):
@@ -203,13 +261,17 @@ def _common(most: int, same: Callable[[int, int], bool]) -> int:
     return low
 
 
-def _line_starts(text: str, low: int, high: int) -> NDArray[np.int64]:
-    """Return the line starts p with low <= p <= high; low is at least 1."""
-    points = _code_points(text[low - 1 : high + 1] + "\0")
-    count = max(0, high - low + 1)
-    before, at = points[:count], points[1 : count + 1]
-    starts = (before == _LF) | ((before == _CR) & (at != _LF))
-    return np.flatnonzero(starts).astype(np.int64) + low
+def _reaching(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return a range of the editor's text with what is read otherwise once it is replaced: a line end, a mark."""
+    if start == 0:
+        end = min(end + 1, len(text))
+    return start - text.startswith("\r", start - 1, start), end + text.startswith("\n", end)
+
+
+def _halves(character: str) -> tuple[str, str]:
+    """Return the two halves of a surrogate pair."""
+    high, low = divmod(ord(character) - 0x10000, 0x400)
+    return chr(0xD800 + high), chr(0xDC00 + low)
 
 
 def _points_within(text: str, units: int, encoding: Encoding) -> int:
@@ -228,10 +290,6 @@ def units(text: str, encoding: Encoding) -> int:
 
 def _widths(text: str, encoding: Encoding) -> NDArray[np.int64]:
     """Return the units that each code point takes."""
-    points = _code_points(text)
+    points = code_points(text)
     borders = np.array([0xFFFF] if encoding == "utf-16" else [0x7F, 0x7FF, 0xFFFF])
     return 1 + np.searchsorted(borders, points).astype(np.int64)
-
-
-def _code_points(text: str) -> NDArray[np.uint32]:
-    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.dtype("<u4"))

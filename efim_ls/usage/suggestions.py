@@ -11,7 +11,6 @@ from typing import Literal
 
 from efim_ls.request import Request
 from efim_ls.text.document import Edit, Encoding
-from efim_ls.text.lines import line_end_in
 from efim_ls.text.suggestion import Suggestion
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.history import Count
@@ -37,10 +36,9 @@ class Outcome:
 
 @dataclass(eq=False)
 class OfferedSuggestion:
-    """A suggestion as it is `inserted`, with the document's line ends; `taken` of those characters were accepted."""
+    """A suggestion, of which `taken` characters were accepted."""
 
     suggestion: Suggestion
-    inserted: str
     outcome: Outcome
     taken: int = 0
 
@@ -57,7 +55,7 @@ class Acceptance:
         """Return where the suggestion begins in a text, at its place or ending with the last edit, else None."""
         ends_there = [last.end - self.end] if last else []
         for place in (self.offered.suggestion.start, *ends_there):
-            if place >= 0 and text.startswith(self.offered.inserted[: self.end], place):
+            if place >= 0 and text.startswith(self.offered.suggestion.text[: self.end], place):
                 return place
         return None
 
@@ -159,18 +157,16 @@ class RetentionTracker:
 
 @dataclass(frozen=True)
 class Offer:
-    """A suggestion from its character `start` on, and that text as it was sent."""
+    """A suggestion from its character `start` on, as it was sent: below 0 are characters that were sent before it."""
 
     tracker: RetentionTracker
     offered: OfferedSuggestion
     start: int
     sent: str
-    line_end: str
 
     def end(self, units: int | None, encoding: Encoding) -> int:
         """Return where in the suggestion the first `units` of what was sent end; None means all of it."""
-        first = self.sent if units is None else _first_units(self.sent, units, encoding)
-        return self.start + len(first.replace("\n", self.line_end))
+        return self.start + len(self.sent if units is None else _first_units(self.sent, units, encoding))
 
 
 class Offers:
@@ -182,24 +178,27 @@ class Offers:
         self._ids = itertools.count(1)
         self._client_reports_shown = False
 
-    def offer(self, tracker: RetentionTracker, language: str, request: Request, texts: Sequence[str]) -> list[str]:
+    def offer(
+        self, tracker: RetentionTracker, language: str, request: Request, texts: Sequence[str], begun: str = ""
+    ) -> list[str]:
         """Return the ids by which a client will report what became of the suggestions that answer a request.
 
+        Each is sent with `begun` before it, which stands before the cursor in the request's text.
         What is left of a suggestion is the same suggestion, and so is a longer or shorter beginning of it.
         """
-        line_end, recent = line_end_in(request.text), tracker.recent
+        recent = tracker.recent
         left = [(each, each.suggestion.left(request.text, request.cursor)) for each in reversed(recent)]
         earlier = [next((each for each, rest in left if rest == text), None) for text in texts]
         grown = (each.outcome for text in texts for each, rest in left if _begin_alike(rest, text))
         if (outcome := next(grown, None)) is None:
             outcome = self._new_outcome(language)
         made = [
-            each or OfferedSuggestion(Suggestion(request.cursor, text), text.replace("\n", line_end), outcome)
+            each or OfferedSuggestion(Suggestion(request.cursor, text), outcome)
             for each, text in zip(earlier, texts, strict=True)
         ]
         recent.extend(each for each, known in zip(made, earlier, strict=True) if known is None)
         return [
-            self._add(Offer(tracker, offered, request.cursor - offered.suggestion.start, text, line_end))
+            self._add(Offer(tracker, offered, request.cursor - offered.suggestion.start - len(begun), begun + text))
             for offered, text in zip(made, texts, strict=True)
         ]
 

@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 from efim_ls.access.ignored import Ignored
 from efim_ls.access.rules import Rules
+from efim_ls.access.secret_text import without_secrets
 from efim_ls.languages import language_of
+from efim_ls.text.normalized import normalized
 
 LARGEST_SOURCE = 400_000  # bytes; larger files are data, or written by programs
 LONGEST_LINE = 5_000  # characters; a longer line is data, or minified
@@ -119,7 +121,7 @@ def _ignored_in(where: str, folder: Path) -> Ignored | None:
 
 
 def read_source(file: SourceFile) -> str | None:
-    """Return the text of a file, empty if it is no text or written by a program.
+    """Return the text of a file without what looks secret, empty if it is no text or written by a program.
 
     None if it is gone, cannot be read, or changes while it is.
     """
@@ -128,11 +130,12 @@ def read_source(file: SourceFile) -> str | None:
     if b"\0" in content:
         return ""
     try:
-        text = content.decode("utf-8-sig")
+        text = normalized(content.decode("utf-8"))
     except UnicodeDecodeError:
         return ""
     longest = max(map(len, text.splitlines()), default=0)
-    return "" if longest > LONGEST_LINE or GENERATED.search(text, 0, HEADER) else text
+    is_source = longest <= LONGEST_LINE and not GENERATED.search(text, 0, HEADER)
+    return without_secrets(text, file.language) if is_source else ""
 
 
 def _listed(folder: str) -> tuple[list[str], list[str]]:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from kv_store.shared.shelf import Shelf, ShelfError
+from kv_store.shared.folder_shelf import FolderShelf
+from kv_store.shared.shelf import LARGEST, Shelf, ShelfError
 from kv_store.warn_once import WarnOnce
 
 if TYPE_CHECKING:
@@ -30,22 +31,26 @@ class TeamShelf(NamedTuple):
 def open_shelf(options: Mapping[str, Any]) -> TeamShelf:
     """Open the shelf at a `url` with the key of a `key_file` or a `key_variable`; raises ShelfError.
 
-    What else `options` may have: the `salt`, whether to `encrypt`, and the `bytes` that an object store may take.
+    What else `options` may have: the `salt`, whether to `encrypt`, the `bytes` that an object store may take, and the
+    `block_bytes` that a block has at most.
     """
     key = read_key(options.get("key_file", ""), options.get("key_variable", ""))
     url: str = options["url"]
     try:  # these packages are not installed with each server
-        from kv_store.shared.wire import PREFIX, Sealer
+        from kv_store.shared.wire import PREFIX, Sealer, sealed_bytes
 
         sealer = Sealer(key, options.get("salt", ""), options.get("encrypt", False))
-        prefix = f"{PREFIX}:{sealer.team}"
+        prefix, most_bytes = f"{PREFIX}:{sealer.team}", options.get("bytes")
+        largest = sealed_bytes(options["block_bytes"]) if "block_bytes" in options else LARGEST
         if urlsplit(url).scheme in SERVERS:
             from kv_store.shared.valkey_shelf import ValkeyShelf
 
-            return TeamShelf(ValkeyShelf(url, prefix), sealer)
+            return TeamShelf(ValkeyShelf(url, prefix, largest), sealer)
+        if urlsplit(url).scheme == "file":
+            return TeamShelf(FolderShelf(url, prefix, most_bytes, largest), sealer)
         from kv_store.shared.object_shelf import ObjectShelf
 
-        return TeamShelf(ObjectShelf(url, prefix, options.get("bytes")), sealer)
+        return TeamShelf(ObjectShelf(url, prefix, most_bytes, largest), sealer)
     except ImportError as error:
         needed = f"the shared cache needs the Python package {str(error.name).partition('.')[0]}"
         raise ShelfError(f"{needed}; install it where the server is installed") from None

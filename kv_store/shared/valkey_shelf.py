@@ -15,11 +15,13 @@ from valkey.exceptions import (
     NoPermissionError,
     OutOfMemoryError,
     ReadOnlyError,
+    ResponseError,
     ValkeyError,
 )
 from valkey.exceptions import TimeoutError as ValkeyTimeout
 
 from kv_store.shared.shelf import KEEP_SECONDS, REMEDY, RETIRED_SECONDS, Item, ShelfError, ShelfFull
+from kv_store.shared.sweeping import is_name
 
 SECONDS = 0.5  # until a server counts as lost: for a connection, between two pieces of an answer
 SCANNED = 1000  # names that the server looks at in one step
@@ -29,10 +31,13 @@ REFUSALS = (AuthenticationError, AuthorizationError, NoPermissionError)
 class ValkeyShelf:
     """Values under `PREFIX:NAME`, each with the time that it is kept, by one pipeline for each method."""
 
-    def __init__(self, url: str, prefix: str) -> None:
-        """Connect to nothing yet; raises ShelfError for a url that cannot be one."""
+    def __init__(self, url: str, prefix: str, largest: int) -> None:
+        """Connect to nothing yet; raises ShelfError for a url that cannot be one.
+
+        Values of more than `largest` bytes are none of ours.
+        """
         parts = urlsplit(url)
-        self._host, self._prefix = parts.hostname or "this machine", prefix
+        self._host, self._prefix, self._largest = parts.hostname or "this machine", prefix, largest
         secure = {"ssl_check_hostname": True} if parts.scheme in ("valkeys", "rediss") else {}
         client: Any = valkey.Valkey  # whose types are partly unknown
         try:
@@ -44,12 +49,17 @@ class ValkeyShelf:
             raise ShelfError(f"the shared cache's address is not that of a Valkey server; {REMEDY}") from None
 
     def get_many(self, names: Sequence[str]) -> list[bytes | None]:
-        """Return values, None for those that are missing, and mark them as used."""
-        return self._run(("GETEX", self._key(name), "EX", KEEP_SECONDS) for name in names)
+        """Return values, None for those that are missing, and mark them as used.
+
+        What is too large, or of another type than ours, is an empty value.
+        """
+        parts = self._marked(("GETRANGE", self._key(name), 0, self._largest) for name in names)
+        return [(part if part and len(part) <= self._largest else b"") if there else None for part, there in parts]
 
     def exists(self, names: Sequence[str]) -> list[bool]:
-        """Return which values are there, and mark them as used."""
-        return list(map(bool, self._run(("EXPIRE", self._key(name), KEEP_SECONDS) for name in names)))
+        """Return which values are there, and mark them as used; what is no value of ours is not."""
+        sizes = self._marked(("STRLEN", self._key(name)) for name in names)
+        return [bool(there and size and size <= self._largest) for size, there in sizes]
 
     def put_many(self, values: Mapping[str, bytes]) -> int:
         """Write values and return how many; raises ShelfFull if there is no room for one of them."""
@@ -60,8 +70,9 @@ class ValkeyShelf:
         cursor = None
         while cursor != 0:
             cursor, keys = self._asked(partial(self._client.scan, cursor or 0, f"{self._prefix}:*", SCANNED))
+            names = [key.decode("utf-8", "replace").removeprefix(f"{self._prefix}:") for key in keys]
             sizes = self._run(("STRLEN", key) for key in keys)
-            yield from (Item(key.decode().rpartition(":")[2], size) for key, size in zip(keys, sizes, strict=True))
+            yield from (Item(name, size or 0) for name, size in zip(names, sizes, strict=True) if is_name(name))
 
     def retire(self, names: Sequence[str]) -> None:
         """Let values go sooner than others; those that are missing are ignored."""
@@ -81,16 +92,22 @@ class ValkeyShelf:
     def _key(self, name: str) -> str:
         return f"{self._prefix}:{name}"
 
+    def _marked(self, commands: Iterator[tuple[Any, ...]]) -> list[tuple[Any, bool]]:
+        """Run commands about keys, and mark these as used; return the answers, and whether there is such a key."""
+        pairs = (pair for each in commands for pair in (each, ("EXPIRE", each[1], KEEP_SECONDS)))
+        answers = self._run(pairs)
+        return list(zip(answers[::2], map(bool, answers[1::2]), strict=True))
+
     def _run(self, commands: Iterator[tuple[Any, ...]]) -> list[Any]:
-        """Run commands together and return their answers."""
+        """Run commands together and return their answers, None for a key whose value is of another type."""
         pipeline = self._client.pipeline(transaction=False)
         for command in commands:
             pipeline.execute_command(*command)
         answers: list[Any] = self._asked(partial(pipeline.execute, raise_on_error=False))
         for answer in answers:
-            if isinstance(answer, Exception):
+            if isinstance(answer, Exception) and not _is_wrong_type(answer):
                 raise self._failure(answer)
-        return answers
+        return [None if isinstance(answer, Exception) else answer for answer in answers]
 
     def _asked(self, question: Callable[[], Any]) -> Any:
         try:
@@ -119,3 +136,7 @@ class ValkeyShelf:
                 return ShelfError(f"{cache} cannot be reached; start the server there, or {REMEDY}")
             case _:
                 return ShelfError(f"{cache} fails ({type(error).__name__}); see the log of the server there")
+
+
+def _is_wrong_type(answer: Exception) -> bool:
+    return isinstance(answer, ResponseError) and str(answer).startswith("WRONGTYPE")

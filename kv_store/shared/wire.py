@@ -94,5 +94,10 @@ class Sealer:
         return bytes(a ^ b for a, b in zip(parent, mask, strict=False))
 
 
+def sealed_bytes(block_bytes: int) -> int:
+    """Return the bytes of the largest value that a block of so many bytes becomes."""
+    return HEADER.size + NONCE_BYTES + NAME_BYTES + block_bytes + SIGNATURE_BYTES
+
+
 def _hash(key: bytes, content: bytes) -> bytes:
     return hmac.digest(key, content, "sha256")

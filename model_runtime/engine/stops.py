@@ -13,6 +13,7 @@ EVIDENCE_LENGTH = (
     4  # characters of the rest that a text must repeat; fewer show more that is wrong, more less that is right
 )
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _ONLY_PUNCTUATION = re.compile(rf"[\s{re.escape(PUNCTUATION)}]*")
 
 
@@ -42,7 +43,13 @@ class StopRule:
         r"""Return the length of the finished suggestion at the start of `text` (lines end in \n), or None.
 
         None means that it may go on. The length includes what the text repeats of the rest, the evidence for the end.
+        A control character is no part of any: it stands for what must not be repeated, or a server made it up.
         """
+        control = _CONTROL.search(text)
+        end = self._end(text[: control.start()] if control else text)
+        return control.start() if control and end is None else end
+
+    def _end(self, text: str) -> int | None:
         lines = text.split("\n")
         if self.rest and (met := find_rest(lines[0], self.rest)) is not None:
             return met + len(evidence(self.rest))

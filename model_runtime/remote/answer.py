@@ -74,7 +74,8 @@ class RemoteAnswer:
 
         Raises ValueError for tokens that are none, and if they do not spell the text that came with them.
         """
-        if not all(0 <= each.token < self._vocabulary for each in piece.tokens):
+        named = (token for each in piece.tokens for token in (each.token, *each.likely))
+        if not all(0 <= token < self._vocabulary for token in named):
             raise ValueError
         if piece.tokens and self._is_text_known and not self._agrees(piece):
             self._is_cut = True

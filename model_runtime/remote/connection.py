@@ -27,7 +27,9 @@ TRIES = MOST_REQUESTS + 1  # of a request whose connection broke before it broug
 SESSION = "x-session-id"  # by which a router in front of several servers sends all requests to the same one
 CONNECTING, SILENCE = 3.0, 10.0  # seconds until a server counts as lost: for a connection, between two bytes
 KEPT = 120.0  # seconds that an idle connection is kept
-LONGEST_PIECE = 1 << 20  # characters of one event
+WHOLE = 60.0  # seconds that a stream may take in all, however it drips
+LONGEST_PIECE = 1 << 20  # bytes of one event
+LARGEST_ANSWER, LARGEST_STREAM = 1 << 22, 1 << 24  # bytes of an answer, and of all events of one
 DONE = "[DONE]"  # the last event of OpenAI's streams
 
 
@@ -51,6 +53,8 @@ class Connection:
             timeout=httpx2.Timeout(SILENCE, connect=CONNECTING),
             limits=httpx2.Limits(max_connections=MOST_REQUESTS, keepalive_expiry=KEPT),
             http2=find_spec("h2") is not None,
+            verify=httpx2.create_ssl_context(),  # with what the environment says of authorities
+            trust_env=False,  # but not by its proxies: the text and the key are for that address alone
         )
 
     def use_key(self, key: str) -> None:
@@ -125,47 +129,71 @@ class Connection:
 
     async def _answer(self, method: str, path: str, body: Json | None) -> Json:
         async with self._response(method, path, body) as response:
-            return self._object((await response.aread()).decode("utf-8", "replace"))
+            return self._object(await self._whole(response))
 
     async def _text(self, path: str) -> str:
         async with self._response("GET", path, None) as response:
-            return (await response.aread()).decode("utf-8", "replace")
+            return await self._whole(response)
+
+    async def _whole(self, response: httpx2.Response) -> str:
+        content = bytearray()
+        async for part in response.aiter_raw():
+            content += part
+            if len(content) > LARGEST_ANSWER:
+                raise self._nonsense()
+        return content.decode("utf-8", "replace")
 
     async def _pump(self, path: str, body: Json, pieces: SimpleQueue[Json | None]) -> None:
-        async with self._response("POST", path, body) as response:
+        async with self._response("POST", path, body, WHOLE) as response:
             try:
-                async for data in event_data(response.aiter_lines()):
-                    pieces.put(self._object(data))
+                async with asyncio.timeout(SILENCE) as silence:
+                    async for data in event_data(lines_of(response.aiter_raw())):
+                        pieces.put(self._object(data))
+                        silence.reschedule(self._loop.time() + SILENCE)  # what is no event is no sign of life
             except ValueError:
                 raise self._nonsense() from None
 
     @asynccontextmanager
-    async def _response(self, method: str, path: str, body: Json | None) -> AsyncGenerator[httpx2.Response]:
+    async def _response(
+        self, method: str, path: str, body: Json | None, seconds: float | None = None
+    ) -> AsyncGenerator[httpx2.Response]:
+        """Send a request and give the response, which must be read within `seconds`, or in the time of a silence."""
         async with self._under_way:
-            try:
-                request = self._client.build_request(method, self._base + path, json=body, headers=self._headers)
-                response = await self._send(request)
-                try:
-                    if not response.is_success:
-                        raise self._refused(response.status_code, path)
-                    yield response
-                finally:
-                    await response.aclose()
-            except httpx2.ConnectError:
-                raise EngineError(
-                    f"{self._host} refuses connections: start the server there, or correct 'url' in the "
-                    "setting 'engine'"
-                ) from None
-            except httpx2.TimeoutException:
-                raise EngineError(
-                    f"{self._host} has not answered for {SILENCE:.0f} seconds: see whether the server there is "
-                    "overloaded or hangs"
-                ) from None
-            except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-                raise EngineError(
-                    f"the connection to {self._host} broke off ({type(error).__name__}): see whether the server "
-                    "there is running"
-                ) from None
+            with self._failures():
+                async with asyncio.timeout(seconds or SILENCE):
+                    request = self._client.build_request(method, self._base + path, json=body, headers=self._headers)
+                    response = await self._send(request)
+                    try:
+                        self._check_response(response, path)
+                        yield response
+                    finally:
+                        await response.aclose()
+
+    def _check_response(self, response: httpx2.Response, path: str) -> None:
+        if not response.is_success:
+            raise self._refused(response.status_code, path)
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise self._nonsense()  # it was asked for none, and what is small may become large
+
+    @contextmanager
+    def _failures(self) -> Generator[None]:
+        """Raise EngineError for what fails on the way."""
+        try:
+            yield
+        except httpx2.ConnectError:
+            raise EngineError(
+                f"{self._host} refuses connections: start the server there, or correct 'url' in the setting 'engine'"
+            ) from None
+        except (httpx2.TimeoutException, TimeoutError):
+            raise EngineError(
+                f"{self._host} has not answered for {SILENCE:.0f} seconds: see whether the server there is "
+                "overloaded or hangs"
+            ) from None
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+            raise EngineError(
+                f"the connection to {self._host} broke off ({type(error).__name__}): see whether the server "
+                "there is running"
+            ) from None
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         for _ in range(TRIES - 1):
@@ -209,7 +237,22 @@ class Connection:
 
 def headers_of(session: str, key: str = "") -> dict[str, str]:
     """Return the headers of every request: whose it is, for routers, and the key that the server wants, if any."""
-    return {SESSION: session} | ({"authorization": f"Bearer {key}"} if key else {})
+    always = {SESSION: session, "accept-encoding": "identity"}
+    return always | ({"authorization": f"Bearer {key}"} if key else {})
+
+
+async def lines_of(parts: AsyncIterator[bytes]) -> AsyncGenerator[str]:
+    """Yield the lines of a stream; ValueError if one of them or all are too long."""
+    begun, total = b"", 0
+    async for part in parts:
+        total += len(part)
+        *lines, begun = (begun + part).split(b"\n")
+        for line in lines:
+            yield line.removesuffix(b"\r").decode("utf-8", "replace")
+        if len(begun) > LONGEST_PIECE or total > LARGEST_STREAM:
+            raise ValueError
+    if begun:
+        yield begun.decode("utf-8", "replace")
 
 
 async def event_data(lines: AsyncIterator[str]) -> AsyncGenerator[str]:
@@ -217,7 +260,7 @@ async def event_data(lines: AsyncIterator[str]) -> AsyncGenerator[str]:
     ended = False
     async for line in lines:
         kind, _, data = line.partition(":")
-        if len(line) > LONGEST_PIECE or kind not in ("", "data"):
+        if kind not in ("", "data"):
             raise ValueError
         ended = ended or data.strip() == DONE
         if kind and not ended:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import NamedTuple, Protocol
 
 from model_runtime.ids import Ids
@@ -42,6 +43,20 @@ class StreamPiece(NamedTuple):
     text: str = ""
     ended: bool = False
     reused: int | None = None
+
+    def checked(self) -> StreamPiece:
+        """Return it; raises ValueError if it is of other types than these, or has numbers that cannot be."""
+        numbers = [number for each in self.tokens for number in (each.token, *each.likely)]
+        chances = [chance for each in self.tokens for chance in (each.chance, *each.likely.values())]
+        if self.reused is not None and not (_is_whole(self.reused) and self.reused >= 0):
+            raise ValueError
+        if not all(map(_is_whole, numbers)) or not all(isfinite(chance) for chance in chances):
+            raise ValueError
+        return self
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)

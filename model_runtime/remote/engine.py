@@ -193,8 +193,8 @@ class RemoteEngine:
             self._sent.move_to_end(frame)
             if len(self._sent) > MOST_FRAMES:
                 self._slots.pop(self._sent.popitem(last=False)[0], None)
-            if frame not in self._slots and slots:
-                free = set(range(slots)) - set(self._slots.values())
+            if frame not in self._slots and slots > 0:
+                free = set(range(min(slots, MOST_FRAMES))) - set(self._slots.values())
                 oldest = next((each for each in self._sent if each in self._slots), frame)
                 self._slots[frame] = min(free) if free else self._slots.pop(oldest)
             return self._slots.get(frame, 0)
@@ -232,7 +232,7 @@ class RemoteEngine:
         try:
             with self._connection.stream(dialect.path, dialect.body(ask), cancel) as events:
                 for event in events:
-                    yield dialect.read(event)
+                    yield dialect.read(event).checked()
         except EngineError:
             self._dialect = None  # it may come back with another model
             raise

@@ -22,7 +22,8 @@ SAMPLES = (
     "    return [each for each in values if each is not None]",
     "größe = 日本(😀)",
 )
-BLOCK_SIZE = re.compile(r'block_size="(\d+)"')
+LONGEST_NAME, MOST_NAMED = 256, 16  # characters of a model's name, and models that a message names
+BLOCK_SIZE = re.compile(r'block_size="(\d{1,9})"')
 
 
 def identify(
@@ -33,7 +34,7 @@ def identify(
     models = connection.ask("GET", "/v1/models", None, cancel)
     try:
         dialect = _dialect(connection, options, tokenizer, ends, models["data"], cancel)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError):
         raise nonsense(options.host) from None
     check_vocabulary(connection, dialect, tokenizer, options.host, cancel)
     return dialect
@@ -49,7 +50,8 @@ def _dialect(
 ) -> Dialect:
     found = _model(models, options)
     kind = options.kind or OWNERS.get(str(found.get("owned_by")), "openai")
-    name = str(found["id"])
+    if len(name := str(found["id"])) > LONGEST_NAME:
+        raise ValueError
     if kind == "vllm":
         return Vllm(Served(kind, name, int(found.get("max_model_len") or 0)), options, ends)
     if kind == "llama.cpp":
@@ -64,7 +66,7 @@ def _model(models: Sequence[Json], options: RemoteOptions) -> Json:
     named = [each for each in models if each["id"] == options.model] if options.model else models
     if len(named) == 1:
         return named[0]
-    names = ", ".join(str(each["id"]) for each in models) or "none"
+    names = ", ".join(str(each["id"])[:LONGEST_NAME] for each in models[:MOST_NAMED]) or "none"
     cause = f"has no model {options.model!r}" if options.model else "does not have one model alone"
     raise EngineError(f"{options.host} {cause}, but {names}: name one as 'model' in the setting 'engine'")
 

@@ -132,6 +132,13 @@ def window(opened: Opening) -> Window:
     return window
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what drives a window, which runs with nothing beside it."""
+    assert isinstance(item, pytest.Function)
+    if "browser" in item.fixturenames:
+        item.add_marker("window")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run what needs no browser first, then VS Code by VS Code: the window for Mocha, then the other."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kv_store.shared.shelf import LARGEST
 from kv_store.shared.valkey_shelf import ValkeyShelf
 from kv_store.store import Store
 from tests.shared.servers import PASSWORD, Redis, redis
@@ -55,7 +56,7 @@ def saved_again(store: Store) -> bool:
 
 
 def test_a_server_that_restarts_between_two_questions_is_not_missed(server: Redis) -> None:
-    shelf = ValkeyShelf(server.url, "team")
+    shelf = ValkeyShelf(server.url, "team", LARGEST)
     assert shelf.put_many({"a": b"1"}) == 1
     server.kill()
     server.start()

@@ -13,7 +13,9 @@ from pathlib import Path
 from efim_ls.completion.costs import CostMeter
 from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.filters.chain import clean, several
+from efim_ls.completion.filters.closed_below import closed_below
 from efim_ls.completion.filters.place import place_of
+from efim_ls.completion.filters.syntax.readable import readable
 from efim_ls.completion.filters.syntax.statements import whole_statements
 from efim_ls.completion.models.open import OpenedModel
 from efim_ls.completion.planning.planner import Frame, Plan, Planner
@@ -249,7 +251,7 @@ class ModelAnswerer:
         (text, emptied_by), *cleaned = [clean(each, place, self._max_lines) for each in generated]
         others = [other for other, _ in cleaned]
         if request.explicit:
-            text, *others = (whole_statements(each, place) for each in (text, *others))
+            text, *others = (readable(whole_statements(each, place), place) for each in (text, *others))
         texts = several([text, *others], place, request.count, made.text)
         likelihood = made.likelihood.along(text)
         for each in reversed(texts):  # the best last: it wins if two begin alike
@@ -269,14 +271,15 @@ class ModelAnswerer:
     def _shown(self, planned: Planned, likelihood: TextProbability, start: int) -> Answer:
         """Return what is sure enough: of a suggestion from its character `start` on, or another word."""
         level, divisible = planned.request.least, planned.is_divisible
-        at_rest = False
+        place, at_rest = place_of(planned.request), False
         if not isinstance(level, str):
             part = shown_part(likelihood, start, level, divisible)
         else:
-            place = place_of(planned.request)
             part = sure_part(likelihood, start, place, level, divisible, planned.asked.refuted)
             if not part.shown and level != "sure" and (unsure := paused_part(likelihood, start, place, divisible)):
                 part, at_rest = unsure, True
+        kept = closed_below(part.shown, place)
+        part = part.cut(len(readable(kept, place) if "\n" in kept else kept))
         if part.source:
             planned.document.suggestions.add(planned.asked, part.shown, word=part)
         return replace(_answer(part, planned.meter), at_rest=at_rest)

@@ -12,6 +12,7 @@ from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.filters.chain import clean
 from efim_ls.completion.filters.depth import phrase_depth
 from efim_ls.completion.filters.place import place_at
+from efim_ls.completion.filters.syntax.readable import readable
 from efim_ls.completion.planning.window import SURROUNDING_CHARACTERS, surroundings
 from efim_ls.completion.suggestions.explanation import suggestion
 from efim_ls.completion.suggestions.recent import Asked
@@ -105,5 +106,7 @@ class PhraseAnswerer:
         meter.add(new_tokens=phrase.new_tokens)
         meter.lap()
         cleaned, _ = clean(phrase_depth(phrase.text, place), place, self._max_lines)
+        if request.explicit:
+            cleaned = readable(cleaned, place)
         meter.lap("postprocess")
         return cleaned, phrase.confidence

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import NamedTuple
 
-from efim_ls.access.ignored import is_ignored
+from efim_ls.access.ignored import is_text_ignored
 from efim_ls.access.secrets import may_reach_disk
 from efim_ls.completion.answerers.model import ModelAnswerer
 from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.models.open import OpenedModel
 from efim_ls.languages import ANY
-from efim_ls.paths import real_path
+from efim_ls.paths import file_path
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
@@ -142,6 +142,7 @@ class RemoteAnswerer:
             answer = self._prepare(asked, rested) if asked.ahead else self._answer(asked)
         except Exception as error:  # the thread goes on, and answers of this machine do
             logger.error("asking another machine failed", exc_info=error)
+            self._rest()
         finally:
             with self._lock:
                 self._running = None
@@ -200,7 +201,7 @@ class RemoteAnswerer:
 
     def _is_private(self, uri: str) -> bool:
         """Return whether a document's text must not leave this machine; asked anew each time, as lists change."""
-        return not may_reach_disk(uri, self._private_files) or is_ignored(real_path(uri))
+        return not may_reach_disk(uri, self._private_files) or is_text_ignored(file_path(uri) or "")
 
 
 def _goes_on(running: _Asked, request: Request) -> bool:

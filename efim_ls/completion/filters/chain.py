@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
+from efim_ls.completion.filters.closed_below import closed_below
 from efim_ls.completion.filters.depth import body_depth
 from efim_ls.completion.filters.indentation import indentation
 from efim_ls.completion.filters.place import Filter, Place, lines_with
@@ -17,6 +18,7 @@ from efim_ls.completion.filters.syntax.errors import syntax
 from efim_ls.completion.filters.syntax.names import unknown_names
 from efim_ls.completion.filters.syntax.statements import breaks_off
 from efim_ls.completion.filters.trimming import line_cap, notices, silencers, trailing_blanks
+from efim_ls.text.brackets import ENDS
 from model_runtime.engine.stops import is_closers
 
 MOST_TIMES = 2  # that a long line may stand in an alternative
@@ -48,6 +50,10 @@ def _may_define(text: str, place: Place) -> bool:
     return any(word in line for word in DEFINING_WORDS)
 
 
+def _may_close(text: str, _place: Place) -> bool:
+    return any(sign in text for sign in ENDS)
+
+
 # When each filter may change a suggestion; elsewhere it is not called.
 FILTERS: Mapping[Filter, Callable[[str, Place], bool]] = {
     notices: _always,
@@ -65,6 +71,7 @@ FILTERS: Mapping[Filter, Callable[[str, Place], bool]] = {
     sentences_again: _always,
     syntax: _always,
     unknown_names: _always,
+    closed_below: _may_close,
     trailing_blanks: _always,
 }
 

@@ -7,7 +7,7 @@ likely enough, and of the lines after it only whole ones, each of which must be 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from efim_ls.completion.filters.balance import BalancedCode
@@ -18,6 +18,7 @@ from model_runtime.engine.stops import OPENERS, is_closers
 FURTHER_LINES = 0.25
 # Closers and punctuation behind what is worth showing are shown if they are this likely: without them it reads badly.
 CLOSERS = 0.8
+SHORTEST = 2  # characters: accepting one takes as many keys as typing it
 UNFINISHED = (*OPENERS, ",", "\\")  # a statement goes on behind these at a line's end
 
 
@@ -36,6 +37,13 @@ class ShownPart:
     words: tuple[tuple[str, float], ...]
     least: float = 0.0
     source: str = ""
+
+    def cut(self, size: int) -> ShownPart:
+        """Return the part with no more than `size` characters shown; nothing if these are not worth a key."""
+        if size >= len(self.shown):
+            return self
+        shown = self.shown[:size] if size >= SHORTEST else ""
+        return replace(self, shown=shown, hidden=self.shown[len(shown) :] + self.hidden)
 
 
 def shown_part(likelihood: TextProbability, start: int, least: float, divisible: bool = True) -> ShownPart:

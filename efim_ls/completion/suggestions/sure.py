@@ -14,7 +14,7 @@ from efim_ls.completion.filters.place import Place
 from efim_ls.completion.suggestions.language_words import LANGUAGE_WORDS
 from efim_ls.completion.suggestions.levels import LEVELS
 from efim_ls.completion.suggestions.place_kind import Spot, spot_of
-from efim_ls.completion.suggestions.shown import ShownPart, last_shown, shown_part
+from efim_ls.completion.suggestions.shown import SHORTEST, ShownPart, last_shown, shown_part
 from efim_ls.completion.suggestions.sureness import (
     first_word_end,
     guess_facts,
@@ -26,7 +26,6 @@ from efim_ls.completion.suggestions.words import Words, stands_nowhere, words_at
 from efim_ls.request import Preset
 from model_runtime.engine.output import TextProbability, WordEnd, word_pieces
 
-SHORTEST = 2  # characters: accepting one takes as many keys as typing it
 MOST_WORDS = 3  # of the file, the most frequent ones, that are weighed against the model's guess
 NEXT_LINE = 0.67  # least probability of a line behind the first, once what stands before it is right
 PAUSED = 0.2  # least probability of all that is shown to somebody who has stopped typing

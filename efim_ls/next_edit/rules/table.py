@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from efim_ls.next_edit.pattern import Occurrence, outwards
 from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.next_edit.rules.confidence import LEVELS, confidence
 from efim_ls.next_edit.rules.imports import imports
@@ -13,7 +14,8 @@ from efim_ls.next_edit.rules.signature import Following, following_calls, signat
 from efim_ls.next_edit.rules.transform import transform
 from efim_ls.next_edit.scope import is_prose
 from efim_ls.next_edit.situation import Candidate, EditRule, Situation
-from efim_ls.next_edit.tokens import difference, tokens
+from efim_ls.next_edit.syntax.uses import Kind, kind_of_name
+from efim_ls.next_edit.tokens import difference, is_name, tokens
 from efim_ls.text.document import Document
 
 OF_CHANGES: Mapping[str, EditRule] = {
@@ -25,6 +27,7 @@ OF_CHANGES: Mapping[str, EditRule] = {
 OF_NAMES: Mapping[str, EditRule] = {"import": imports}  # asked once the others had nothing to offer
 RULES = {**OF_CHANGES, **OF_NAMES}
 AGAIN = ("repeat", "transform")  # what they offer at a call is the last rule's, too, and it knows more of calls
+OF_NAMED = ("repeat", "rename")  # what they offer after a name was replaced depends on what it stood for
 LAST = "signature"  # its calls follow once what was changed is changed nowhere else
 MARGIN = 0.1  # of confidence: candidates that are less sure than the best by this count as sure as it
 MOST_PARSED = 2  # candidates whose surroundings are parsed
@@ -42,6 +45,7 @@ def proposals(situation: Situation) -> Iterator[ProposedEdit]:
     asked: Mapping[str, EditRule] = OF_NAMES if situation.importable else OF_CHANGES if situation.changes else {}
     for rule, propose in asked.items():
         found += _sure_enough(rule, propose(situation))
+    found = _of_one_kind(situation, found)
     calls = [each for _, rule, each in found if rule == LAST]
     going_on, lines = any(each.features["followed"] for each in calls), {each.place.line for each in calls}
     found = [each for each in found if each[1] not in AGAIN or not (going_on or each[2].place.line in lines)]
@@ -68,6 +72,39 @@ def _sure_enough(rule: str, candidates: Iterable[Candidate]) -> Iterator[_Sure]:
         sure = confidence(rule, each.features)
         if sure >= LEVELS[rule] and not each.place.around.unbalances:
             yield sure, rule, each
+
+
+def _of_one_kind(situation: Situation, found: list[_Sure]) -> list[_Sure]:
+    """Return the proposals without those that change what only has the name of a variable that was renamed.
+
+    Nor is the variable changed if that was renamed. In a line with names of both kinds a place changes by itself.
+    """
+    document, changes = situation.document, situation.changes
+    if not found or not changes or not all(len(each) == 1 and is_name(each[0]) for each in changes[-1].change.pair):
+        return found
+    left, right = changes[-1].change.left, changes[-1].change.right
+    renamed = kind_of_name(document, changes[-1].start + sum(map(len, left)), *outwards(left, right)) != "other"
+    kept = list[_Sure]()
+    for sure, rule, each in found:
+        if rule not in OF_NAMED:
+            kept.append((sure, rule, each))
+            continue
+        kinds = _kinds(document, each.place)
+        if kinds[len(each.place.around.left)] == ("variable" if renamed else "other"):
+            alone = each.place._replace(is_alone=len(set(kinds.values())) > 1)
+            kept.append((sure, rule, each._replace(place=alone)))
+    return kept
+
+
+def _kinds(document: Document, place: Occurrence) -> Mapping[int, Kind]:
+    """Return what the name at a place stands for in its line, by the number of the token."""
+    left, removed, _, right = place.around
+    line, at, kinds = (*left, *removed, *right), place.start - sum(map(len, left)), dict[int, Kind]()
+    for number, token in enumerate(line):
+        if token == removed[0]:
+            kinds[number] = kind_of_name(document, at, *outwards(line[:number], line[number + 1 :]))
+        at += len(token)
+    return kinds
 
 
 def _ranked(found: Sequence[_Sure], cursor: int) -> Sequence[_Sure]:

@@ -152,16 +152,16 @@ def test_no_suggestion_comes_with_its_reason(ask: Asker):
 
 def test_a_text_left_out_is_read_from_disk(ask: Asker, tmp_path: Path):
     path = tmp_path / "größe.py"
-    path.write_bytes("größe = 1\r\n".encode())
+    path.write_bytes("\ufeffgröße = 1\r\n".encode())
     ask("open", path=str(path))
-    assert whole_text(ask, str(path), 11) == "größe = 1\r\n"
+    assert whole_text(ask, str(path), 11) == "größe = 1\n"
 
 
 def test_no_cursor_is_within_a_line_end(ask: Asker):
     ask("open", path="j.py", text="a\r\nb")
     assert ask("complete", path="j.py", at=2)["error"]["code"] == "out-of-range"
     assert ask("edit", path="j.py", at=2, insert="x") == {"ok": True}
-    assert whole_text(ask, "j.py", 5) == "a\rx\nb"
+    assert whole_text(ask, "j.py", 5) == "a\nx\nb"
 
 
 def test_opening_again_replaces_the_text(ask: Asker):
@@ -181,7 +181,7 @@ def test_both_sides_hold_the_same_text_whatever_is_edited(ask: Asker, seed: int)
         insert = "".join(dice.choices(["a", "😀", "\r", "\n", "\r\n", "\x0b", "ß"], k=dice.randint(0, 3)))
         assert ask("edit", path="g.py", at=at, delete=delete, insert=insert) == {"ok": True}
         text = text[:at] + insert + text[at + delete :]
-    assert whole_text(ask, "g.py", len(text)) == text
+    assert whole_text(ask, "g.py", len(text)) == text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from model_runtime.checkpoint.embedded import EMBEDDED
@@ -58,6 +59,15 @@ async def test_private_files_are_not_sent_by_default(server: Saying, tmp_path: P
         page = editor.open(TEXT, uri=(tmp_path / "areas.py").as_uri())
         assert await page.ghost() not in (None, "urn width + height")
         assert server.asked == []
+
+
+async def test_secrets_in_a_text_are_not_sent(server: Saying, tmp_path: Path) -> None:
+    settings = {"engine": {"url": server.url, "wait_seconds": HANG}}
+    async with started(PATIENT, GHOST_TEXT, settings) as editor:
+        page = editor.open(f"API_KEY = 'hunter2hunter3'\n{TEXT}", uri=(tmp_path / "areas.py").as_uri())
+        assert await page.ghost() == "urn width + height"
+        sent = [server.tokenizer.decode(np.array(body["prompt"])) for body in server.bodies]
+        assert sent and all("API_KEY" in text and "hunter2" not in text for text in sent)
 
 
 def test_the_doctor_tries_it(server: Saying, tmp_path: Path) -> None:

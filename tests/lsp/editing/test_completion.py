@@ -222,7 +222,8 @@ async def test_odd_files_are_completed_like_others(editor: Editor, marked):
     assert ghost is None or "\r" not in ghost
     page.type("a")
     explained = await page.explain()
-    assert page.text.startswith(explained["typed"] + explained["rest"], page.cursor - len(explained["typed"]))
+    read = page.text.replace("\r\n", "\n").replace("\r", "\n").replace("\ud800", "\ufffd")
+    assert explained["typed"] + explained["rest"] in read
 
 
 async def test_a_binary_file_gets_none(editor: Editor):

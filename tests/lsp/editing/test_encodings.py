@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 import pytest_asyncio
 
 from tests.lsp.wire import ALONE, GHOST_TEXT, Editor, Page, started
+
+LINE_END = re.compile("\r\n|\r")
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -25,7 +28,7 @@ async def matches(page: Page) -> None:
     """Check that the server has the same text around the same cursor."""
     explained = await page.explain()
     before = explained["head"] + explained["typed"]
-    assert page.text[: page.cursor].endswith(before)
+    assert LINE_END.sub("\n", page.text[: page.cursor]).endswith(before)
     assert explained["typed"] or page.text[page.cursor - 1 : page.cursor] in ("", "\n", "\r")
     line_end = min(i for c in "\r\n" if (i := (page.text + c).find(c, page.cursor)) >= 0)
     assert explained["rest"] == page.text[page.cursor : line_end]

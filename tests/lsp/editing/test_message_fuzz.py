@@ -12,11 +12,29 @@ from typing import Any
 import pytest
 from pygls.exceptions import JsonRpcException
 
+from efim_ls.text.normalized import joined
 from tests.lsp.wire import GHOST_TEXT, Editor, launched
 
 STEPS = 150
-# Half a surrogate pair too, but never both halves: JSON reads them as one character where they meet.
-PIECES = ["", "x", "é", "😀", "漢字", "\n", "\r\n", "\r", "\u2028", "\x0c", "\ude00", "👩\u200d👧", "a\nb\r\nc", "\0"]
+# Halves of a surrogate pair too: JSON reads them as one character where they meet in a message.
+PIECES = [
+    "",
+    "x",
+    "é",
+    "😀",
+    "漢字",
+    "\n",
+    "\r\n",
+    "\r",
+    "\u2028",
+    "\x0c",
+    "\ude00",
+    "\ud83d",
+    "\ufeff",
+    "👩\u200d👧",
+    "a\nb\r\nc",
+    "\0",
+]
 HOSTILE: list[tuple[str, object]] = [
     ("textDocument/didChange", {"textDocument": {"uri": "file:///never.py"}, "contentChanges": [{"text": 5}]}),
     ("textDocument/didChange", None),
@@ -37,6 +55,7 @@ REQUESTS: list[tuple[str, object]] = [
     ("efim/stats", [None]),
 ]
 LINE_END = re.compile("\r\n|\r|\n")
+HALF = re.compile("[\ud800-\udfff]")
 BROKEN = """
 import sys
 import efim_ls.text.document as document
@@ -52,7 +71,12 @@ class Mirror:
     """A document as an editor has it; positions are counted the slow way."""
 
     def __init__(self, uri: str, text: str, encoding: str) -> None:
-        self.uri, self.text, self.encoding = uri, text, encoding
+        self.uri, self.text, self.encoding = uri, joined(text), encoding
+
+    def read(self, offset: int) -> str:
+        """What models read of the text before an offset."""
+        before = self.text[:offset].removeprefix("\ufeff")
+        return HALF.sub("\ufffd", LINE_END.sub("\n", before))
 
     def position(self, offset: int) -> dict[str, int]:
         before = LINE_END.split(self.text[:offset])
@@ -66,7 +90,7 @@ class Mirror:
                 return at
 
     def change(self, rng: random.Random) -> dict[str, Any]:
-        new = "".join(rng.choices(PIECES, k=rng.randint(0, 4)))
+        new = joined("".join(rng.choices(PIECES, k=rng.randint(0, 4))))
         if rng.random() < 0.1:
             self.text = new
             return {"text": new} | rng.choice([{}, {"range": None}])
@@ -76,6 +100,8 @@ class Mirror:
         if end == len(self.text) and rng.random() < 0.5:
             edges["end"] = {"line": rng.choice([10**6, 2**40]), "character": 0}
         self.text = self.text[:start] + new + self.text[end:]
+        if self.encoding == "utf-16":
+            self.text = joined(self.text)
         return {"range": edges, "text": new} | rng.choice([{}, {"rangeLength": -1}])
 
     def _units(self, character: str) -> int:
@@ -115,7 +141,7 @@ async def fuzz(editor: Editor, seed: int, steps: int) -> None:
         for offset in (at, len(mirror.text)):
             place = {"textDocument": {"uri": mirror.uri}, "position": mirror.position(offset)}
             told = (await editor.ask("efim/explain", place))["prompt"]
-            assert told == mirror.text[:offset], f"seed {seed}, step {step}: {changes}"
+            assert told == mirror.read(offset), f"seed {seed}, step {step}: {changes}"
     for request in requests:
         await answered(request)
 

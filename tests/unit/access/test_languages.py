@@ -5,7 +5,19 @@ from __future__ import annotations
 import pytest
 
 from editor_clients.headless.ops import LANGUAGES
-from efim_ls.languages import ANY, ENDINGS, TABLE, knows, language_of, name_of, names_of, notice
+from efim_ls.languages import (
+    ANY,
+    ENDINGS,
+    TABLE,
+    guess_language,
+    knows,
+    language_named,
+    language_of,
+    name_of,
+    names_of,
+    notice,
+)
+from efim_ls.text.document import Document
 
 
 def test_each_language_and_each_ending_stands_in_the_table_once() -> None:
@@ -33,6 +45,19 @@ def test_a_file_is_in_the_language_that_its_name_tells(path: str, language: str)
     assert language_of(path) == language
 
 
+@pytest.mark.parametrize(
+    ("name", "language"),
+    [
+        ("typescript.tsx", "typescriptreact"), ("javascript.jsx", "javascriptreact"), ("python.django", "python"),
+        ("typescript.jest", "typescript"), ("typescript.tsx.jest", "typescriptreact"), ("Python.Django", "Python"),
+        ("cpp.doxygen", "cpp"), ("django.python", "python"), ("unheard.of", "unheard"), (".", "."), ("", ""),
+        ("python.", "python."), ("typescriptreact", "typescriptreact"), ("vue.tsx", "vue"), ("helm", "helm"),
+    ],
+)  # fmt: skip
+def test_a_name_of_parts_is_the_language_of_its_first_part(name: str, language: str) -> None:
+    assert language_named(name) == Document("file:///a", name, "").language == language
+
+
 def test_a_model_knows_what_is_named_and_what_has_no_name() -> None:
     assert knows(("python", "Go"), "Python") and knows(("python", "Go"), "go")
     assert not knows(("python",), "typescript") and not knows((), "go")
@@ -52,3 +77,7 @@ def test_people_are_told_the_model_its_languages_and_the_remedy() -> None:
     message = notice("me/mine", ("python", "go", "made-up"), "rust")
     assert message is not None and message.startswith("The model me/mine knows Python, Go and made-up only;")
     assert name_of("made-up") == "made-up"
+
+
+def test_a_long_line_is_guessed_by_its_beginning() -> None:
+    assert guess_language("const x = 1\n" + "function " * 1_000_000) == "javascript"

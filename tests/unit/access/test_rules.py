@@ -250,3 +250,15 @@ def test_a_file_is_judged_by_its_path_as_by_its_uri(
     path = "/job/" + "/".join(names)
     rules = Rules(Settings(disabled_files=files, disabled_workspaces=workspaces), [f"file://{folder}"])
     assert rules.verdict_of_file(path, language) == rules.verdict(Path(path).as_uri(), language)
+
+
+@pytest.mark.parametrize("name", [".env", ".Renviron", "AuthKey_1.p8", "secrets.yaml", "%2Eenv", "C:\\me\\.ssh\\id"])
+@pytest.mark.parametrize("scheme", ["", "untitled:", "http-client:", "vscode-vfs://github/me/job/", "git:/job/"])
+def test_a_name_is_secret_in_any_scheme_with_a_path_or_without(scheme: str, name: str) -> None:
+    assert reason(scheme + name) == "secret file"
+    assert Rules(Settings()).verdict(scheme + name, "").secret
+
+
+@pytest.mark.parametrize("path", ["c%3A%5Cme%5C.ssh%5Cid", "/c:/me/.ssh/id", "/C%3A\\me\\.aws\\config"])
+def test_folders_are_secret_on_any_system(path: str) -> None:
+    assert reason(f"file:///{path}") == "secret file"

@@ -112,3 +112,11 @@ def test_one_line_rules_end_with_the_line(rule: StopRule, text: str) -> None:
 )
 def test_indentation_is_measured_in_columns_with_tabs_of_four(line: str, columns: int) -> None:
     assert indent_width(line) == columns
+
+
+@given(st.text("ab \n\t)"), st.sampled_from("\x00\x07\x1a\x1b\x7f\x9b"), st.text("ab\n"), st.booleans())
+def test_no_suggestion_holds_a_control_character(before: str, control: str, after: str, multiline: bool) -> None:
+    rule = StopRule(multiline, 0, 12)
+    end = rule.cut(before + control + after)
+    assert end is not None and end <= len(before)
+    assert rule.cut(before) in (None, end)

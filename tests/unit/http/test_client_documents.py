@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -169,3 +170,8 @@ def test_the_narrowest_edit_is_found() -> None:
     text = "".join(LINES[:60])
     found = merged(text, Part(0, len(text)), text[:EDGE] + "new" + text[EDGE:], EDGE + 3)
     assert found == (text[:EDGE] + "new" + text[EDGE:], 0)
+
+
+@pytest.mark.parametrize("path", ["/a/\ud800.py", "\udfff.py", "/a/\ud800/é.py"])
+def test_half_a_pair_in_a_path_has_a_uri(path: str) -> None:
+    assert uri_of(path).isascii() and uri_of(path) != uri_of("/a/b.py")

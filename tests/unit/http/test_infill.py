@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
 
 from efim_ls.http.infill import around_cursor
 from efim_ls.languages import guess_language
+from model_runtime.prompt.families import FAMILIES, Family
 
 PROMPTS = {
     "qwen": "<|fim_prefix|>before<|fim_suffix|>after<|fim_middle|>",
-    "qwen, typed behind the middle": "<|fim_prefix|>bef<|fim_suffix|>after<|fim_middle|>ore",
+    "llama, with a beginning": "<s><PRE>before<SUF>after<MID>",
     "qwen, with another file": "<|file_sep|>a.py\nx\n<|fim_prefix|>before<|fim_suffix|>after<|fim_middle|>",
     "starcoder": "<fim_prefix>before<fim_suffix>after<fim_middle>",
     "deepseek": "<｜fim▁begin｜>before<｜fim▁hole｜>after<｜fim▁end｜>",
@@ -24,7 +27,21 @@ def test_markers_are_taken_out_of_a_prompt(prompt: str) -> None:
     assert around_cursor(prompt) == ("before", "after")
 
 
-@pytest.mark.parametrize("prompt", ["def f(", "", "<fim_prefix>x", "a <fim_suffix> b <fim_prefix>"])
+QUOTING = ("x = '{}'", "# {}\nx", "\n{}\n")
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@pytest.mark.parametrize("quoting", QUOTING)
+def test_markers_that_a_text_quotes_are_text(family: Family, quoting: str) -> None:
+    for marks in permutations(each.removeprefix("▁") for each in family.markers):
+        text = quoting.format(", ".join(marks)) + "\nreturn "
+        assert around_cursor(text) == (text, "")
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ["def f(", "", "<fim_prefix>x", "a <fim_suffix> b <fim_prefix>", "<PRE>a<SUF>b<MID>c", "[PREFIX]a[SUFFIX]"],
+)
 def test_a_prompt_without_all_markers_is_all_before_the_cursor(prompt: str) -> None:
     assert around_cursor(prompt) == (prompt, "")
 

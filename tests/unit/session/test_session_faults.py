@@ -90,10 +90,10 @@ def unjudged(monkeypatch: pytest.MonkeyPatch) -> None:
     """One document that no rules can judge."""
     judge = Rules._off
 
-    def off(rules: Rules, paths: frozenset[str], language: str) -> object:
+    def off(rules: Rules, paths: frozenset[str], names: frozenset[str], language: str) -> object:
         if "/bad.py" in paths:
             raise TypeError(paths)
-        return judge(rules, paths, language)
+        return judge(rules, paths, names, language)
 
     monkeypatch.setattr(Rules, "_off", off)
 

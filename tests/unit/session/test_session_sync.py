@@ -47,7 +47,7 @@ async def test_a_document_in_another_language_is_opened_anew():
 async def test_whatever_is_sent_the_text_is_the_last_one(texts: list[str]):
     mine = session()
     for text in texts:
-        assert mine.sync(URI, "python", text).text == text
+        assert mine.sync(URI, "python", text).editor_text == text
     assert mine.engine.close(HANG)
 
 

@@ -41,7 +41,7 @@ def test_without_a_key_there_is_no_tier(file: str, variable: str, said: str, mon
 
 @pytest.mark.parametrize(
     ("url", "package"),
-    [("redis://host", "valkey"), ("file:///folder", "obstore"), ("redis://host", "cryptography")],
+    [("redis://host", "valkey"), ("s3://bucket", "obstore"), ("redis://host", "cryptography")],
 )
 def test_a_missing_package_is_named(key_file: str, url: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith((f"{package}.", "kv_store.shared."))]:

@@ -176,11 +176,11 @@ async def test_a_bracket_removed_before_the_acceptance() -> None:
 
 async def test_crlf_line_ends() -> None:
     page = Page("a\r\n")
-    number = page.offer("b\nc", 3)
-    page.edit(3, 3, "b\r\nc")
+    number = page.offer("b\nc", 2)
+    page.edit(2, 2, "b\r\nc")
     page.accept(number, 2)
     page.accept(number)
-    assert page.close() == (4, 4)
+    assert page.close() == (3, 3)
 
 
 async def test_retention_is_counted_after_a_delay() -> None:

@@ -149,7 +149,7 @@ def test_an_unreadable_or_strange_list_ignores_nothing(tmp_path: Path) -> None:
 def test_text_is_read_as_an_editor_shows_it(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_bytes("\ufeffx = 'ä'\r\n".encode())
-    assert read_source(source(path)) == "x = 'ä'\r\n"
+    assert read_source(source(path)) == "x = 'ä'\n"
 
 
 @pytest.mark.parametrize(

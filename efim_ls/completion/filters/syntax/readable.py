@@ -1,0 +1,99 @@
+"""Ends a suggestion where its language can be read, if the code around can be with any text there."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from functools import lru_cache
+
+from tree_sitter import Parser
+
+from efim_ls.completion.filters.place import Place, indent_of
+from efim_ls.text.brackets import CLOSER_OF, Bracket, brackets_of, close
+from efim_ls.text.grammars import grammar_of
+from model_runtime.engine.stops import is_closers
+
+LONGEST = 60_000  # characters of a statement that are read, in about a hundredth of a second
+SHORT = 8_000  # characters of code that are all read
+MOST_ENDS = 16  # ends within the first line that are tried
+# A line at the margin that begins a statement which no line above belongs to.
+_BEGINS = re.compile(r"^(?!(?:else|elif|except|finally|catch)\b)[\w@]", re.MULTILINE)
+_WORDS = re.compile(r"\w+|[^\w\s]")
+
+
+def readable(text: str, place: Place) -> str:
+    """End where the code around can be read; nothing if that is nowhere.
+
+    What the first line opens is closed if that suffices. Nothing is judged in a language without a grammar, nor where
+    no text would do, as the code has other errors.
+    """
+    if not text or grammar_of(place.language) is None:
+        return text
+    beginnings = _beginnings(text, place) if is_closers(place.rest) else iter([text])
+    read = next((each for each in beginnings if _can_be_read(each, place)), "")
+    return text if not read and not _may_be_read(place) else read
+
+
+def _beginnings(text: str, place: Place) -> Iterator[str]:
+    """Yield beginnings of a suggestion, the longest first: its lines, the first one with closers, words of that."""
+    lines = text.split("\n")
+    for count in range(len(lines), 0, -1):
+        yield "\n".join(lines[:count]).rstrip()
+    first = next((line for line in lines if line.strip()), "")
+    start = text.find(first)
+    yield text[: start + len(first)] + _closers(text[: start + len(first)], place)
+    for word in [*_WORDS.finditer(first)][:-1][: -MOST_ENDS - 1 : -1]:
+        yield text[: start + word.end()]
+
+
+def _closers(line: str, place: Place) -> str:
+    """Return what closes the brackets that a line leaves open."""
+    opened = list[Bracket]()
+    close(opened, brackets_of(line, place.language).signs)
+    return "".join(CLOSER_OF[each.sign] for each in reversed(opened))
+
+
+def _may_be_read(place: Place) -> bool:
+    """Return whether some text makes the code readable: none, a name, a statement, a header or the line's end."""
+    closers = _closers(place.before + place.rest, place)
+    body = f":\n{indent_of(place.before)}    pass" if place.language == "python" else " {}"
+    ends = ("", "_", "pass", "if _:", closers, f"_{closers}", f"{closers}{body}", f"_{closers}{body}", body, ": _,")
+    quotes = ("", *(quote for quote in "\"'" if quote in place.before))
+    return any(_can_be_read(quote + end, place) for quote in quotes for end in ends)
+
+
+def _can_be_read(text: str, place: Place) -> bool:
+    return any(_reads(code, place.language) for code in _code(text, place))
+
+
+def _code(text: str, place: Place) -> Iterator[str]:
+    """Yield the statement at the margin that the cursor is in, with a suggestion, then all code if it is short.
+
+    A line of a string may look like a statement.
+    """
+    line = place.before + text + place.rest
+    begin = max((found.start() for found in _BEGINS.finditer(place.above)), default=0)
+    end = found.start() if (found := _BEGINS.search(place.below)) else len(place.below)
+    if _BEGINS.match(line):
+        begin = len(place.above)
+    yield f"{place.above[begin:]}{line}\n{place.below[:end]}"
+    if len(place.above) + len(place.below) < SHORT:
+        yield f"{place.above}{line}\n{place.below}"
+
+
+@lru_cache(32)
+def _reads(code: str, language: str) -> bool:
+    if len(code) > LONGEST:
+        return False
+    if language != "python":
+        grammar = grammar_of(language)
+        return grammar is not None and not Parser(grammar).parse(code.encode(errors="replace")).root_node.has_error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # such as for an unknown escape
+        try:
+            ast.parse(code)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return False
+    return True
