@@ -18,7 +18,7 @@ END_OF_LINE = CODE.index("\n", CODE.index(LINE))
 TEXT = CODE[:END_OF_LINE] + "‸" + CODE[END_OF_LINE:]
 OTHER_LINES = [f"total_{n} = {n} * factor" for n in range(60)]
 OTHER = "\n".join([*OTHER_LINES[:40], "result = ‸", *OTHER_LINES[40:]])
-UNPARSED = "c"  # a language whose code is not parsed: what a model without training says would be no Python
+UNPARSED = "plaintext"  # a language whose code is not parsed: what a model without training says would be no Python
 MARK = "ignoring a change to a document that is not open"
 
 

@@ -8,6 +8,7 @@ from operator import le
 from typing import NamedTuple
 
 from efim_ls.completion.filters.place import Place, indent_of
+from efim_ls.languages import PROSE
 from efim_ls.text.brackets import Bracket, Brackets, brackets_of, close
 from model_runtime.engine.stops import is_closers
 
@@ -18,8 +19,10 @@ def closed_below(text: str, place: Place) -> str:
     """End before what leaves a closer further on with nothing to close.
 
     Brackets alone do not tell where the code around is unfinished: where the next line is as deep as the cursor's, no
-    bracket of a line above is closed.
+    bracket of a line above is closed. Prose has closers that close nothing, as lists and faces do.
     """
+    if place.language in PROSE:
+        return text
     around = _Around.of(place.above[-FAR:], place.below[:FAR], place.language)
     closers = around.closers(text, place)
     if not closers:
