@@ -54,7 +54,7 @@ class Brackets(NamedTuple):
 def brackets_of(code: str, language: str) -> Brackets:
     """Return the brackets of a piece of code that begins outside strings and comments."""
     signs, ends, inside = list[Bracket](), list[int](), ""
-    for part in _parts(family_of(language)).finditer(code):
+    for part in _parts(language).finditer(code):
         if part[0] in SIGNS:
             signs.append(Bracket(part[0], part.start()))
         elif opening := next((each for each in LONG if part[0].startswith(each)), None):
@@ -84,7 +84,8 @@ def close(opened: list[Bracket], signs: Iterable[Bracket]) -> list[tuple[Bracket
 
 
 @lru_cache(16)
-def _parts(family: str) -> re.Pattern[str]:
+def _parts(language: str) -> re.Pattern[str]:
+    family = family_of(language)
     comment = next((sign for sign, languages in _OTHER_COMMENTS.items() if family in languages), "//")
     strings = _CHARACTER + _DOUBLE if family in _CHARACTERS_ONLY else _DOUBLE + _SINGLE
     return re.compile(rf"[][(){{}}] | {_COMMENTS[comment]} {strings}", re.DOTALL | re.VERBOSE)

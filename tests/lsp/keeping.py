@@ -67,7 +67,8 @@ class Home(NamedTuple):
         """
         sizes = {"head_tokens": 1200, "disk_mib": 8, "memory_mib": 32}
         where = {"model": str(self.model), "cache_folder": str(self.cache), "persist": True}
-        return {**sizes, **where, "weights": "fp16", "prefetch_seconds_per_minute": 0, **more}
+        always = {"weights": "fp16", "prefetch_seconds_per_minute": 0, "disabled_languages": []}
+        return {**sizes, **where, **always, **more}
 
     @property
     def blocks(self) -> Path:

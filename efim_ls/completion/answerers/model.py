@@ -278,8 +278,7 @@ class ModelAnswerer:
             part = sure_part(likelihood, start, place, level, divisible, planned.asked.refuted)
             if not part.shown and level != "sure" and (unsure := paused_part(likelihood, start, place, divisible)):
                 part, at_rest = unsure, True
-        kept = closed_below(part.shown, place)
-        part = part.cut(len(readable(kept, place) if "\n" in kept else kept))
+        part = part.cut(len(closed_below(part.shown, place)))
         if part.source:
             planned.document.suggestions.add(planned.asked, part.shown, word=part)
         return replace(_answer(part, planned.meter), at_rest=at_rest)
