@@ -18,8 +18,8 @@ FAR = 20_000  # characters above and below in which brackets are looked for
 def closed_below(text: str, place: Place) -> str:
     """End before what leaves a closer further on with nothing to close.
 
-    Brackets alone do not tell where the code around is unfinished: where the next line is as deep as the cursor's, no
-    bracket of a line above is closed. Prose has closers that close nothing, as lists and faces do.
+    Brackets alone do not tell where the code around is unfinished: where the next line is deeper than the line that
+    opens a block, the block goes on. Prose has closers that close nothing, as lists and faces do.
     """
     if place.language in PROSE:
         return text
@@ -37,11 +37,13 @@ def closed_below(text: str, place: Place) -> str:
 class _Around(NamedTuple):
     """The openers above the cursor's line that are open there, and in which string or comment it begins.
 
-    `next_indent` is the indentation of the next line that is not blank, -1 if there is none.
+    Openers stand at negative offsets, from the line's start. `next_indent` is the indentation of the next line that
+    is not blank, -1 if there is none.
     """
 
     opened: tuple[Bracket, ...]
     inside: str
+    above: str
     below: str
     next_indent: int
     language: str
@@ -51,10 +53,10 @@ class _Around(NamedTuple):
     def of(above: str, below: str, language: str) -> _Around:
         """Read the lines around the cursor's."""
         before, opened = brackets_of(above, language), list[Bracket]()
-        close(opened, before.signs)
+        close(opened, [Bracket(sign, at - len(above)) for sign, at in before.signs])
         following = next((line for line in below.splitlines() if line.strip()), None)
         next_indent = -1 if following is None else _width(following)
-        return _Around(tuple(each._replace(at=-1) for each in opened), before.inside, below, next_indent, language)
+        return _Around(tuple(opened), before.inside, above, below, next_indent, language)
 
     def closers(self, text: str, place: Place) -> list[int]:
         """Return the offsets in a suggestion at which it closes what it has not opened."""
@@ -71,13 +73,19 @@ class _Around(NamedTuple):
         """
         opened, start, line = [*self.opened], len(place.before), self._line(text, place)
         closed = close(opened, line.signs)
-        if self.next_indent >= _width(place.before + text):
-            own = range(start, start + len(text))
-            if any(opener and opener.at < 0 and closer.at in own for closer, opener in closed):
-                return inf, inf
+        own = range(start, start + len(text))
+        if any(opener and closer.at in own and self._goes_on(opener) for closer, opener in closed):
+            return inf, inf
         here = sum(opener is None for _, opener in closed)
         below = brackets_of(line.inside + self.below, self.language)
         return here, here + sum(opener is None for _, opener in close(opened, below.signs)) + bool(below.inside)
+
+    def _goes_on(self, opener: Bracket) -> bool:
+        """Return whether the next line is deeper than the line above that has an opener."""
+        if opener.at >= 0:
+            return False
+        begin = self.above.rfind("\n", 0, opener.at) + 1
+        return self.next_indent > _width(self.above[begin : opener.at])
 
     def _line(self, text: str, place: Place) -> Brackets:
         """Return the brackets of the cursor's line with a suggestion, with offsets in it."""

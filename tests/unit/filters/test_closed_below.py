@@ -111,6 +111,7 @@ def test_a_line_that_was_cut_is_kept_as_it_was_written(language: str) -> None:
         ("class A {\n  b() {\n    ", "\n    c();\n  }\n}\n", "typescript", "return () => {", "return () => {}"),
         ("func f() {\n\t", "\n\tg()\n}\n", "go", "h := []int{1, 2", "h := []int{1, 2}"),
         ("def f():\n    ", "\n        return 1\n", "python", "return 2", ""),
+        ("class A:\n    def f(", "\n", "python", "self) -> None:", "self) -> None:"),
         (
             "def f():\n    if a == '",
             "\n        return 1\n",

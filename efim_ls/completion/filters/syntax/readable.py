@@ -26,13 +26,13 @@ _WORDS = re.compile(r"\w+|[^\w\s]")
 def readable(text: str, place: Place) -> str:
     """End where the code around can be read; nothing if that is nowhere.
 
-    What the first line opens is closed if that suffices. Nothing is judged in a language without a grammar, nor where
-    no text would do, as the code has other errors.
+    What the first line opens is closed if that suffices, and a header may lack its body. Nothing is judged in a
+    language without a grammar, nor where no text would do, as the code has other errors.
     """
     if not text or grammar_of(place.language) is None:
         return text
     beginnings = _beginnings(text, place) if is_closers(place.rest) else iter([text])
-    read = next((each for each in beginnings if _can_be_read(each, place)), "")
+    read = next((each for each in beginnings if _can_be_read(each, place) or _is_header(each, place)), "")
     return text if not read and not _may_be_read(place) else read
 
 
@@ -58,10 +58,19 @@ def _closers(line: str, place: Place) -> str:
 def _may_be_read(place: Place) -> bool:
     """Return whether some text makes the code readable: none, a name, a statement, a header or the line's end."""
     closers = _closers(place.before + place.rest, place)
-    body = f":\n{indent_of(place.before)}    pass" if place.language == "python" else " {}"
+    body = ":" + _body(place) if place.language == "python" else " {}"
     ends = ("", "_", "pass", "if _:", closers, f"_{closers}", f"{closers}{body}", f"_{closers}{body}", body, ": _,")
     quotes = ("", *(quote for quote in "\"'" if quote in place.before))
     return any(_can_be_read(quote + end, place) for quote in quotes for end in ends)
+
+
+def _is_header(text: str, place: Place) -> bool:
+    """Return whether a text ends with the header of a block whose body is all that is missing."""
+    return text.endswith(":") and "\n" not in text and _can_be_read(text + _body(place), place)
+
+
+def _body(place: Place) -> str:
+    return f"\n{indent_of(place.before)}    pass"
 
 
 def _can_be_read(text: str, place: Place) -> bool:
