@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -147,14 +148,19 @@ ROOMS: dict[str, tuple[str, ...]] = {
 
 
 MODULES = {
-    ".".join(path.relative_to(ROOT).with_suffix("").parts): imports(path, ROOT)
+    ".".join(path.relative_to(ROOT).with_suffix("").parts): path
     for package in PACKAGES
     for path in sorted((ROOT / package).rglob("*.py"))
 }
 
 
+@cache
+def imported_by(module: str) -> set[str]:
+    return imports(MODULES[module], ROOT)
+
+
 def importers(*names: str) -> set[str]:
-    return {module for module, imported in MODULES.items() if any(within(each, *names) for each in imported)}
+    return {module for module in MODULES if any(within(each, *names) for each in imported_by(module))}
 
 
 def room_of(module: str) -> str | None:
@@ -168,7 +174,10 @@ def test_a_room_imports_only_what_its_row_names(room: str) -> None:
     modules = [module for module in MODULES if room_of(module) == room]
     assert modules, "a row for a room that is gone"
     found = {
-        (m, each) for m in modules for each in MODULES[m] if within(each, *PACKAGES) and not within(each, *allowed)
+        (m, each)
+        for m in modules
+        for each in imported_by(m)
+        if within(each, *PACKAGES) and not within(each, *allowed)
     }
     assert found == set()
 
@@ -193,7 +202,7 @@ def test_every_module_is_in_a_room_or_a_base() -> None:
 @pytest.mark.parametrize("base", [module for module in MODULES if within(module, *BASE)])
 def test_a_base_imports_no_room_of_its_package(base: str) -> None:
     rooms = [room for room in ROOMS if room.split(".")[0] == base.split(".")[0]]
-    assert {each for each in MODULES[base] if within(each, *rooms)} == set()
+    assert {each for each in imported_by(base) if within(each, *rooms)} == set()
 
 
 @pytest.mark.parametrize(
@@ -232,7 +241,7 @@ def test_only_the_stores_entrance_knows_its_disk_and_its_team() -> None:
 
 def test_the_store_needs_little() -> None:
     known = {*sys.stdlib_module_names, "numpy", "xxhash", "kv_store", *SHARED}
-    found = {each.split(".")[0] for module in MODULES if within(module, "kv_store") for each in MODULES[module]}
+    found = {each.split(".")[0] for module in MODULES if within(module, "kv_store") for each in imported_by(module)}
     assert found <= known
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,12 @@ UNDONE = {
 NAMED_TUPLE = {"_replace", "_asdict", "_fields", "_make"}  # public, in spite of their names
 ENGINE = {"Alternatives", "DecodedAnswer", "LocalEngine", "Output", "Pool", "Sampler"}
 ENGINE_MODULES = ("model_runtime.engine.", "model_runtime.kv.pool.")
-PATHS = {str(path.relative_to(FOLDER)): ast.parse(path.read_text("utf-8")) for path in sorted(FOLDER.rglob("*.py"))}
+
+
+@cache
+def trees() -> dict[str, ast.AST]:
+    paths = sorted(FOLDER.rglob("*.py"))
+    return {str(path.relative_to(FOLDER)): ast.parse(path.read_text("utf-8")) for path in paths}
 
 
 def private(tree: ast.AST) -> Iterator[str]:
@@ -63,8 +69,8 @@ def test_what_is_private_is_seen(code: str, private_names: list[str], replaced_n
 
 
 def test_tests_of_the_engine_read_nothing_private() -> None:
-    assert {name for name, tree in PATHS.items() if [*private(tree)]} == UNDONE
+    assert {name for name, tree in trees().items() if [*private(tree)]} == UNDONE
 
 
 def test_tests_of_the_engine_replace_none_of_its_methods() -> None:
-    assert {name: found for name, tree in PATHS.items() if (found := [*replaced(tree)])} == {}
+    assert {name: found for name, tree in trees().items() if (found := [*replaced(tree)])} == {}
