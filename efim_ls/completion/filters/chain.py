@@ -11,7 +11,7 @@ from efim_ls.completion.filters.indentation import indentation
 from efim_ls.completion.filters.place import Filter, Place, lines_with
 from efim_ls.completion.filters.redefinition import DEFINING_WORDS, redefinition
 from efim_ls.completion.filters.repetition.copies import COPIED_LINES, copies, lines_below
-from efim_ls.completion.filters.repetition.loops import repetition, signs
+from efim_ls.completion.filters.repetition.loops import repetition, signs, turns_of_signs
 from efim_ls.completion.filters.repetition.said_again import lines_again, near_copies, sentences_again
 from efim_ls.completion.filters.rest_of_line import before_code, rest_of_line
 from efim_ls.completion.filters.syntax.errors import syntax
@@ -66,6 +66,7 @@ FILTERS: Mapping[Filter, Callable[[str, Place], bool]] = {
     repetition: _always,
     redefinition: _may_define,
     copies: _has_lines_of_a_copy,
+    turns_of_signs: _always,
     signs: _always,
     near_copies: _always,
     sentences_again: _always,

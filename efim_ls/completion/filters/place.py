@@ -127,3 +127,8 @@ def filled_lines(text: str) -> list[str]:
 def indent_of(line: str) -> str:
     """Return a line's leading tabs and spaces."""
     return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def has_letters(line: str) -> bool:
+    """Return whether there is a letter or digit in a line."""
+    return any(map(str.isalnum, line))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from efim_ls.completion.filters.place import Place, filled_lines, lines_with
+from efim_ls.completion.filters.place import Place, filled_lines, has_letters, lines_with
 from efim_ls.text.lines import line_end_in
 
 COPIED_LINES = 3  # lines with a letter or digit that make a copy
@@ -41,7 +41,7 @@ def copies(text: str, place: Place) -> str:
     if len(lines) < COPIED_LINES:
         return text
     whole = [line.rstrip() for line in lines_with(text, place)]
-    said = [number for number, line in enumerate(lines) if any(map(str.isalnum, line))]
+    said = [number for number, line in enumerate(lines) if has_letters(line)]
     end = line_end_in(place.above or place.below)
     for first, last in zip(said, said[COPIED_LINES - 1 :], strict=False):
         run = end.join(whole[first : last + 1])

@@ -1,22 +1,27 @@
-"""Removes loops, which small models fall into: equal lines, one turn over and over, one character over and over."""
+"""Removes loops, which small models fall into: the same lines, characters or signs over and over."""
 
 from __future__ import annotations
 
 import re
 from itertools import groupby
 
-from efim_ls.completion.filters.place import Place, beginning, lines_with
+from efim_ls.completion.filters.place import Place, beginning, has_letters, indent_of, lines_with
 
-EQUAL_LINES = 3
+EQUAL_TURNS = 3  # of lines
+LONGEST_TURN = 4  # lines
 LOOP_LENGTH = 60
 LONGEST_PERIOD = 30
 MOST_ALIKE = 8  # equal characters in a row
+MOST_TURNS = 5  # of signs in a row, where the suggestion ends them itself; otherwise three
+ENOUGH_TURNS = 3  # left of the cursor: another one is not suggested
 _RUN = re.compile(rf"(\S)\1{{{MOST_ALIKE},}}")
+_TURNS = re.compile(rf"((?:[^\w\n]|_){{2,8}}?)\1{{{ENOUGH_TURNS},}}")
+_DIGITS = re.compile(r"\d+")
 
 
 def repetition(text: str, place: Place) -> str:
     """Keep one of three or more equal lines, and one turn of a loop."""
-    return _without_loop(_without_equal_lines(text, place))
+    return _without_loop(_without_ladder(_without_equal_lines(text, place), place))
 
 
 def _without_equal_lines(text: str, place: Place) -> str:
@@ -25,13 +30,33 @@ def _without_equal_lines(text: str, place: Place) -> str:
     kept: list[str] = []
     for _, group in groupby(range(len(lines)), key=whole.__getitem__):
         run = list(group)
-        kept += [lines[number] for number in (run[:1] if len(run) >= EQUAL_LINES else run)]
+        kept += [lines[number] for number in (run[:1] if len(run) >= EQUAL_TURNS else run)]
     return "\n".join(kept)
+
+
+def _without_ladder(text: str, place: Place) -> str:
+    """End after the first turn of lines that come three times, but for numbers, and maybe deeper each time."""
+    lines = text.split("\n")
+    whole = [line.rstrip() for line in lines_with(text, place)]
+    for start in range(len(whole)):
+        for size in range(1, min(LONGEST_TURN, (len(whole) - start) // EQUAL_TURNS) + 1):
+            if _is_ladder(whole[start : start + EQUAL_TURNS * size], size):
+                return "\n".join(lines[: start + size])
+    return text
+
+
+def _is_ladder(lines: list[str], size: int) -> bool:
+    """Return whether lines are turns of `size` lines that say the same, none shallower than the turn before."""
+    said = [_DIGITS.sub("0", line.strip()) for line in lines]
+    if said[size:] != said[:-size] or not any(map(has_letters, said[:size])):
+        return False
+    depths = [len(indent_of(line)) for line in lines]
+    return all(after >= before for before, after in zip(depths, depths[size:], strict=False))
 
 
 def _without_loop(text: str) -> str:
     period = _period(text[-LOOP_LENGTH:])
-    if len(text) < LOOP_LENGTH or period > LONGEST_PERIOD or not any(map(str.isalnum, text[-period:])):
+    if len(text) < LOOP_LENGTH or period > LONGEST_PERIOD or not has_letters(text[-period:]):
         return text
     start = len(text) - LOOP_LENGTH
     while start and text[start - 1] == text[start - 1 + period]:
@@ -57,6 +82,28 @@ def _period(text: str) -> int:
     return len(text) - borders[-1]
 
 
+def turns_of_signs(text: str, place: Place) -> str:
+    """Keep one turn of signs that come over and over (`../`, `?, `), and none where three stand left of the cursor.
+
+    As many as stand elsewhere in the file are kept, and as many as the line above has bars: the rule of a table.
+    """
+    cursor, line = len(place.before), place.before + text
+    for run in _TURNS.finditer(line):
+        turn = run[1]
+        count, goes_on = len(run[0]) // len(turn), turn.startswith(line[run.end() :])
+        if run.end() <= cursor or len({*turn}) == 1 or not (goes_on or count > MOST_TURNS):
+            continue
+        if not _is_known(turn, count, place) and not _rules_table(turn, count, place):
+            left = max(0, cursor - run.start()) // len(turn)
+            kept = 0 if left >= ENOUGH_TURNS else run.start() + (left + 1) * len(turn) - cursor
+            return beginning(text, kept, place)
+    return text
+
+
+def _rules_table(turn: str, count: int, place: Place) -> bool:
+    return any(bar in turn and _last_line(place.near_above).count(bar) >= count for bar in "|+")
+
+
 def signs(text: str, place: Place) -> str:
     """End before a character that stands more than eight times in a row, those left of the cursor included.
 
@@ -66,15 +113,15 @@ def signs(text: str, place: Place) -> str:
     start = len(place.before.rstrip(place.before[-1:])) if place.before else 0
     line = place.before + text
     for run in _RUN.finditer(line, start):
-        if run.end() > cursor and not _is_known(run[0], place) and not _underlines(run, place):
+        if run.end() > cursor and not _is_known(run[1], len(run[0]), place) and not _underlines(run, place):
             return beginning(text, max(0, run.start() - cursor), place)
     return text
 
 
-def _is_known(run: str, place: Place) -> bool:
-    """Return whether a run of a character stands in the file, no longer and no shorter."""
-    sign = re.escape(run[0])
-    whole = re.compile(rf"(?<!{sign}){sign}{{{len(run)}}}(?!{sign})")
+def _is_known(turn: str, count: int, place: Place) -> bool:
+    """Return whether turns stand in the file, no more and no fewer in a row."""
+    sign = re.escape(turn)
+    whole = re.compile(rf"(?<!{sign})(?:{sign}){{{count}}}(?!{sign})")
     return any(whole.search(part) for part in (place.above, place.below))
 
 

@@ -6,7 +6,7 @@ import re
 from itertools import takewhile
 from os.path import commonprefix
 
-from efim_ls.completion.filters.place import Place, beginning, indent_of, lines_with
+from efim_ls.completion.filters.place import Place, beginning, has_letters, indent_of, lines_with
 
 REACH = 12  # lines that are not blank, counted upwards, in which a copy is not wanted
 _ALONE = r"""
@@ -120,11 +120,6 @@ def _last_pause(text: str, start: int, end: int) -> int:
 def says_something(line: str) -> bool:
     """Return whether a line says more than `else:` or `call(`, which may stand wherever they are needed."""
     return _SAYS_NOTHING.fullmatch(line) is None
-
-
-def has_letters(line: str) -> bool:
-    """Return whether there is a letter or digit in a line."""
-    return any(map(str.isalnum, line))
 
 
 def _block_above(line: str, above: list[str]) -> list[str]:
