@@ -44,7 +44,7 @@ def _first_lines(text: str, place: Place) -> tuple[str, str]:
 
 def _level(line: str, place: Place) -> str:
     """Return one level of a line's indentation."""
-    return "\t" if line.startswith("\t") else " " * style_of(place).unit
+    return "\t" if line.startswith("\t") else " " * style_of(place).columns
 
 
 def _depths_of_sources(first: str, second: str, place: Place) -> list[str]:

@@ -10,19 +10,25 @@ from itertools import pairwise
 from efim_ls.completion.filters.place import Place, indent_of, lines_with
 
 _OPENS_BLOCK = re.compile(r"(?:[(\[{:>=]|\b(?:then|do|else|begin|repeat))$")
+_HEADER = re.compile(r"[{:]$")  # what follows is one level deeper, not aligned with anything
 _CLOSES_BLOCK = re.compile(r"(?:[)\]}]|end\b)[)\]};,]*")
 
 
 @dataclass(frozen=True)
 class Style:
-    """A document's indentation: with tabs, with spaces or (None) not yet known, and the columns of one level."""
+    """A document's indentation: with tabs or with spaces, and the columns of one level; None is not yet known."""
 
     tabs: bool | None
-    unit: int
+    unit: int | None
+
+    @property
+    def columns(self) -> int:
+        """The columns of one level, four if that is not known."""
+        return self.unit or 4
 
     def width(self, indent: str) -> int:
         """Return the columns that an indentation takes."""
-        return len(indent.expandtabs(self.unit))
+        return len(indent.expandtabs(self.columns))
 
 
 def indentation(text: str, place: Place) -> str:
@@ -40,11 +46,14 @@ def style_of(place: Place) -> Style:
     return Style(None if tabs == spaces else tabs > spaces, _unit(lines))
 
 
-def _unit(lines: list[str]) -> int:
-    """Return the most common step from a line to a deeper one, 4 without any."""
-    widths = [len(indent_of(line)) for line in lines if not line.startswith("\t")]
-    steps = Counter(after - before for before, after in pairwise(widths) if after - before in (2, 3, 4, 8))
-    return steps.most_common(1)[0][0] if steps else 4
+def _unit(lines: list[str]) -> int | None:
+    """Return the most common step from a line to a deeper one: where there are any, from a block's header."""
+    steps, in_blocks = Counter[int](), Counter[int]()
+    for line, deeper in pairwise(line for line in lines if not line.startswith("\t")):
+        step = len(indent_of(deeper)) - len(indent_of(line))
+        if 2 <= step <= 8:
+            (in_blocks if _HEADER.search(line) else steps)[step] += 1
+    return next((step for step, _ in (in_blocks or steps).most_common(1)), None)
 
 
 def _converted(text: str, place: Place, style: Style) -> str:
@@ -53,7 +62,35 @@ def _converted(text: str, place: Place, style: Style) -> str:
     lines = text.split("\n")
     begun = 1 if place.before.strip() else 0
     own = Style(style.tabs, _spaces_for_tab(lines[begun:]) if style.tabs else style.unit)
-    return "\n".join([*lines[:begun], *(_convert(line, own) for line in lines[begun:])])
+    lines = [*lines[:begun], *(_convert(line, own) for line in lines[begun:])]
+    if style.tabs or not style.unit or len(lines) == 1:
+        return "\n".join(lines)
+    columns = _in_levels(lines_with("\n".join(lines), place), style.unit)
+    later = (" " * column + line.lstrip(" ") for column, line in zip(columns[1:], lines[1:], strict=True))
+    return "\n".join([lines[0], *later])
+
+
+def _in_levels(lines: list[str], unit: int) -> list[int]:
+    """Return the columns at which lines begin if what they open stands whole levels of the document deeper.
+
+    The first line stays, and what is shallower. What continues a line is as far behind it as before.
+    """
+    columns = [len(indent_of(line)) for line in lines]
+    levels, above = [(columns[0], columns[0])], lines[0].rstrip()  # as said, and in the document's levels
+    for at, line in enumerate(lines[1:], 1):
+        if not line.strip():
+            continue
+        said = columns[at]
+        while levels and levels[-1][0] > said:
+            levels.pop()
+        outer, column = levels[-1] if levels else (said, said)
+        step = said - outer
+        if (step and _HEADER.search(above)) or (step % unit and _OPENS_BLOCK.search(above)):
+            step = unit
+        if step or not levels:
+            levels.append((said, column + step))
+        columns[at], above = column + step, line.rstrip()
+    return columns
 
 
 def _spaces_for_tab(lines: list[str]) -> int:
@@ -65,11 +102,11 @@ def _spaces_for_tab(lines: list[str]) -> int:
 def _convert(line: str, style: Style) -> str:
     indent = indent_of(line)
     if not style.tabs:
-        return indent.replace("\t", " " * style.unit) + line[len(indent) :]
+        return indent.replace("\t", " " * style.columns) + line[len(indent) :]
     # An indentation that begins with a tab may end with spaces for alignment.
     if not indent.startswith(" "):
         return line
-    tabs, spaces = divmod(style.width(indent), style.unit)
+    tabs, spaces = divmod(style.width(indent), style.columns)
     return "\t" * tabs + " " * spaces + line[len(indent) :]
 
 
@@ -91,7 +128,7 @@ def _first_line(text: str, place: Place, style: Style) -> str:
 
 
 def _depth_after(line: str, style: Style) -> int:
-    return style.width(indent_of(line)) + (style.unit if _OPENS_BLOCK.search(line) else 0)
+    return style.width(indent_of(line)) + (style.columns if _OPENS_BLOCK.search(line) else 0)
 
 
 def _within_block(text: str, place: Place, style: Style) -> str:
