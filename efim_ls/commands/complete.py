@@ -27,7 +27,8 @@ def show(place: FilePlace, as_json: bool, model: str) -> int:
         _say(notice)
     if answer["text"]:
         print(answer["text"])
-        _say_what_is_hidden(unasked)
+        if told := shown_while_typing(answer["text"], unasked):
+            _say(told)
     else:
         _say(f"no suggestion: {answer['why']}")
     return 0
@@ -64,13 +65,15 @@ def _tell_here(place: FilePlace, as_json: bool, model: str) -> dict[str, Any]:
     return one_shot.answer_once(completer, request, as_json, NEVER) | {"moved": moved}
 
 
-def _say_what_is_hidden(unasked: dict[str, Any]) -> None:
-    """Say which part of a suggestion editors would not show while the user types."""
+def shown_while_typing(text: str, unasked: dict[str, Any]) -> str:
+    """Return what editors show while the user types, in a sentence; empty if that is the text that was printed."""
+    shown, line = unasked["text"], unasked["text"].rpartition("\n")[2].strip()
     if unasked["why"]:
-        _say(f"while you type, editors show nothing here: {unasked['why']}")
-    elif unasked["hidden"]:
-        end = unasked["text"].rpartition("\n")[2].strip()
-        _say(f"while you type, editors show this up to {end!r}, since the rest is too unlikely ('suggestions')")
+        return f"while you type, editors show nothing here: {unasked['why']}"
+    if not text.startswith(shown):
+        return f"while you type, editors show {shown!r} in place of this"
+    told = f"while you type, editors show this up to {line!r}, since the rest is too unlikely ('suggestions')"
+    return told if shown != text else ""
 
 
 def _say(message: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from efim_ls.commands.complete import shown_while_typing
 from tests.editors.drivers.shapes import BEGINNING, NEXT_PART, OPEN_ENDED, SHAPES
 from tests.lsp.wire import ENV
 from tests.processes import command_line
@@ -85,3 +86,19 @@ def test_it_warns_of_a_suggestion_that_editors_would_hide(tmp_path: Path) -> Non
     assert done.returncode == 0 and done.stdout.strip()
     assert done.stderr.startswith("efim-ls: while you type, editors show nothing here: the model is only ")
     assert done.stderr.count("\n") == 1 and "'suggestions'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "why", "told"),
+    [
+        ("th * height", "th * height", None, ""),
+        ("th * height", "th", None, "show this up to 'th',"),
+        ("th * height", "", "it is too unlikely", "show nothing here: it is too unlikely"),
+        ("nknown", "nknown): value is Role", None, "show 'nknown): value is Role' in place of this"),
+    ],
+)
+def test_what_editors_show_is_compared_with_what_is_printed(
+    text: str, shown: str, why: str | None, told: str
+) -> None:
+    said = shown_while_typing(text, {"text": shown, "why": why})
+    assert told in said and bool(told) == bool(said)
