@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from math import ceil
 
-from efim_ls.request import Costs, Reason
+from efim_ls.request import Answer, Costs, Reason
 
 # Names in braces are figures that come with the reason.
 SENTENCES: dict[Reason, str] = {
@@ -27,8 +28,12 @@ SENTENCES: dict[Reason, str] = {
     "binary text": "the text around the cursor contains NUL characters, so it looks like binary data: "
     "if it is text, reopen it in the right encoding",
     "line too long": "the lines around the cursor do not fit into the model's context: break them into shorter ones",
-    "low confidence": "the model is only {confidence:.0%} sure of what comes next, and what is below {least:.0%} is "
+    "low confidence": "the model is only {confidence}% sure of what comes next, and what is below {least}% is "
     "hidden here: trigger ghost text by key, or set 'suggestions' to 'more'",
+    "too little": "what comes next is one character, signs, a number or a keyword alone, hidden while you type: "
+    "type it, or trigger ghost text by key",
+    "unknown word": "the word that comes next stands in no text and no module that is known, and is hidden while you "
+    "type: type it, or trigger ghost text by key",
     "empty": "the model expects no more text here: keep typing to get the next suggestion",
     "duplicate": "the suggestion only repeated text around the cursor: keep typing to get the next one",
     "no fit": "the suggestion did not fit the text around the cursor: keep typing to get the next one",
@@ -54,6 +59,22 @@ class Refusal:
 def refusal(reason: Reason, **figures: object) -> Refusal:
     """Return the refusal for a reason, with its figures in the sentence."""
     return Refusal(reason, SENTENCES[reason].format(**figures))
+
+
+def why_empty(answer: Answer) -> Refusal | None:
+    """Return why an answer has no suggestion, None if it has one.
+
+    How sure the model is is rounded down and what it needed up, so that the one is less in the sentence, too.
+    """
+    if answer.reason is None:
+        return None
+    confidence, least = answer.confidence or 0.0, answer.least or 0.0
+    return refusal(
+        answer.reason,
+        confidence=int(100 * max(0.0, confidence)),  # NaN is 0
+        least=ceil(round(100 * least, 6)),
+        cause=answer.cause,
+    )
 
 
 def as_dict(off: Refusal | None) -> dict[str, object]:

@@ -14,7 +14,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from efim_ls.access.reasons import as_dict, refusal
+from efim_ls.access.reasons import as_dict, why_empty
 from efim_ls.commands.arguments import check_model
 from efim_ls.failures import FilePlace
 from efim_ls.request import Request
@@ -51,9 +51,7 @@ def show(place: FilePlace, as_json: bool, model: str, shows_excerpts: bool = Fal
     if shows_excerpts:
         completer.prefetch(request, rested=True)(NEVER)
     answer = completer.complete(request, NEVER)
-    figures = {"confidence": answer.confidence, "least": answer.least, "cause": answer.cause}
-    nothing = refusal(answer.reason, **figures) if answer.reason else None
-    explained = completer.explain(request, answer) | as_dict(nothing)
+    explained = completer.explain(request, answer) | as_dict(why_empty(answer))
     if as_json:
         print(json.dumps(explained))
         return 0

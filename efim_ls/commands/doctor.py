@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.status import Status
 from rich.table import Table
 
-from efim_ls.access.reasons import refusal
+from efim_ls.access.reasons import refusal, why_empty
 from efim_ls.commands.arguments import check_model, counted, model_name
 from efim_ls.commands.elsewhere import engine_settings, examine_engine
 from efim_ls.failures import Failure
@@ -150,7 +150,7 @@ def _measure_answers(completer: LanguageCompleters, began: float) -> Examination
     answers += [_answer(completer, SAMPLE + KEYSTROKES[:n]) for n in range(1, len(KEYSTROKES))]
     with_passes = [each.costs for each in answers if each.costs.passes]
     if not any(each.costs.passes for each in answers[1:]):
-        why = refusal(answers[0].reason or "empty", cause=answers[0].cause).why
+        why = (why_empty(answers[0]) or refusal("empty")).why
         return Examination(problem=f"the model suggests nothing in a sample of Python ({why}): use another model")
     a_pass = median(each.ms.decode / each.passes for each in with_passes)
     place = _answer(completer, PLACE, "doctor:place").costs

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import chain
 from time import monotonic
 
-from efim_ls.access.reasons import Refusal, refusal
+from efim_ls.access.reasons import Refusal, refusal, why_empty
 from efim_ls.access.rules import Rules, Verdict
 from efim_ls.access.secret_text import PublicText
 from efim_ls.languages import family_of, language_of
@@ -119,11 +119,8 @@ class OpenDocument(Document):
 
     def why_nothing(self, text: str, cursor: int) -> Refusal | None:
         """Return why the last answer was empty, if it was for this text and cursor; else None."""
-        match self._answered_at(text, cursor):
-            case (_, Answer(reason=reason) as answer) if reason is not None:
-                return refusal(reason, confidence=answer.confidence, least=answer.least, cause=answer.cause)
-            case _:
-                return None
+        answer = self.last_answer(text, cursor)
+        return why_empty(answer) if answer else None
 
     def last_answer(self, text: str, cursor: int) -> Answer | None:
         """Return the last answer if it was for this text and cursor, else None."""

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from efim_ls.access.reasons import Refusal, refusal
+from efim_ls.access.reasons import Refusal, why_empty
 from efim_ls.access.rules import Rules
 from efim_ls.access.secret_text import without_secrets
 from efim_ls.completion.by_language import LanguageCompleters
@@ -120,10 +120,10 @@ def request_at(document: Document, cursor: int, model: str, tokenizers: Language
 
 
 def _as_result(answer: Answer) -> OneShotResult:
-    figures = {"confidence": answer.confidence, "least": answer.least, "cause": answer.cause}
+    nothing = why_empty(answer)
     fields = asdict(replace(answer, better=None))
     del fields["better"]  # one answer is all that is waited for
-    return fields | {"why": refusal(answer.reason, **figures).why if answer.reason else None}
+    return fields | {"why": nothing and nothing.why}
 
 
 def with_repository(

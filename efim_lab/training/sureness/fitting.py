@@ -106,7 +106,7 @@ def shown_at(judged: Judged, least: float) -> str:
         return word
     if key.facts is None or key.made_up:
         return ""
-    return sure_beginning(Guess(key.text, key.start, key.spot, key.ends, key.facts.size, judged.guess), least)
+    return sure_beginning(Guess(key.text, key.start, key.spot, key.ends, key.facts.size, judged.guess), least).shown
 
 
 def curve(lines: Sequence[Sequence[Judged]]) -> dict[float, CurvePoint]:

@@ -308,7 +308,7 @@ def _answer(part: ShownPart, meter: CostMeter) -> Answer:
     return Answer(
         part.shown,
         meter.total(),
-        None if part.shown else "low confidence",
+        part.reason,
         confidence=part.probability,
         hidden=part.hidden,
         words=part.words,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from efim_ls.completion.filters.balance import BalancedCode
+from efim_ls.request import Reason
 from model_runtime.engine.output import TextProbability, WordEnd, word_pieces
 from model_runtime.engine.stops import OPENERS, is_closers
 
@@ -28,7 +29,8 @@ class ShownPart:
 
     `probability` is that of all that is shown or, if nothing is, of the first word; by a preset, how sure the first
     word is. `words` are the pieces of both texts, each with its probability once those before it are right. `least`
-    was needed. `source` says in plain words where what is shown is from if it is not the suggestion's.
+    was needed. `source` says in plain words where what is shown is from if it is not the suggestion's, and `reason`
+    why nothing is shown if that is nothing.
     """
 
     shown: str
@@ -37,13 +39,15 @@ class ShownPart:
     words: tuple[tuple[str, float], ...]
     least: float = 0.0
     source: str = ""
+    reason: Reason | None = None
 
     def cut(self, size: int) -> ShownPart:
         """Return the part with no more than `size` characters shown; nothing if these are not worth a key."""
         if size >= len(self.shown):
             return self
         shown = self.shown[:size] if size >= SHORTEST else ""
-        return replace(self, shown=shown, hidden=self.shown[len(shown) :] + self.hidden)
+        hidden, reason = self.shown[len(shown) :] + self.hidden, None if shown else "no fit"
+        return replace(self, shown=shown, hidden=hidden, reason=reason)
 
 
 def shown_part(likelihood: TextProbability, start: int, least: float, divisible: bool = True) -> ShownPart:
@@ -55,12 +59,13 @@ def shown_part(likelihood: TextProbability, start: int, least: float, divisible:
     text, ends = likelihood.text, likelihood.word_ends(start)
     words = word_pieces(text, start, ends)
     if not ends or not ends[0].probability >= least:  # NaN is below any limit
-        return ShownPart("", text[start:], ends[0].probability if ends else 0.0, words, least)
+        probability = ends[0].probability if ends else 0.0
+        return ShownPart("", text[start:], probability, words, least, reason="low confidence")
     if not least:
         return ShownPart(text[start:], "", ends[-1].probability, words, least)
     end = last_shown(text, start, ends, least, least**FURTHER_LINES) if divisible else ends[-1]
     if not end.probability >= least:
-        return ShownPart("", text[start:], end.probability, words, least)
+        return ShownPart("", text[start:], end.probability, words, least, reason="low confidence")
     at = end.at if divisible else len(text)  # with the blanks before the code that follows
     return ShownPart(text[start:at], text[at:], end.probability, words, least)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from efim_ls.completion.filters.place import Place
@@ -23,7 +24,7 @@ from efim_ls.completion.suggestions.sureness import (
     word_sureness,
 )
 from efim_ls.completion.suggestions.words import Words, stands_nowhere, words_at
-from efim_ls.request import Preset
+from efim_ls.request import Preset, Reason
 from model_runtime.engine.output import TextProbability, WordEnd, word_pieces
 
 MOST_WORDS = 3  # of the file, the most frequent ones, that are weighed against the model's guess
@@ -72,12 +73,16 @@ def sure_part(
             source = words.source(spot.stub + word)
             return ShownPart(word, "", sureness, ((word, sureness),), least, source)
     ends = likelihood.word_ends(start)
-    shown, pieces = "", word_pieces(likelihood.text, start, ends)
-    if facts:
-        guess = Guess(likelihood.text, start, spot, ends, facts.size, sure, place.language)
-        shown = sure_beginning(guess, least, divisible)
-        shown = "" if shown and is_made_up(likelihood, start, facts.size, spot, words, place) else shown
-    return ShownPart(shown, text[len(shown) :], sure, pieces, least)
+    part = ShownPart("", text, sure, word_pieces(likelihood.text, start, ends), least, reason="low confidence")
+    if not facts:
+        return part
+    found = sure_beginning(
+        Guess(likelihood.text, start, spot, ends, facts.size, sure, place.language), least, divisible
+    )
+    if found.shown and is_made_up(likelihood, start, facts.size, spot, words, place):
+        return replace(part, reason="unknown word")
+    shown, probability, reason = found
+    return replace(part, shown=shown, hidden=text[len(shown) :], probability=probability, reason=reason)
 
 
 def is_preferred(word: str, sureness: float, rival: float, least: float) -> bool:
@@ -85,19 +90,27 @@ def is_preferred(word: str, sureness: float, rival: float, least: float) -> bool
     return sureness > max(rival, least) and len(word) >= SHORTEST
 
 
-def sure_beginning(guess: Guess, least: float, divisible: bool = True) -> str:
+class Beginning(NamedTuple):
+    """What is `shown` of a guess; if that is nothing, the `reason`. `sureness` is that of what was looked at."""
+
+    shown: str
+    sureness: float
+    reason: Reason | None
+
+
+def sure_beginning(guess: Guess, least: float, divisible: bool = True) -> Beginning:
     """Return what is sure enough of a guess; whether it makes a word that stands nowhere is not looked at."""
     text, start, spot, ends, size, sure, language = guess
     if not ends or not sure >= least:  # NaN is below any limit
-        return ""
+        return Beginning("", sure, "low confidence")
     first = next((index for index, end in enumerate(ends) if end.at - start >= size), 0)
     joint = [WordEnd(end.at, sure * end.probability / (ends[first].probability or 1.0)) for end in ends[first:]]
     if not divisible and not joint[-1].probability >= least:
-        return ""
+        return Beginning("", joint[-1].probability, "low confidence")
     # What cannot be divided is shown with the blanks before the code that follows.
     end = last_shown(text, start, joint, least, NEXT_LINE).at if divisible else len(text)
     shown = text[start:end]
-    return "" if _adds_nothing(shown, spot, language) else shown
+    return Beginning("", sure, "too little") if _adds_nothing(shown, spot, language) else Beginning(shown, sure, None)
 
 
 def paused_part(likelihood: TextProbability, start: int, place: Place, divisible: bool = True) -> ShownPart | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from efim_ls.access.reasons import SENTENCES, refusal
+from efim_ls.access.reasons import SENTENCES, refusal, why_empty
 from efim_ls.request import Answer, Reason, Request
 from efim_ls.session.documents import OpenDocument
 from efim_ls.usage.counters import Counters
@@ -22,7 +25,8 @@ def test_each_sentence_has_cause_and_remedy(reason: Reason) -> None:
 
 
 def test_sentences_contain_their_figures() -> None:
-    assert "12%" in (why := refusal("low confidence", confidence=0.12, least=0.5).why) and "50%" in why
+    unlikely = why_empty(Answer("", reason="low confidence", confidence=0.12, least=0.5))
+    assert unlikely is not None and "12%" in unlikely.why and "50%" in unlikely.why
     assert "it is gone; choose another" in refusal("no model", **FIGURES).why
     assert set(SENTENCES) == set(get_args(Reason))
 
@@ -48,3 +52,10 @@ def test_the_last_answer_is_that_of_its_place_only() -> None:
     assert document.last_answer("text", 4) == answer
     for elsewhere in (("text", 3), ("texts", 4)):
         assert document.last_answer(*elsewhere) is None
+
+
+@given(st.floats(0, 1, exclude_max=True), st.integers(1, 1000).map(lambda share: share / 1000))
+def test_what_is_too_unsure_is_less_than_what_is_needed_in_the_sentence_too(part: float, least: float) -> None:
+    off = why_empty(Answer("", reason="low confidence", confidence=part * least, least=least))
+    told = re.search(r"only (\d+)% sure .* below (\d+)%", off.why if off else "")
+    assert told and int(told[1]) < int(told[2])

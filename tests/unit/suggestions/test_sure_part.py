@@ -101,6 +101,27 @@ def test_what_is_no_help_is_never_shown(marked: str, text: str) -> None:
     assert shown(marked, text, 0.99) == "" == shown(marked, text, 0.99, ask=paused_part)
 
 
+@pytest.mark.parametrize(
+    ("marked", "text", "chances", "divisible", "reason"),
+    [
+        ("x‸", " = (-", (0.99,), True, "too little"),
+        ("x = 1‸", "2 + width", (0.99,), True, "too little"),
+        ("def f():\n    ‸", "pass", (0.99,), True, "too little"),
+        (f"{FILE}x = wid‸", "get(shape)", (0.95,), True, "unknown word"),
+        ("x = f(‸", "self, width)", (0.3,), True, "low confidence"),
+        ("x = f(‸", "self, ", (0.95, 0.3), False, "low confidence"),
+        ("x = f(‸", "self, width)", (0.95,), True, None),
+    ],
+)  # fmt: skip
+def test_the_rule_that_hides_it_is_named(
+    marked: str, text: str, chances: tuple[float, ...], divisible: bool, reason: str | None
+) -> None:
+    at = place(marked)
+    part = sure_part(suggestion(text, *chances, stub=spot_of(at).stub), 0, at, "balanced", divisible)
+    assert part.reason == reason and bool(part.shown) == (reason is None)
+    assert reason != "low confidence" or part.probability < part.least
+
+
 def test_signs_alone_are_shown_only_at_rest() -> None:
     assert shown("x‸", " = (-", 0.99) == ""
     assert shown("x‸", " = (-", 0.99, ask=paused_part) == " = (-"
