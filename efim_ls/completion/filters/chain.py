@@ -21,6 +21,7 @@ from efim_ls.completion.filters.trimming import line_cap, notices, silencers, tr
 from efim_ls.text.brackets import ENDS
 from model_runtime.engine.stops import is_closers
 
+MOST_ROUNDS = 12  # of all filters; a suggestion takes two, seldom three
 MOST_TIMES = 2  # that a long line may stand in an alternative
 LONG_LINE = 20  # characters without blanks: shorter lines, such as `else:`, may stand more often
 
@@ -81,7 +82,7 @@ def clean(text: str, place: Place, max_lines: int) -> tuple[str, str | None]:
     """Return the cleaned suggestion and, if a filter emptied it, that filter's name.
 
     Before code, `text` must continue into that code: repeating it shows that the two fit. The filters then run until
-    none changes anything, so that cleaning twice equals cleaning once.
+    none changes anything, so that cleaning twice equals cleaning once. What they do not agree on is no suggestion.
     """
     if not text.strip():
         return "", None
@@ -89,8 +90,7 @@ def clean(text: str, place: Place, max_lines: int) -> tuple[str, str | None]:
         text = before_code(text, place)
         if not text.strip():
             return "", before_code.__name__
-    before = None
-    while text != before:
+    for _ in range(MOST_ROUNDS):
         before = text
         for each, may_change in FILTERS.items():
             text = each(text, place) if may_change(text, place) else text
@@ -99,7 +99,9 @@ def clean(text: str, place: Place, max_lines: int) -> tuple[str, str | None]:
         text = line_cap(text, max_lines)
         if not text.strip():
             return "", line_cap.__name__
-    return text, None
+        if text == before:
+            return text, None
+    return "", "no agreement"
 
 
 def several(texts: Iterable[str], place: Place, count: int, said: str) -> list[str]:

@@ -66,8 +66,8 @@ def _converted(text: str, place: Place, style: Style) -> str:
     if style.tabs or not style.unit or len(lines) == 1:
         return "\n".join(lines)
     columns = _in_levels(lines_with("\n".join(lines), place), style.unit)
-    later = (" " * column + line.lstrip(" ") for column, line in zip(columns[1:], lines[1:], strict=True))
-    return "\n".join([lines[0], *later])
+    later = zip(columns[1:], lines[1:], strict=True)  # a blank last line is indented by what follows the cursor
+    return "\n".join([lines[0], *(" " * at + line.lstrip(" ") if line.strip() else line for at, line in later)])
 
 
 def _in_levels(lines: list[str], unit: int) -> list[int]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from efim_ls.completion.filters.chain import clean
 from efim_ls.completion.filters.indentation import indentation
-from efim_ls.completion.filters.place import place_at
+from efim_ls.completion.filters.place import Place, place_at
 
 OPENERS = {"python": ("if each:", "for each in rows:", "with each:"), "typescript": ("if (each) {", "each(() => {")}
 widths = st.sampled_from([2, 3, 4, 8])
@@ -37,3 +38,12 @@ def test_a_level_is_as_wide_as_the_documents(
     above = f"{header}\n{' ' * own}{header}"
     place = place_at(f"{above}\n", len(above), language)
     assert indentation(written(said), place) == written(own)
+
+
+@given(depths(), widths, widths, st.integers(0, 12), st.sampled_from(["", "})", "]),", "    });", "  )"]))
+def test_filters_agree_before_closers(deep: list[int], own: int, said: int, blanks: int, rest: str) -> None:
+    above = f"each(() => {{\n{' ' * own}if (each) {{"
+    place = Place(above.rpartition("\n")[2], rest, above.partition("\n")[0] + "\n", "\n", "typescript")
+    lines = (f"\n{' ' * (own + said * depth)}if (each) {{" for depth in deep)
+    cleaned, emptied_by = clean("".join(lines) + "\n" + " " * blanks, place, 20)
+    assert emptied_by != "no agreement" and clean(cleaned, place, 20)[0] == cleaned
