@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import cycle, islice
 from types import SimpleNamespace
 from typing import cast
 
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.engine.alternatives import Fork, forks, line_forks
+from model_runtime.engine.drafts import PassCosts
 from model_runtime.engine.engine import GenerateJob, Generation
 from model_runtime.engine.ngrams import Ngrams
 from model_runtime.engine.output import Output
@@ -24,7 +25,7 @@ from model_runtime.engine.stops import Rule
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer, Vocabulary
 from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Watched, ids_of, key_of
-from tests.engine.prompts import A, B, C, after, generate, prompt_of
+from tests.engine.prompts import A, B, C, Shy, after, generate, paced, prompt_of
 from tests.models import CODE
 
 LIMIT = 10
@@ -262,3 +263,31 @@ def test_of_what_is_too_unlikely_for_fp32_nothing_forks() -> None:
 def test_an_end_is_no_fork(spelled: bytes) -> None:
     end = TABLE.index(spelled)
     assert forks_of(X._replace(likely=ids_of([X.token, end])), ends={end}) == []
+
+
+class Drawn(PassCosts):
+    """Takes its passes to have lasted as long as was drawn."""
+
+    def __init__(self, times: Sequence[float]) -> None:
+        super().__init__()
+        self._times = cycle(times)
+
+    def record(self, rows: int, ms: float) -> None:
+        super().record(rows, next(self._times))
+
+
+@settings(max_examples=20)
+@given(
+    texts=st.lists(TYPED, min_size=1, max_size=4),
+    times=st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=8),
+    cache=st.sampled_from([None, CACHE]),
+)
+def test_nothing_that_is_said_depends_on_how_long_passes_take(
+    decoder: AnyDecoder, tokenizer: Tokenizer, texts: list[str], times: list[float], cache: Ngrams | None
+) -> None:
+    engines = [paced(Watched(decoder, tokenizer, arenas=6, cache=cache), costs) for costs in (Drawn(times), Shy())]
+    for typed in texts:
+        job = GenerateJob(A, prompt_of(tokenizer, typed), ENDLESS, LIMIT, wanted=3, better_line=True)
+        timed, untimed = (engine.generate(job, NEVER) for engine in engines)
+        assert (timed.text, timed.others) == (untimed.text, untimed.others)
+        assert [each.token for each in timed.choices] == [each.token for each in untimed.choices]
