@@ -63,7 +63,7 @@ def _of_file(changed: ChangedFile, text: str) -> Iterator[EditScenario]:
         for kind in kinds(change, len(alike)):
             edited = 2 if kind in ("three", "two") else 1
             rest = {each.line: each.after for each in alike[edited:]}
-            if kind in ("two", "one") and not _stays_elsewhere(lines, change, {each.line for each in alike}):
+            if kind in ("two", "one") and not _stays_elsewhere(lines, change, changed):
                 continue
             yield EditScenario(kind, language, changed.path, changed.commit, text, tuple(alike[:edited]), rest)
     for template, alike in _templates(changed.rewrites):
@@ -130,12 +130,16 @@ def _of_template(
     return EditScenario(kind, language, changed.path, changed.commit, text, tuple(alike[:2]), rest)
 
 
-def _stays_elsewhere(lines: Sequence[str], change: TokenChange, edited: set[int]) -> bool:
-    """Return whether another line has the old tokens; for an insertion, its neighbours side by side."""
+def _stays_elsewhere(lines: Sequence[str], change: TokenChange, changed: ChangedFile) -> bool:
+    """Return whether a line has the old tokens after the commit, too; for an insertion, its neighbours side by side.
+
+    Lines that the commit changed otherwise are not looked at: what became of the tokens there is not known.
+    """
     old = change.removed or (*change.left[-1:], *change.right[:1])
-    piece = "".join(old)
-    for number, line in enumerate(lines):
-        if number not in edited and piece in line:
+    piece, then = "".join(old), {each.line: each.after for each in changed.rewrites}
+    for number, before in enumerate(lines):
+        line = then.get(number, before)
+        if number not in changed.others and piece in line:
             words = tokens(line)
             if any(words[i : i + len(old)] == old for i in range(len(words))):
                 return True

@@ -28,13 +28,15 @@ class Situation(NamedTuple):
 class Candidate(NamedTuple):
     """A place where the tokens `removed` could become `added`, and what its confidence is computed from.
 
-    `pattern` names the change if its tokens differ from place to place.
+    `pattern` names the change if its tokens differ from place to place, and `level` what its confidence has to reach
+    if that is not its rule's level.
     """
 
     place: Occurrence
     features: dict[str, float]
     because: tuple[PastEdit, ...]
     pattern: tuple[str, ...] = ()
+    level: str = ""
 
 
 EditRule = Callable[[Situation], Sequence[Candidate]]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from math import exp
 
 LEVELS = {  # below which nothing is offered
-    "repeat": 0.55, "rename": 0.45, "transform": 0.65, "signature": 0.5, "import": 0.6,
+    "repeat": 0.55, "rename": 0.6, "other name": 0.9, "transform": 0.65, "signature": 0.5, "import": 0.6,
 }  # fmt: skip
 # By rule: what each feature of a candidate adds to the logarithm of its odds.
 WEIGHTS = {
@@ -20,10 +20,10 @@ WEIGHTS = {
         "little fits": -0.62, "like left": 0.14, "like right": 0.18, "in string": -1.02, "in comment": -0.50,
     },
     "rename": {
-        "bias": -3.43, "keyword": -0.63, "to keyword": -0.42, "length": 0.21, "similar": 1.22, "case": 0.27,
-        "member": -0.67, "called": -0.17, "defined": -0.20, "imported": -1.24, "was in string": -0.33,
-        "was in comment": -0.88, "local": 0.43, "elsewhere": -2.17, "places": 0.56, "above": -1.11, "below": 2.08,
-        "distance": -0.20, "left": 0.36, "right": 0.34, "defines": -0.99, "in string": -1.22, "in comment": -1.10,
+        "bias": -3.32, "keyword": -0.51, "to keyword": -0.50, "length": 0.47, "similar": 1.15, "case": 0.43,
+        "member": -0.73, "called": -0.25, "defined": -0.17, "imported": -0.69, "was in string": -0.17,
+        "was in comment": -1.10, "local": 0.43, "elsewhere": -1.62, "places": 0.32, "above": -1.10, "below": 2.21,
+        "distance": -0.22, "left": 0.37, "right": 0.32, "defines": -0.67, "in string": -1.10, "in comment": -1.16,
     },
     "import": {
         "bias": 1.31, "importers": -0.01, "by place": 1.47, "length": -0.59, "capital": 0.67, "called": 0.21,

@@ -13,8 +13,9 @@ from efim_ls.next_edit.pattern import Occurrence, Pattern, occurrences, outwards
 from efim_ls.next_edit.scope import local_scope
 from efim_ls.next_edit.situation import Candidate, Situation
 from efim_ls.next_edit.surroundings import in_comment, in_string
+from efim_ls.next_edit.syntax.uses import kind_of_name
 from efim_ls.next_edit.tokens import Tokens, is_name
-from efim_ls.text.document import narrowed
+from efim_ls.text.document import Document, narrowed
 
 WORD_BORDER = re.compile(r"_|[a-z0-9][A-Z]|[A-Z][a-z]|\d")  # between two characters of a name
 MOST_COUNTED = 4  # equal tokens on one side; more tell nothing
@@ -56,7 +57,23 @@ def rename(situation: Situation) -> Sequence[Candidate]:
         "places": log1p(len(found)),
         "above": log1p(sum(each.line < last.line for each in found)),
     }
-    return [Candidate(each, features | _of_place(each, last, document.language), last.because) for each in found]
+    level = "rename" if _is_new_name(document, at, last) else "other name"
+    return [
+        Candidate(each, features | _of_place(each, last, document.language), last.because, level=level)
+        for each in found
+    ]
+
+
+def _is_new_name(document: Document, at: int, last: LineChange) -> bool:
+    """Return whether code got a name at an offset that stands nowhere else.
+
+    Who puts a name there that is known mostly wants that other thing, at that place alone.
+    """
+    left, right = outwards(last.change.left, last.change.right)
+    if in_string(last.change.left) or in_comment(last.change.left, document.language):
+        return False
+    names = Pattern.of([last.change._replace(removed=last.change.added)]).found_in(document.text)
+    return len(names) == 1 and (left[0] == "." or kind_of_name(document, at, left, right) != "other")
 
 
 def _is_rename(change: LineChange) -> bool:

@@ -70,7 +70,7 @@ def calls_proposed(
 def _sure_enough(rule: str, candidates: Iterable[Candidate]) -> Iterator[_Sure]:
     for each in candidates:
         sure = confidence(rule, each.features)
-        if sure >= LEVELS[rule] and not each.place.around.unbalances:
+        if sure >= LEVELS[each.level or rule] and not each.place.around.unbalances:
             yield sure, rule, each
 
 

@@ -47,6 +47,15 @@ def test_a_commit_tells_what_should_be_offered_and_where_nothing(tmp_path: Path)
     assert (after_two.found, after_two.wrong, after_two.loud, after_two.precision) == (1.0, 0.0, 1.0, 0.5)
 
 
+def test_a_name_that_the_commit_leaves_nowhere_is_no_reason_to_be_silent(tmp_path: Path) -> None:
+    before = "def read(path):\n    size = path.size\n    return path\n"
+    gone = "def read(file):\n    size = stat(file)\n    return file, size\n"
+    left = "def read(file):\n    size = stat(path)\n    return path\n"
+    for after, kinds in ((gone, []), (left, ["one"])):
+        cases = cases_of(tmp_path, before, after)
+        assert [case.kind for case in cases if case.kind in ("one", "two", "rename")] == kinds
+
+
 def test_changes_that_differ_are_told_by_their_template(tmp_path: Path) -> None:
     after = re.sub(r"get\((\w+)\).value", r"await get(\1)", CARRIED)
     after += re.sub(r"show\((\w+), old\)", r"view(new, \1)", CALLED, count=2)
