@@ -2,10 +2,13 @@
 window.looking = {
     plain: (elements) => elements.map((each) => each.textContent).join("").replaceAll("\u00a0", " "),
     isGhost: (span) => span.className.includes("ghost-text"),
+    // A file, or the cells of a notebook, each of which has a cursor.
+    all: (selector) => [...document.querySelectorAll(`:is(.editor-instance, .notebookOverlay) ${selector}`)],
     spans() {
-        const cursor = document.querySelector(".editor-instance .cursors-layer .cursor");
-        const lines = [...document.querySelectorAll(".editor-instance .lines-content > .view-lines > .view-line")];
-        const line = lines.find((each) => each.style.top === cursor?.style.top);
+        const cursors = this.all(".cursors-layer .cursor");
+        const cursor = cursors.find((each) => each.closest(".monaco-editor.focused")) ?? cursors[0];
+        const lines = [...(cursor?.closest(".lines-content").querySelectorAll(":scope > .view-lines > .view-line") ?? [])];
+        const line = lines.find((each) => each.style.top === cursor.style.top);
         return [...(line?.querySelectorAll(":scope > span > span") ?? [])];
     },
     line() {
@@ -13,7 +16,7 @@ window.looking = {
     },
     ghost() {
         const first = this.plain(this.spans().filter(this.isGhost));
-        const rest = [...document.querySelectorAll(".editor-instance .suggest-preview-text .view-line")];
+        const rest = this.all(".suggest-preview-text .view-line");
         return [first, ...rest.map((each) => this.plain([each]))].join("\n");
     },
     painted: (read) =>
