@@ -184,7 +184,9 @@ def test_a_thousand_silent_connections_make_room_for_one_that_asks(server: HttpS
 def test_bodies_that_do_not_end_make_room_too(server: HttpServer) -> None:
     with ExitStack() as stack:
         for _ in range(3 * MOST_CONNECTIONS):
-            stack.enter_context(connected(server)).sendall(HEAD + b'Content-Length: 100\r\n\r\n{"input_')
+            client = stack.enter_context(connected(server))
+            with suppress(ConnectionError):  # where it had to make room before it has said anything
+                client.sendall(HEAD + b'Content-Length: 100\r\n\r\n{"input_')
         assert server.infill("# say on\n")["content"] == "on"
 
 
