@@ -47,7 +47,7 @@ def add_counts(path: Path, counted: Mapping[Key, Mapping[Count, int]]) -> str | 
 def counts_since(path: Path, since: date) -> dict[str, dict[Count, int]]:
     """Return the counts since a day, by language; raises sqlite3.Error."""
     sums = ", ".join(f"SUM({name})" for name in COLUMNS)
-    query = f"SELECT language, {sums} FROM counts WHERE day >= ? GROUP BY language"
+    query = f"SELECT language, {sums} FROM days WHERE day >= ? GROUP BY language"
     try:
         with closing(_connect(path)) as connection:
             return {
@@ -69,11 +69,11 @@ def _add(path: Path, counted: Mapping[Key, Mapping[Count, int]]) -> None:
     added = ", ".join(f"{name} = {name} + excluded.{name}" for name in COLUMNS)
     with closing(_connect(path)) as connection, connection:
         connection.execute(
-            f"CREATE TABLE IF NOT EXISTS counts (day TEXT, language TEXT, {columns}, PRIMARY KEY (day, language)) "
+            f"CREATE TABLE IF NOT EXISTS days (day TEXT, language TEXT, {columns}, PRIMARY KEY (day, language)) "
             "WITHOUT ROWID"
         )
         connection.executemany(
-            f"INSERT INTO counts VALUES (?, ?{', ?' * len(COLUMNS)}) ON CONFLICT DO UPDATE SET {added}",
+            f"INSERT INTO days VALUES (?, ?{', ?' * len(COLUMNS)}) ON CONFLICT DO UPDATE SET {added}",
             [(*key, *(counts.get(name, 0) for name in COLUMNS)) for key, counts in counted.items()],
         )
 

@@ -166,7 +166,7 @@ def torn(path: Path) -> None:
 
 def foreign(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("CREATE TABLE counts (something TEXT)")
+        connection.execute("CREATE TABLE days (something TEXT)")
 
 
 @pytest.mark.parametrize("damage", [garbage, torn, foreign])
@@ -267,6 +267,6 @@ def test_a_folder_that_cannot_be_a_path_is_no_reason_to_fail() -> None:
 def test_a_text_that_is_no_number_is_told_as_sqlites_error(folder: Path) -> None:
     add_counts(folder / STATISTICS, {("2026-01-01", "python"): {"requests": 1}})
     with closing(sqlite3.connect(folder / STATISTICS)) as connection, connection:
-        connection.execute("UPDATE counts SET requests = 1.5")
+        connection.execute("UPDATE days SET requests = 1.5")
     with pytest.raises(sqlite3.Error, match="not a number"):
         read(folder)
