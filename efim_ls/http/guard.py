@@ -27,7 +27,7 @@ ENDS, PLACE, OWNER = struct.Struct(">HH16s16s"), struct.Struct("=III"), struct.S
 TOLD_ENDS = HEADER.size + 4
 TOLD_OWNER = TOLD_ENDS + ENDS.size + PLACE.size + 12
 
-NO_PAGES = "requests of web pages are refused: use a program that sends no Origin header"
+NO_PAGES = "requests of web pages are refused: use a program that sends no Origin or Sec-Fetch-Site header"
 FOREIGN_NAME = "this server is not called {name!r}: use the address at which it listens"
 NO_TOKEN = "this needs the token of the user who runs the server: send it as `Authorization: Bearer TOKEN`"
 
@@ -52,7 +52,8 @@ class Guard:
         headers = Headers(scope=scope)
         name, _, port = headers.get("host", "").rpartition(":")
         name = name if name and port.isdecimal() else headers.get("host", "")
-        if "origin" in headers:
+        # Browsers tell no origin where a page only shows what it gets, as an image or a script.
+        if "origin" in headers or headers.get("sec-fetch-site", "none") != "none":
             return error_answer(403, NO_PAGES)
         if self._is_local and name.lower() not in self._names:  # a page's own name that leads here: DNS rebinding
             return error_answer(403, FOREIGN_NAME.format(name=name))

@@ -99,6 +99,13 @@ def test_a_web_page_is_refused_whatever_it_knows(server: HttpServer, origin: str
     assert status(server, f"Origin={origin}", f"Authorization=Bearer {server.token}") == 403
 
 
+@pytest.mark.parametrize(("site", "answer"), [("cross-site", 403), ("same-site", 403), ("none", 200)])
+def test_a_page_may_not_even_show_an_answer_but_the_user_may_open_its_address(
+    server: HttpServer, site: str, answer: int
+) -> None:
+    assert status(server, f"Sec-Fetch-Site={site}", "Sec-Fetch-Dest=image") == answer
+
+
 def test_no_answer_lets_pages_read_it(server: HttpServer) -> None:
     preflight = server.client.options("/infill", headers={"Origin": "https://example.org"})
     assert preflight.status_code == 403
