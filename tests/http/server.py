@@ -26,6 +26,11 @@ class HttpServer:
         self.port = int(url.rpartition(":")[2])
         self.client = httpx2.Client(base_url=url, timeout=HANG)
 
+    def renew_client(self) -> None:
+        """Ask by a new connection from now on: the server may just be ending one that was silent for long."""
+        self.client.close()
+        self.client = httpx2.Client(base_url=self.url, timeout=HANG)
+
     @property
     def token(self) -> str:
         return Path(self.cache, "efim-ls", "http-token").read_text("ascii").strip()

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from efim_ls.http.body import MOST_BYTES
@@ -177,6 +176,7 @@ def test_a_thousand_silent_connections_make_room_for_one_that_asks(server: HttpS
         ended = select.poll()
         for _ in range(1000):
             ended.register(stack.enter_context(connected(server)), select.POLLIN)
+        server.renew_client()
         assert server.infill("# say on\n")["content"] == "on"
         eventually(lambda: len(ended.poll(0)) > 1000 - MOST_CONNECTIONS, lambda: f"{len(ended.poll(0))} have ended")
 
@@ -187,6 +187,7 @@ def test_bodies_that_do_not_end_make_room_too(server: HttpServer) -> None:
             client = stack.enter_context(connected(server))
             with suppress(ConnectionError):  # where it had to make room before it has said anything
                 client.sendall(HEAD + b'Content-Length: 100\r\n\r\n{"input_')
+        server.renew_client()
         assert server.infill("# say on\n")["content"] == "on"
 
 
@@ -202,7 +203,7 @@ def test_when_all_are_computed_for_one_more_is_refused(server: HttpServer) -> No
             client.sendall(body)
         with connected(server) as client:
             assert status(client) == 503
-    server.client = httpx2.Client(base_url=server.url, timeout=HANG)
+    server.renew_client()
 
 
 def test_what_a_client_asks_for_in_pipelines_is_answered_in_order(server: HttpServer) -> None:
