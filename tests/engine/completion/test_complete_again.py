@@ -60,7 +60,7 @@ def without_rest(cursor: int) -> str:
 
 
 # (cursor, asked by a key) of suggestions of several lines, by a key and by themselves, and of a line or less
-SEVERAL = [(487, True), (583, True), (277, True), (788, False), (701, False)]
+SEVERAL = [(487, True), (583, True), (277, True), (788, False)]
 CANONICAL = [*SEVERAL, (702, False), (991, False), (922, False)]
 cursors = pytest.mark.parametrize(("cursor", "explicit"), CANONICAL)
 
