@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from math import exp
 
 LEVELS = {  # below which nothing is offered
-    "repeat": 0.55, "rename": 0.6, "other name": 0.9, "transform": 0.65, "signature": 0.5, "import": 0.6,
+    "repeat": 0.55, "rename": 0.6, "doubtful rename": 0.9, "transform": 0.65, "signature": 0.5, "import": 0.6,
 }  # fmt: skip
 # By rule: what each feature of a candidate adds to the logarithm of its odds.
 WEIGHTS = {

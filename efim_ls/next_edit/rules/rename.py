@@ -9,7 +9,7 @@ from itertools import pairwise
 from math import log1p
 
 from efim_ls.next_edit.changes import LineChange, is_being_typed
-from efim_ls.next_edit.pattern import Occurrence, Pattern, occurrences, outwards
+from efim_ls.next_edit.pattern import Occurrence, Pattern, occurrences, outwards, whole_words
 from efim_ls.next_edit.scope import local_scope
 from efim_ls.next_edit.situation import Candidate, Situation
 from efim_ls.next_edit.surroundings import in_comment, in_string
@@ -57,7 +57,8 @@ def rename(situation: Situation) -> Sequence[Candidate]:
         "places": log1p(len(found)),
         "above": log1p(sum(each.line < last.line for each in found)),
     }
-    level = "rename" if _is_new_name(document, at, last) else "other name"
+    in_prose = features["was in string"] or features["was in comment"]
+    level = "rename" if not in_prose and _is_new_name(document, at, last) else "doubtful rename"
     return [
         Candidate(each, features | _of_place(each, last, document.language), last.because, level=level)
         for each in found
@@ -65,14 +66,12 @@ def rename(situation: Situation) -> Sequence[Candidate]:
 
 
 def _is_new_name(document: Document, at: int, last: LineChange) -> bool:
-    """Return whether code got a name at an offset that stands nowhere else.
+    """Return whether the change put a name at an offset that occurs nowhere else in the document.
 
-    Who puts a name there that is known mostly wants that other thing, at that place alone.
+    A user who writes a known name there usually means that other thing, at this place alone.
     """
     left, right = outwards(last.change.left, last.change.right)
-    if in_string(last.change.left) or in_comment(last.change.left, document.language):
-        return False
-    names = Pattern.of([last.change._replace(removed=last.change.added)]).found_in(document.text)
+    names = re.findall(whole_words(last.change.added[0]), document.text)
     return len(names) == 1 and (left[0] == "." or kind_of_name(document, at, left, right) != "other")
 
 
