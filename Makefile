@@ -189,7 +189,7 @@ STAGES := $(addprefix .venv/,lints tests kernels nodes editors labs types releas
 .venv/types: .venv/editors .venv/labs
 .venv/crosses: .venv/releases
 
-# Three processes that run tests would each compile all of them otherwise, all at once.
+# Compiles the tests once: otherwise each of the processes that run them would compile them all.
 .venv/rewritten: .venv/editors
 	-$(PYTEST) --collect-only --quiet --ignore=tests/lab tests > /dev/null
 	touch $@

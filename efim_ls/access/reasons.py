@@ -30,10 +30,10 @@ SENTENCES: dict[Reason, str] = {
     "line too long": "the lines around the cursor do not fit into the model's context: break them into shorter ones",
     "low confidence": "the model is only {confidence}% sure of what comes next, and what is below {least}% is "
     "hidden here: trigger ghost text by key, or set 'suggestions' to 'more'",
-    "too little": "what comes next is one character, signs, a number or a keyword alone, hidden while you type: "
+    "too little": "the suggestion is only a single character, punctuation, a number or a keyword, and these are "
+    "hidden while you type: type it, or trigger ghost text by key",
+    "unknown word": "the suggested word occurs in no known file or module, and such words are hidden while you type: "
     "type it, or trigger ghost text by key",
-    "unknown word": "the word that comes next stands in no text and no module that is known, and is hidden while you "
-    "type: type it, or trigger ghost text by key",
     "empty": "the model expects no more text here: keep typing to get the next suggestion",
     "duplicate": "the suggestion only repeated text around the cursor: keep typing to get the next one",
     "no fit": "the suggestion did not fit the text around the cursor: keep typing to get the next one",
@@ -64,7 +64,7 @@ def refusal(reason: Reason, **figures: object) -> Refusal:
 def why_empty(answer: Answer) -> Refusal | None:
     """Return why an answer has no suggestion, None if it has one.
 
-    How sure the model is is rounded down and what it needed up, so that the one is less in the sentence, too.
+    The confidence is rounded down and its bound up, so that the sentence never shows two equal figures.
     """
     if answer.reason is None:
         return None

@@ -146,7 +146,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def place(item: pytest.Item) -> tuple[bool, str, bool]:
-    """Return what to sort a test by: those of other folders, which come here as well, stay in their order."""
+    """Return the key to sort a test by; tests of other folders, which pytest passes as well, keep their order."""
     if not item.get_closest_marker("window"):
         return False, "", False
     assert isinstance(item, pytest.Function)

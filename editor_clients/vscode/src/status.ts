@@ -42,8 +42,8 @@ export const DID_CHANGE_STATUS = "efim/didChangeStatus";
 export const OUTCOMES: Readonly<Record<string, string>> = {
     suggestion: "there was a suggestion",
     "low confidence": "not even the first word was likely enough",
-    "too little": "it was one character, signs, a number or a keyword alone",
-    "unknown word": "its first word stands in no text and no module that is known",
+    "too little": "it was only a single character, punctuation, a number or a keyword",
+    "unknown word": "its first word occurs in no known file or module",
     empty: "the model expected no more text",
     duplicate: "the suggestion only repeated text around the cursor",
     "no fit": "the suggestion did not fit the text around the cursor",

@@ -82,7 +82,7 @@ def clean(text: str, place: Place, max_lines: int) -> tuple[str, str | None]:
     """Return the cleaned suggestion and, if a filter emptied it, that filter's name.
 
     Before code, `text` must continue into that code: repeating it shows that the two fit. The filters then run until
-    none changes anything, so that cleaning twice equals cleaning once. What they do not agree on is no suggestion.
+    none changes anything, so that cleaning twice equals cleaning once. Text on which they never agree is dropped.
     """
     if not text.strip():
         return "", None

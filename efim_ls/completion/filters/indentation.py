@@ -71,9 +71,9 @@ def _converted(text: str, place: Place, style: Style) -> str:
 
 
 def _in_levels(lines: list[str], unit: int) -> list[int]:
-    """Return the columns at which lines begin if what they open stands whole levels of the document deeper.
+    """Return the column at which each line begins once every block is one level of the document deeper.
 
-    The first line stays, and what is shallower. What continues a line is as far behind it as before.
+    The first line and shallower lines keep their columns, and aligned lines their distance from the line above.
     """
     columns = [len(indent_of(line)) for line in lines]
     levels, above = [(columns[0], columns[0])], lines[0].rstrip()  # as said, and in the document's levels

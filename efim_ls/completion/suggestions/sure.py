@@ -91,7 +91,7 @@ def is_preferred(word: str, sureness: float, rival: float, least: float) -> bool
 
 
 class Beginning(NamedTuple):
-    """What is `shown` of a guess; if that is nothing, the `reason`. `sureness` is that of what was looked at."""
+    """The `shown` text of a guess and its `sureness`; without text, the `reason` and the sureness that was judged."""
 
     shown: str
     sureness: float

@@ -35,7 +35,7 @@ def _without_equal_lines(text: str, place: Place) -> str:
 
 
 def _without_ladder(text: str, place: Place) -> str:
-    """End after the first turn of lines that come three times, but for numbers, and maybe deeper each time."""
+    """End after the first of three turns of lines that differ only in numbers and in growing indentation."""
     lines = text.split("\n")
     whole = [line.rstrip() for line in lines_with(text, place)]
     for start in range(len(whole)):
@@ -85,7 +85,7 @@ def _period(text: str) -> int:
 def turns_of_signs(text: str, place: Place) -> str:
     """Keep one turn of signs that come over and over (`../`, `?, `), and none where three stand left of the cursor.
 
-    As many as stand elsewhere in the file are kept, and as many as the line above has bars: the rule of a table.
+    Runs as long as one elsewhere in the file are kept, as well as the rule of a table below its head.
     """
     cursor, line = len(place.before), place.before + text
     for run in _TURNS.finditer(line):
