@@ -18,7 +18,7 @@ settings.register_profile(
     print_blob=True,
     deadline=None,
     database=None,
-    max_examples=60,
+    max_examples=40,
     suppress_health_check=[HealthCheck.too_slow],  # which reads a clock
 )
 settings.register_profile("random", settings.get_profile("repeated"), derandomize=False)

@@ -282,7 +282,7 @@ def bench(
     return Bench(one_key_head, "int8", CACHE)
 
 
-@settings(max_examples=50)
+@settings(max_examples=40)
 @given(sizes=sizes, sessions=sessions, arenas=st.integers(1, 6), least=st.sampled_from([0.0, 1e-6, 0.01]))
 def test_a_warm_answer_is_the_cold_answer(
     bench: Bench,

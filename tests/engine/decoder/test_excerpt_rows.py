@@ -125,7 +125,7 @@ def test_both_masks_are_those_of_a_plain_pass(
 
 
 @pytest.mark.parametrize(("form", "instructions"), EXACT)
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(data=st.data())
 def test_a_row_has_the_same_bits_in_any_company_whatever_lies_in_the_room(
     folder: Path, form: str, instructions: str, data: st.DataObject

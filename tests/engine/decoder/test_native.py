@@ -78,12 +78,12 @@ SHAPES = {
     "qwen2, upper layers slide": Tiny("qwen2", layers=3, window=70, context=CONTEXT, seed=13),
     **{name: replace(shape, context=CONTEXT) for name, shape in COMPILED.items()},
 }
-# Every shape with the best instructions, and a third of them with each of the others.
+# Every shape with the best instructions, and a sixth of them with each of the others.
 KINDS = [
     (shape, each)
     for i, shape in enumerate(SHAPES)
     for j, each in enumerate(instruction_sets() or [""])
-    if j == 0 or (i + j) % 3 == 0
+    if j == 0 or (i + j) % 6 == 0
 ]
 TOKENS = np.random.default_rng(0).integers(0, VOCABULARY, CONTEXT).astype(np.int32)
 
@@ -471,7 +471,7 @@ def test_a_row_has_the_same_bits_in_any_company(
 @pytest.mark.parametrize("form, threads", [("fp16", 1), ("int8", 2), ("fp16", 3)])
 def test_passes_of_every_width_give_the_same_bits(model: Model, form: Form, threads: int) -> None:
     decoder, (rows, alone) = model.decoder(form, threads), model.alone(form)
-    for width in [*range(1, 20), MOST_ROWS - 1, MOST_ROWS, MOST_ROWS + 1, 2 * MOST_ROWS + 1, CONTEXT]:
+    for width in [*range(1, 10), 15, 16, 17, 19, MOST_ROWS - 1, MOST_ROWS, MOST_ROWS + 1, 2 * MOST_ROWS + 1]:
         arena = model.arena()
         found = decoder.forward(TOKENS[:width], arena, width)
         assert np.array_equal(found, rows[:width])

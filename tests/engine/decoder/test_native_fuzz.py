@@ -15,7 +15,7 @@ from tests.editors.fetching.programs import ARM_COMPILER, ARM_CPU, OLD_CPU
 
 from .native_fuzz import SANITIZERS, FuzzBuild, build_emulated_fuzz, run_fuzz
 
-MODELS, EMULATED_MODELS, SMALL = 8, 2, 5  # the last is the seed of a model that is quickly emulated
+MODELS, EMULATED_MODELS, SMALL = 6, 2, 5  # the last is the seed of a model that is quickly emulated
 LACKING = 77  # the status of the fuzz on a CPU without the instructions
 
 

@@ -46,7 +46,7 @@ def test_typing_by_hand_tells_what_a_typist_sees_who_takes_suggestions(
     completer: Completer, name: str, least: float
 ) -> None:
     taken = 0
-    for line in choose_lines(DOCUMENTS[:1], 12):
+    for line in choose_lines(DOCUMENTS[:1], 6):
         by_hand = type_line("server", line, OTHERS, asking(completer, least))
         told = visits(by_hand, TYPISTS[name])
         seen = list(take(completer, line, least, TYPISTS[name]))
@@ -54,12 +54,12 @@ def test_typing_by_hand_tells_what_a_typist_sees_who_takes_suggestions(
             (key.column, key.shown, key.hidden) for key in seen
         ]
         taken += sum(visit.completed > 0 for visit in told)
-    assert taken > 5
+    assert taken > 2
 
 
 def test_what_another_level_would_show_is_what_the_server_shows_there(completer: Completer) -> None:
     different = 0
-    for line in choose_lines(DOCUMENTS[:1], 12):
+    for line in choose_lines(DOCUMENTS[:1], 6):
         asked = {
             least: type_line("server", line, (), asking(completer, least, str(least))) for least in (0.2, *OTHER)
         }
@@ -69,7 +69,7 @@ def test_what_another_level_would_show_is_what_the_server_shows_there(completer:
                 (key.shown, key.hidden, key.right) for key in asked[least]
             ]
             different += told != asked[0.2]
-    assert different > 12
+    assert different > 6
 
 
 def test_the_server_and_the_heuristic_are_typed_alone_and_with_other_files_open() -> None:

@@ -72,7 +72,7 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 passes = st.lists(st.tuples(st.booleans(), st.integers(1, 70), st.integers(0, 130)), min_size=1, max_size=8)
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(passes=passes)
 def test_bits_are_those_of_a_model_in_memory(both: Both, passes: list[tuple[bool, int, int]]) -> None:
     """Passes of one or two arenas, of any width."""

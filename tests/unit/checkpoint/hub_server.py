@@ -43,6 +43,7 @@ class Hub:
 class Handler(BaseHTTPRequestHandler):
     hub: Hub
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # a head and its body are two packets, of which the second would wait 40 ms
 
     def log_message(self, format: str, *args: Any) -> None:
         pass

@@ -78,13 +78,13 @@ async def test_a_client_that_has_gone_leaves_nothing(tmp_path: Path, is_alone: b
         left.extend(map(weakref.ref, parts))
 
     async with nullcontext() if is_alone else visit(address, workspace):
-        for _ in range(3):
+        for _ in range(2):
             async with visit(address, workspace):
                 remember()
                 threads = [*daemon._indexes._threads.values()]
                 assert len(threads) == 1
         await asyncio.to_thread(eventually, lambda: not any(each() for each in left), "the clients are kept")
-        assert len(left) == 15
+        assert len(left) == 10
         assert [*daemon._indexes._threads.values()] == ([] if is_alone else threads)
         assert all(thread.ended(HANG) for thread in daemon._indexes._ending)
     daemon._stop()

@@ -189,7 +189,7 @@ def test_a_model_without_all_markers_is_refused(missing: int, tmp_path: Path) ->
         find_template(Tokenizer(tmp_path / "tokenizer.json"))
 
 
-lines = st.lists(st.sampled_from(["a = 1\n", "    b\n", "\n", "x\n", "\tdef\n"]), max_size=20).map("".join)
+lines = st.lists(st.sampled_from(["a = 1\n", "    b\n", "\n", "x\n", "\tdef\n"]), max_size=10).map("".join)
 
 
 @pytest.mark.parametrize("kind", ["starcoder", "llama", "metaspace", "llama3"])

@@ -16,7 +16,7 @@ from benchmarks.keystrokes.day import Day, measure
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_windows_that_come_and_go_are_measured() -> None:
-    found = measure(Day(repositories=2, files=3))
+    found = measure(Day(repositories=1, files=3))
     assert json.loads(json.dumps(found)) == found
-    assert found["keys"] == 2 * (3 + 1) * 6 and found["tokens_a_key"]["reused"] > found["tokens_a_key"]["recomputed"]
-    assert len(found["mib"]) == 2 and min(found["mib"]) > 0
+    assert found["keys"] == (3 + 1) * 6 and found["tokens_a_key"]["reused"] > found["tokens_a_key"]["recomputed"]
+    assert len(found["mib"]) == 1 and min(found["mib"]) > 0
