@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from threading import Lock
 
 import pytest
 import torch
 
-from model_runtime.decoder.any_decoder import AnyDecoder
+from model_runtime.decoder.any_decoder import AnyDecoder, Span
 from model_runtime.engine.engine import GenerateJob
 from model_runtime.engine.stops import Rule
+from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
 from model_runtime.kv.pool import FrameId
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.remote.engine import RemoteEngine
@@ -25,12 +28,24 @@ EngineOf = Callable[..., RemoteEngine]
 
 
 class WholeCharacters(Surer):
-    """Says no token that is a part of a character, as trained models seldom do: two kinds of servers keep it back."""
+    """Says no token that is a part of a character, as trained models seldom do: two kinds of servers keep it back.
+
+    Unlike a decoder it may be used by several threads: a server goes on with an answer that nobody reads any more.
+    """
 
     def __init__(self, decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
         super().__init__(decoder, tokenizer)
+        self._computing = Lock()
         parts = [max(spelled, default=0).to_bytes() >= b"\x80" for spelled in tokenizer.token_bytes]
         self._bonus[: len(parts)] -= 50.0 * torch.tensor(parts)
+
+    def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
+        with self._computing:
+            return super().forward(ids, arena, rows)
+
+    def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
+        with self._computing:
+            return super().forward_spans(spans)
 
 
 def job_of(

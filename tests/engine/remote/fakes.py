@@ -89,7 +89,7 @@ class FakeServer(ThreadingHTTPServer):
             self._arena.truncate(kept)
             logits = torch.as_tensor(self._decoder.forward(ids[kept:], self._arena))[0]
             self._ids = ids
-        return torch.softmax(logits[: self.tokenizer.vocab].double(), -1).numpy(), kept
+            return torch.softmax(logits[: self.tokenizer.vocab].double(), -1).numpy(), kept
 
     def decode(self, ids: Ids, limit: int, allowed: Sequence[int] | None) -> Iterator[tuple[int, Chances, int]]:
         """Greedy tokens, with the chances of all and how many of the prompt's tokens were held."""
