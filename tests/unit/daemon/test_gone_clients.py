@@ -21,6 +21,8 @@ from tests.waiting import HANG, eventually
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="each client has a server of its own here")
 
+SHOWN = {"experimental": {"efimStatus": True}}  # a client to which each status is sent
+
 
 def message(method: str, params: object = None, number: int | None = None) -> bytes:
     identity = {} if number is None else {"id": number}
@@ -37,7 +39,7 @@ async def visit(address: Address, folder: Path) -> AsyncIterator[None]:
     """Open a document in a workspace, and leave after a suggestion."""
     reader, writer = await asyncio.open_unix_connection(str(address.socket))
     options = {"persist": False, "suggestions": 0}
-    first = {"processId": None, "rootUri": folder.as_uri(), "capabilities": {}, "initializationOptions": options}
+    first = {"processId": None, "rootUri": folder.as_uri(), "capabilities": SHOWN, "initializationOptions": options}
     item = {"uri": (folder / "a.py").as_uri(), "languageId": "python", "version": 1, "text": "def area(r):\n    ret"}
     place = {"textDocument": {"uri": item["uri"]}, "position": {"line": 1, "character": 7}}
     writer.write(address.handshake("serve"))
@@ -50,7 +52,7 @@ async def visit(address: Address, folder: Path) -> AsyncIterator[None]:
 
     await answer("initialize", first)
     writer.write(message("initialized", {}))
-    while (await answer("efim/status", {}))["state"] != "ready":
+    while (await received(reader)).get("params", {}).get("state") != "ready":
         pass
     writer.write(message("textDocument/didOpen", {"textDocument": item}))
     await answer("efim/settled")
