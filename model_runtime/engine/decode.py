@@ -74,8 +74,8 @@ class DecodedAnswer:
     """An answer to a prompt, in an arena: the tokens `chosen` so far, the first at `first_at` (perf_counter).
 
     The first `given` of them are another answer's, but for the last, with which this one departs from it. The row is
-    the prompt and the chosen tokens. The arena holds a prefix of the row, or the whole row followed by tokens of an
-    earlier answer or of a draft, which are kept if they turn out right.
+    the prompt and the chosen tokens, `length` in all. The arena holds a prefix of the row, or the whole row followed
+    by tokens of an earlier answer or of a draft, which are kept if they turn out right.
     """
 
     def __init__(
@@ -91,6 +91,7 @@ class DecodedAnswer:
         """Begin with the tokens `start`; at most `limit` will be chosen, and `expected` ones are likely."""
         self.arena, self.prompt, self.rule, self.limit, self.given = arena, prompt, rule, limit, len(start)
         self.chosen, self.stats, self.first_at = list(start), DecodeStats(), 0.0
+        self.length = len(prompt.ids) + len(start)
         self.output = Output(context.sampler, prompt.stub, rule, prompt.history)
         for choice in start:
             self.output.append(choice)
@@ -103,11 +104,6 @@ class DecodedAnswer:
         seen = SeenCounts.by(context.sampler.ngrams, prompt.counts)
         self._choices = recall_choices(arena, ids, history, seen)
         self._expected = self._begin(ids, expected)
-
-    @property
-    def length(self) -> int:
-        """Number of tokens of the row."""
-        return len(self.prompt.ids) + len(self.chosen)
 
     @property
     def full(self) -> bool:
@@ -212,6 +208,7 @@ class DecodedAnswer:
         self.first_at = self.first_at or perf_counter()
         self.output.append(choice)
         self.chosen.append(choice)
+        self.length += 1
 
     def _logits(self) -> Logits | None:
         """Return the logits [vocab] that follow the row, if they are there."""

@@ -25,22 +25,18 @@ class Quality(IntEnum):
 
 
 class Rows:
-    """Runs of rows. Quality never rises along them, since each row was computed from those before it.
+    """So many rows, in runs. Quality never rises along them, since each row was computed from those before it.
 
-    `wasted` counts the rows that were computed ahead of need and dropped before they were needed.
+    `length` counts the rows, `wasted` those that were computed ahead of need and dropped before they were needed.
     """
 
     def __init__(self) -> None:
         """Start without rows, which will see nothing but each other."""
+        self.length = 0
         self._ends = [0, 0, 0]  # by quality: that many rows at the start are as good as that, or better
         self._sees_from, self.seen = 0, Quality.EXACT
         self._unneeded: list[range] = []  # ascending, with others between them
         self.wasted = 0
-
-    @property
-    def length(self) -> int:
-        """Number of rows."""
-        return self._ends[Quality.COMPOSED]
 
     def first_below(self, quality: Quality, length: int | None = None) -> int:
         """Return the first row that is not as good as that, or else the number of rows.
@@ -61,7 +57,8 @@ class Rows:
     def append(self, count: int, quality: Quality = Quality.EXACT) -> None:
         """Append rows that were computed after those here, and lower them to a quality."""
         start = self.length
-        self._ends = [end + count if end == start else end for end in self._ends]
+        self.length += count
+        self._ends = [self.length if end == start else end for end in self._ends]
         self.lower(start, quality)
         self.lower(self._sees_from, self.seen)
 
@@ -83,6 +80,7 @@ class Rows:
     def truncate(self, length: int) -> None:
         """Forget the rows from `length` on."""
         self.wasted += self.ahead(self.length) - self.ahead(length)
+        self.length = min(self.length, length)
         self._ends = [min(end, length) for end in self._ends]
         self._unneeded = _between(self._unneeded, 0, length)
 
@@ -112,8 +110,8 @@ class Rows:
 class TokenSequence:
     """Tokens computed so far, in order, at most `capacity` of them; nothing is allocated after the start.
 
-    If `logits_at` is not -1, the logits that follow `ids[:logits_at]` are known without a pass. `rows` say how good
-    the tokens' keys and values are, and which of them an answer needed.
+    `length` counts the tokens held. If `logits_at` is not -1, the logits that follow `ids[:logits_at]` are known
+    without a pass. `rows` say how good the tokens' keys and values are, and which of them an answer needed.
 
     Before the window of these tokens lie `excerpt_rows` rows, a multiple of 64, for `excerpts`: one after the other,
     the last one up to the window, so that token i is always at row `excerpt_rows + i`.
@@ -128,14 +126,9 @@ class TokenSequence:
         self.window, self.base = window, 0
         self.snapshots = Snapshots(states) if states else None
         self.excerpts = NONE_ISOLATED
-        self.rows = Rows()
+        self.rows, self.length = Rows(), 0
         self.logits_at = -1
         self._ids = np.zeros(capacity, dtype=np.int32)
-
-    @property
-    def length(self) -> int:
-        """Number of tokens held."""
-        return self.rows.length
 
     @property
     def ids(self) -> Ids:
@@ -188,6 +181,7 @@ class TokenSequence:
         assert 0 <= length <= self.length
         length = self.resumes_at(length)
         self.rows.truncate(length)
+        self.length = length
         if not length:
             self.base = 0
         if self.logits_at > length:
@@ -249,6 +243,7 @@ class TokenSequence:
         assert end <= self.capacity
         self._ids[start:end] = ids
         self.rows.append(len(ids), quality)
+        self.length = end
 
     def give_back(self) -> None:
         """Forget all tokens and excerpts, for their memory to be used elsewhere."""
@@ -267,6 +262,7 @@ class TokenSequence:
         self.base = other.base
         self._ids[:length] = other.ids[:length]
         self.rows.copy_prefix(other.rows, length)
+        self.length = length
         if self.snapshots is not None and other.snapshots is not None:
             self.snapshots.copy_places(place for place in other.snapshots.places if place <= length)
             self.snapshots.live = length
