@@ -31,13 +31,11 @@ def examine_engine(settings: Settings, text: str) -> Mapping[str, str]:
     from model_runtime.engine.stops import stop_rule
     from model_runtime.kv.pool import FrameId
     from model_runtime.prompt.prompt import build
-    from model_runtime.remote.engine import RemoteEngine
 
     try:
         fetch_elsewhere(settings, lambda message, percent: None)
         opened = open_elsewhere(settings)
         model, engine = opened.model, opened.engine
-        assert isinstance(engine, RemoteEngine)
         prompt = build(model.tokenizer, model.template, "", "", text)
         rule = stop_rule(text.rpartition("\n")[2], "", False, 1)
         found = engine.probe(GenerateJob(FrameId("doctor"), prompt, rule, LIMIT, private=False), NEVER)

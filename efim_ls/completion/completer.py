@@ -170,7 +170,7 @@ class Completer:
         self._saved.close_document(uri)
         if self._remote:
             self._remote.forget(uri)
-        self._model_answerer.release(uri)
+        self._release(uri)
 
     def save(self, uri: str, cancel: Cancel) -> bool:
         """Save a document's frames and what was computed for them; return false if stopped before the end."""
@@ -203,7 +203,7 @@ class Completer:
             if self._committed:
                 parts.callback(self._committed.close)
             for uri in self._documents:
-                parts.callback(self._model_answerer.release, uri)
+                parts.callback(self._release, uri)
             for uri in reversed(wanted):
                 parts.callback(self.save, uri, Cancel(lambda: perf_counter() > end))
         self._documents.clear()
@@ -239,6 +239,10 @@ class Completer:
         """Totals of prefetching with this model; on any thread."""
         counted = self._engine.statistics()
         return Ahead(counted.prefetched, counted.wasted, self._ahead_ms)
+
+    def _release(self, uri: str) -> None:
+        """Let what a document's frames occupy be reused first."""
+        self._engine.release(self._model_answerer.document_name(uri))
 
     def _document(self, uri: str) -> DocumentState:
         """Return a document's state and mark it as most recently used; may drop the oldest saved one."""

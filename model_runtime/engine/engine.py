@@ -1,4 +1,4 @@
-"""What answers prompts: the protocol of an engine, in this process or on another machine, and its values."""
+"""What answers prompts: the protocols of engines, and their values."""
 
 from __future__ import annotations
 
@@ -131,18 +131,12 @@ class EngineDescription:
 
 
 class Engine(Protocol):
-    """Completes prompts. Used on the engine thread only, unless a method says otherwise.
+    """Completes prompts, in this process or on another machine. On the engine thread, unless a method says otherwise.
 
-    No method raises for what happens to files or connections, but for EngineError where that is named.
-
-    Frames are those of all documents that share the engine. An engine elsewhere may reuse, prepare and save nothing,
-    have nothing to release or give back, and ignore `better_line`: then it says so, and answers as well.
+    No method raises for what happens to files or connections, but for EngineError where that is named. Frames are
+    those of all documents that share the engine. An engine elsewhere may reuse and prepare nothing, and ignore
+    `better_line`.
     """
-
-    @property
-    def capacity(self) -> int:
-        """The most tokens of a prompt with its answer."""
-        ...
 
     def generate(self, job: GenerateJob, cancel: Cancel, /) -> Generation:
         """Complete a prompt; raises Cancelled soon after `cancel()` is true, EngineError if it cannot answer now.
@@ -165,6 +159,18 @@ class Engine(Protocol):
     def approximate(self, frame: FrameId, prompt: Prompt, /) -> int:
         """Count the tokens of a prompt, all of them reused, that may differ from what would be computed now."""
         ...
+
+    def describe(self) -> EngineDescription:
+        """Return what runs where, and why. On any thread."""
+        ...
+
+    def close(self, seconds: float, /) -> None:
+        """End; what was saved is written for up to `seconds`."""
+        ...
+
+
+class KeepingEngine(Engine, Protocol):
+    """An engine that keeps the keys and values of frames here, in memory and in storage."""
 
     def save(self, document: str, frames: Sequence[SavedFrame], cancel: Cancel, /) -> bool:
         """Save what is computed of a document's frames, the most recent last; return false if stopped.
@@ -191,18 +197,10 @@ class Engine(Protocol):
         """
         ...
 
-    def describe(self) -> EngineDescription:
-        """Return what runs where, and why. On any thread."""
-        ...
-
     def statistics(self) -> EngineStatistics:
         """Return the counts since the start. On any thread."""
         ...
 
     def flush(self, seconds: float, /) -> bool:
         """Wait up to `seconds` until all that was saved is written; return whether it is. On any thread."""
-        ...
-
-    def close(self, seconds: float, /) -> None:
-        """Write what was saved for up to `seconds`, and end."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator
 from contextlib import closing
 from time import perf_counter
 from typing import NamedTuple
@@ -12,12 +12,10 @@ from typing import NamedTuple
 from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.engine.engine import (
     EngineDescription,
-    EngineStatistics,
     GenerateJob,
     Generation,
     PrepareJob,
     Reusable,
-    SavedFrame,
 )
 from model_runtime.engine.sampler import Sampler
 from model_runtime.errors import EngineError
@@ -64,8 +62,11 @@ class RemoteEngine:
         ends: Collection[int] = (),
         languages: tuple[str, ...] = (),
     ) -> None:
-        """Connect to nothing yet; `ends` end a text besides special tokens. The model knows the `languages`."""
-        self.capacity, self._languages = capacity, languages
+        """Connect to nothing yet. A prompt with its answer has up to `capacity` tokens.
+
+        `ends` end a text besides special tokens. The model knows the `languages`.
+        """
+        self._capacity, self._languages = capacity, languages
         self._options, self._tokenizer = options, tokenizer
         self._ends = frozenset(tokenizer.special.values()) | frozenset(ends)
         self._sampler = Sampler(tokenizer, None, self._ends)
@@ -116,22 +117,12 @@ class RemoteEngine:
         """Return all tokens: what a server reuses may differ in the last bits from what it would compute."""
         return prompt.tokens
 
-    def save(self, document: str, frames: Sequence[SavedFrame], cancel: Cancel) -> bool:
-        """Save nothing: what the server keeps is its own."""
-        return True
-
-    def release(self, document: str) -> None:
+    def forget(self, document: str) -> None:
         """Forget what was sent of a document's frames."""
         with self._lock:
             for frame in [each for each in self._sent if each.document == document]:
                 del self._sent[frame]
                 self._slots.pop(frame, None)
-
-    def rest(self, seconds: float) -> None:
-        """Do nothing: nothing is kept here."""
-
-    def share_memory(self, parts: int) -> None:
-        """Do nothing: nothing is kept here."""
 
     def describe(self) -> EngineDescription:
         """Return the server, and its model once that is known."""
@@ -144,14 +135,6 @@ class RemoteEngine:
             decoder=served.kind if served else self._options.kind,
             context=served.context if served else 0,
         )
-
-    def statistics(self) -> EngineStatistics:
-        """Return nothing: the server counts for itself."""
-        return EngineStatistics()
-
-    def flush(self, seconds: float) -> bool:
-        """Return true: nothing is written."""
-        return True
 
     def close(self, seconds: float) -> None:
         """Close the connections."""
@@ -178,9 +161,9 @@ class RemoteEngine:
             )
         if (dialect := self._dialect) is None:
             dialect = identify(self._connection, self._options, self._tokenizer, self._ends, cancel)
-            if 0 < dialect.served.context < self.capacity:
+            if 0 < dialect.served.context < self._capacity:
                 raise EngineError(
-                    f"{host} takes {dialect.served.context} tokens, and prompts have up to {self.capacity}: start "
+                    f"{host} takes {dialect.served.context} tokens, and prompts have up to {self._capacity}: start "
                     "the server with a longer context, or lower head_tokens"
                 )
             self._dialect = dialect

@@ -12,7 +12,7 @@ from efim_ls.completion.models.saved_documents import StoredDocuments
 from efim_ls.completion.planning.window import Budget
 from efim_ls.settings import Settings
 from kv_store.open import OpenedStore
-from model_runtime.engine.engine import Engine
+from model_runtime.engine.local import LocalEngine
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.pool import FrameId
 from model_runtime.loading.load import LoadedModel, Model
@@ -28,9 +28,12 @@ def on_disk(model: LoadedModel, folder: Path) -> OpenedStore:
     return open_for(model.kv, Settings(cache_folder=str(folder), disk_mib=16), "tiny", 64)
 
 
-def completer_over(engine: Engine, model: Model, settings: Settings, budget: Budget, store: OpenedStore) -> Completer:
+def completer_over(
+    engine: LocalEngine, model: Model, settings: Settings, budget: Budget, store: OpenedStore
+) -> Completer:
     """A completer over an engine, which notes in a store what it plans."""
-    return Completer(OpenedModel(model, engine, budget, StoredDocuments(store, budget, settings)), settings)
+    documents = StoredDocuments(store, budget, settings)
+    return Completer(OpenedModel(model, engine, budget, engine.capacity, documents), settings)
 
 
 def arena_of(completer: Completer, frame: FrameId) -> Arena:

@@ -17,7 +17,7 @@ from efim_ls.completion.filters.closed_below import closed_below
 from efim_ls.completion.filters.place import place_of
 from efim_ls.completion.filters.syntax.readable import readable
 from efim_ls.completion.filters.syntax.statements import whole_statements
-from efim_ls.completion.models.open import OpenedModel
+from efim_ls.completion.models.open import ServedModel
 from efim_ls.completion.planning.planner import Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget, surroundings
 from efim_ls.completion.suggestions.explanation import AnswerOrigin, explained
@@ -73,7 +73,7 @@ class ModelAnswerer:
 
     def __init__(
         self,
-        opened: OpenedModel,
+        served: ServedModel,
         languages: Collection[str],
         limits: tuple[int, int],
         is_private: Callable[[str], bool],
@@ -86,17 +86,18 @@ class ModelAnswerer:
         """
         self.languages, self._is_private, self._client = languages, is_private, client
         self.trouble = ""  # why the engine could not answer last; empty if it could. Read on any thread
-        self._model, self._engine = opened.model, opened.engine
+        self._model, self._engine = served.model, served.engine
         self._max_new_tokens, self._max_lines = limits
-        self.new_planner = _planners(opened.model, opened.budget)
+        self._longest_prompt = served.capacity - self._max_new_tokens  # tokens
+        self.new_planner = _planners(served.model, served.budget)
+
+    def document_name(self, uri: str) -> str:
+        """Return what the engine calls a document."""
+        return self._client + uri
 
     def frame_id(self, uri: str, plan: Plan) -> FrameId:
-        """Return the engine's name of a document's frame."""
-        return FrameId(self._client + uri, plan.number)
-
-    def release(self, uri: str) -> None:
-        """Let what a document's frames occupy be reused first."""
-        self._engine.release(self._client + uri)
+        """Return what the engine calls a document's frame."""
+        return FrameId(self.document_name(uri), plan.number)
 
     def complete(self, document: DocumentState, asked: Asked, cancel: Cancel) -> Answer:
         """Answer a request; once `cancel()` is true, return it as superseded within one decode step."""
@@ -200,8 +201,7 @@ class ModelAnswerer:
     def _refusal(self, plan: Plan, prompt: Prompt) -> Reason | None:
         if any("\0" in part for part in (plan.head, plan.typed, plan.rest, plan.tail)):
             return "binary text"
-        room = self._engine.capacity - self._max_new_tokens
-        return "line too long" if len(prompt.ids) > room else None
+        return "line too long" if len(prompt.ids) > self._longest_prompt else None
 
     def _known(self, planned: Planned, prompt: Prompt, left: Remainder) -> Answer:
         """Answer with the remainder of an earlier suggestion, which has already been computed and filtered."""

@@ -15,7 +15,7 @@ from efim_ls.access.ignored import is_text_ignored
 from efim_ls.access.secrets import may_reach_disk
 from efim_ls.completion.answerers.model import ModelAnswerer
 from efim_ls.completion.document_state import DocumentState
-from efim_ls.completion.models.open import OpenedModel
+from efim_ls.completion.models.open import RemoteModel
 from efim_ls.languages import ANY
 from efim_ls.paths import file_path
 from efim_ls.request import Answer, Request
@@ -56,13 +56,14 @@ class RemoteAnswerer:
     engine thread only, unless a method says otherwise.
     """
 
-    def __init__(self, opened: OpenedModel, settings: Settings, client: str = "") -> None:
-        """Ask the server of an opened model, as the settings say; `client` is as in `ModelAnswerer`."""
+    def __init__(self, served: RemoteModel, settings: Settings, client: str = "") -> None:
+        """Ask the server of a model, as the settings say; `client` is as in `ModelAnswerer`."""
         self.host, self._options = settings.engine.host, settings.engine
         self._private_files = settings.private_files
-        self.languages = settings.model_languages or opened.engine.describe().languages or (ANY,)
+        self.languages = settings.model_languages or served.engine.describe().languages or (ANY,)
         limits = settings.max_new_tokens, settings.max_lines
-        self._model = ModelAnswerer(opened, self.languages, limits, self._is_private, client)
+        self._engine = served.engine
+        self._model = ModelAnswerer(served, self.languages, limits, self._is_private, client)
         self._thread = ThreadPoolExecutor(1, "remote answers")
         self._lock = threading.Lock()  # held where these two change
         self._waiting: _Asked | None = None
@@ -188,7 +189,7 @@ class RemoteAnswerer:
                 document.forget_suggestions()
             return
         self._arrived.pop(uri, None)
-        self._model.release(uri)
+        self._engine.forget(self._model.document_name(uri))
         with suppress(KeyError):
             del self._documents[uri]
 

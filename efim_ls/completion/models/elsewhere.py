@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from efim_ls.completion.models.open import OpenedModel, Progress, capacity, fit_budget
+from efim_ls.completion.models.open import Progress, RemoteModel, capacity, fit_budget
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import read_languages
 from model_runtime.checkpoint.hub.fetch import fetch_tokenizer
@@ -27,7 +27,7 @@ def fetch_elsewhere(settings: Settings, progress: Progress) -> None:
         fetch_tokenizer(*hub_name(settings.model), progress)
 
 
-def open_elsewhere(settings: Settings) -> OpenedModel:
+def open_elsewhere(settings: Settings) -> RemoteModel:
     """Return the model with an engine that asks its server, which may be down for now; raises ModelError."""
     folder = tokenizer_folder(settings)
     if folder is None:
@@ -38,12 +38,13 @@ def open_elsewhere(settings: Settings) -> OpenedModel:
         fit_budget(settings, config, checkpoint.template.markers),
         reason="the model is on another machine, where no text of other files is sent",
     )
+    tokens = min(capacity(settings, budget), config.context)
     engine = RemoteEngine(
         settings.engine,
         checkpoint.tokenizer,
-        min(capacity(settings, budget), config.context),
+        tokens,
         {*config.end_ids, *checkpoint.template.ends},
         read_languages(folder),
     )
     model = Model(tokenizer=checkpoint.tokenizer, template=checkpoint.template, ngrams=None)
-    return OpenedModel(model, engine, budget)
+    return RemoteModel(model, engine, budget, tokens)

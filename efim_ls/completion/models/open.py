@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from efim_ls.completion.models.cache_file import CacheFile
 from efim_ls.completion.models.kv_persistence import KvPersistence, open_for
@@ -17,7 +18,7 @@ from efim_ls.settings import Approximation, Settings
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.hub.fetch import fetch_folder
 from model_runtime.checkpoint.hub.names import cached_folder, hub_name, local_folder
-from model_runtime.engine.engine import Engine
+from model_runtime.engine.engine import Engine, KeepingEngine
 from model_runtime.engine.local import LocalEngine
 from model_runtime.errors import ModelError
 from model_runtime.kv.layout import arena_bytes
@@ -26,6 +27,9 @@ from model_runtime.loading.load import LoadedModel, LoadOptions, Model, load, pl
 from model_runtime.loading.memory_fit import FitRequest, fit_on_cpu, model_size
 from model_runtime.machine import cuda_missing, releasable_memory
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
+
+if TYPE_CHECKING:
+    from model_runtime.remote.engine import RemoteEngine
 
 MIB = 1 << 20
 LEAST_PROMPT = 16  # tokens; a shorter prompt is useless
@@ -38,19 +42,37 @@ Progress = Callable[[str, int], None]
 
 
 @dataclass(frozen=True)
-class OpenedModel:
-    """A model in use: what plans its prompts, the engine that completes them, and what is remembered of documents.
+class ServedModel:
+    """A model whose prompts an engine completes.
 
-    Where clients share it, `leave` says that this one no longer uses it, and returns whether no other does. A
-    `remote` one, on another machine, is asked as well.
+    `budget` bounds the parts of a prompt, `capacity` the tokens of a prompt with its answer.
     """
 
     model: Model
     engine: Engine
     budget: Budget
+    capacity: int
+
+
+@dataclass(frozen=True)
+class RemoteModel(ServedModel):
+    """A model on a server; its tokenizer is here."""
+
+    engine: RemoteEngine
+
+
+@dataclass(frozen=True)
+class OpenedModel(ServedModel):
+    """A model in this process, and what is remembered of its documents.
+
+    Where clients share it, `leave` says that this one no longer uses it, and returns whether no other does. A
+    `remote` one is asked as well.
+    """
+
+    engine: KeepingEngine
     documents: SavedDocuments = SavedDocuments()
     leave: Callable[[], bool] | None = None
-    remote: OpenedModel | None = None
+    remote: RemoteModel | None = None
 
     def for_client(self, settings: Settings, leave: Callable[[], bool]) -> OpenedModel:
         """Return the same model as another client's settings allow to use it."""
@@ -84,7 +106,7 @@ def with_store(model: LoadedModel, budget: Budget, settings: Settings) -> Opened
     arena = model.kv.layout.arena_bytes(model.excerpt_rows + model.parts.capacity)
     opened = open_for(model.kv, settings, model.parts.description.model, _shares(settings, arena).held)
     engine = LocalEngine(model.parts, KvPersistence(opened.store))
-    return OpenedModel(model, engine, budget, StoredDocuments(opened, budget, settings))
+    return OpenedModel(model, engine, budget, model.parts.capacity, StoredDocuments(opened, budget, settings))
 
 
 def _read(settings: Settings, folder: Path) -> tuple[Checkpoint, Budget]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from efim_ls.completion.by_language import LanguageCompleters, UsedModel
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.models.kinds import kind_of, open_beside
-from efim_ls.completion.models.open import OpenedModel
+from efim_ls.completion.models.open import OpenedModel, RemoteModel
 from efim_ls.settings import DEFAULTS, Settings
 
 OF_CLIENT = ("private_files", "max_lines", "model_languages")  # settings that clients of one model may differ in
@@ -117,7 +117,7 @@ class SharedModels:
             self._share_memory()
         return self._loaded[key]
 
-    def _used(self, shared: SharedModel, settings: Settings, remote: OpenedModel | None) -> UsedModel:
+    def _used(self, shared: SharedModel, settings: Settings, remote: RemoteModel | None) -> UsedModel:
         """Return a model for one more client, with its own completer."""
         client = f"{next(self._numbers)} "
         shared.clients.add(client)

@@ -40,6 +40,7 @@ from tests.engine.doubles import ids_of
 OTHER = "file:///project/means.py"
 URI, TEXT = "file:///project/sums.py", "def total(values):\n    return su"
 SURE = 0.9
+CAPACITY = 500
 DOWN = "http://far:8080 refuses connections: start the server there"
 PRIVATE = "the text is private, and the model is on another machine: choose a model here"
 
@@ -49,8 +50,6 @@ class FarEngine:
 
     While it `is_far`, it refuses private text.
     """
-
-    capacity = 500
 
     def __init__(self, tokenizer: Tokenizer, said: str) -> None:
         self.jobs, self.saved, self.released, self.closed = list[GenerateJob](), list[SavedFrame](), list[str](), 0.0
@@ -139,7 +138,7 @@ Make = Callable[..., tuple[Completer, FarEngine]]
 def make(model: LoadedModel) -> Make:
     def made(settings: Settings = SETTINGS) -> tuple[Completer, FarEngine]:
         engine = FarEngine(model.tokenizer, "m(values)\n")
-        return Completer(OpenedModel(model, engine, BUDGET), settings), engine
+        return Completer(OpenedModel(model, engine, BUDGET, CAPACITY), settings), engine
 
     return made
 
@@ -254,7 +253,7 @@ def test_another_kind_of_model_is_a_row(
             return tmp_path
 
         def open(self, settings: Settings, progress: Progress) -> OpenedModel:
-            return OpenedModel(model, engine, BUDGET)
+            return OpenedModel(model, engine, BUDGET, CAPACITY)
 
     monkeypatch.setattr(kinds, "KINDS", (Far(), *kinds.KINDS))
     settings, models = replace(SETTINGS, model="http://far:8080"), SharedModels()

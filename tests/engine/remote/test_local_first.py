@@ -14,7 +14,7 @@ import pytest
 
 from efim_ls.completion.answerers import remote
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.models.open import OpenedModel
+from efim_ls.completion.models.open import OpenedModel, RemoteModel
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
@@ -90,8 +90,9 @@ def make(model: LoadedModel, server: Saying) -> Iterator[Make]:
             settings = replace(settings, engine=RemoteOptions(**options))
             engine = Here(model.tokenizer, local)
             engine.is_far = False
-            elsewhere = RemoteEngine(settings.engine, model.tokenizer, CAPACITY)
-            opened = OpenedModel(model, engine, BUDGET, remote=OpenedModel(model, elsewhere, BUDGET))
+            server_engine = RemoteEngine(settings.engine, model.tokenizer, CAPACITY)
+            elsewhere = RemoteModel(model, server_engine, BUDGET, CAPACITY)
+            opened = OpenedModel(model, engine, BUDGET, CAPACITY, remote=elsewhere)
             completer = Completer(opened, settings)
             made.callback(completer.close, 0)
             return completer

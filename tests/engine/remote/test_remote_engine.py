@@ -106,16 +106,12 @@ def test_cancelled_work_ends(engine: Engine, tokenizer: Tokenizer) -> None:
     assert engine.generate(job, NEVER).choices, "it is asked again, whatever became of the last one"
 
 
-def test_the_rest_of_the_protocol_harms_nothing(engine: Engine, tokenizer: Tokenizer) -> None:
+def test_what_it_counts_and_says_of_itself_changes_nothing(engine: Engine, tokenizer: Tokenizer) -> None:
     job = job_of(tokenizer, TYPED[0])
     made = engine.generate(job, NEVER)
-    assert engine.save("a", [], NEVER) and engine.flush(0)
     assert engine.reusable(job.frame, job.prompt).reused <= job.prompt.tokens
     assert engine.approximate(job.frame, job.prompt) <= job.prompt.tokens
-    engine.rest(0)
-    engine.release("a")
-    assert engine.generate(job, NEVER).text == made.text
-    assert engine.describe() and engine.statistics()
+    assert engine.describe() and engine.generate(job, NEVER).text == made.text
 
 
 def test_prompts_go_as_token_ids(surer: AnyDecoder, tokenizer: Tokenizer, engine_of: EngineOf) -> None:
@@ -151,7 +147,7 @@ def test_each_frame_has_a_slot_as_long_as_there_are_some(
         for frame in (1, 2, 1, 3, 1, 2):
             engine.generate(job_of(tokenizer, "", frame=frame, limit=1), NEVER)
         assert [body["id_slot"] for body in server.bodies] == [0, 1, 0, 1, 0, 1]
-        engine.release("a")
+        engine.forget("a")
         assert engine.reusable(FrameId("a", 1), job_of(tokenizer, TYPED[0]).prompt).reused == 0
 
 
