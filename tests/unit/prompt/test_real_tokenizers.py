@@ -16,7 +16,7 @@ from tests.models import CODE
 from tests.real_tokenizers import REAL, TEKKEN, tokenizer
 
 LINES = [
-    *CODE.splitlines()[:30:2],
+    *CODE.splitlines()[:30:3],
     "        return ResponseError(SPACE, ITEMS['größe'], naïve)  # it's what you've said, isn't it?",
     "        // HTTPServer getXYValue A日Bc 日本Ab 12345",
     '\t\t\t"key": "value",\t\t// one\ttab',

@@ -203,7 +203,7 @@ def test_every_policy_stays_within_its_budget(
     template = find_template(tokenizer)
     budget = Budget(32, 8, template.markers)
     made = POLICIES[policy](tokenizer, template, budget)
-    for cursor in range(len(before) + 1):
+    for cursor in range(0, len(before) + 1, 3):
         ids = made.prompt(before[:cursor] + after, cursor).ids
         assert len(ids) <= budget.prompt_tokens
 
