@@ -35,7 +35,7 @@ from model_runtime.loading.key_costs import duration, key_costs
 from model_runtime.machine import cuda_state
 
 if TYPE_CHECKING:
-    from efim_ls.completion.by_language import LanguageCompleters
+    from efim_ls.completion.completer import Completer
 
 SAMPLE = "def mean(values):\n    total = 0\n    for value in values:\n        "
 KEYSTROKES = "qux = zed(vex, wye)"  # unlike any suggestion, because typing through a suggestion costs nothing
@@ -91,7 +91,7 @@ def show(model: str, measure: bool = False, engine: str = "") -> int:
 def _examine(model: str, began: float, status: Status, measure: bool) -> Examination:
     """Load the model and measure its answers; raises Failure or ModelError if it cannot be used."""
     check_model(model)
-    from efim_ls.completion.models.shared import SharedModels
+    from efim_ls.completion.shared_models import SharedModels
     from model_runtime.decoder.native.decoder import native_missing
 
     completer = SharedModels(lasting=False).load(
@@ -103,7 +103,7 @@ def _examine(model: str, began: float, status: Status, measure: bool) -> Examina
     found = _measure_answers(completer, began)
     described = {name: str(value) for name, value in completer.describe().items() if not name.startswith("store")}
     described["model"] = model_name(described["model"])
-    described["languages"] = ", ".join(completer.languages)
+    described["languages"] = ", ".join(completer.models.languages)
     completer.close(CLOSING)
     facts = {name.replace("_", " "): value for name, value in described.items() if value}
     why_not = native_missing(read_config(EMBEDDED)) if described["device"] == "cpu" else None
@@ -118,11 +118,11 @@ def _examine(model: str, began: float, status: Status, measure: bool) -> Examina
     return found._replace(slower=slower, sections=sections)
 
 
-def _models(completer: LanguageCompleters) -> Facts:
+def _models(completer: Completer) -> Facts:
     """Return which model answers in which language; only the first one is loaded."""
     by_model = dict[str, list[str]]()
-    for language in completer.languages:
-        by_model.setdefault(completer.model_for(language), []).append(language)
+    for language in completer.models.languages:
+        by_model.setdefault(completer.models.model_for(language), []).append(language)
     return {", ".join(names_of(languages)): model_name(model) for model, languages in by_model.items()}
 
 
@@ -143,7 +143,7 @@ def _measure_formats(model: str, in_use: str) -> Facts:
     }
 
 
-def _measure_answers(completer: LanguageCompleters, began: float) -> Examination:
+def _measure_answers(completer: Completer, began: float) -> Examination:
     """Complete a sample of Python, then type into it; `began` is when the command started."""
     answers = [_answer(completer, SAMPLE)]
     first = perf_counter() - began
@@ -162,7 +162,7 @@ def _measure_answers(completer: LanguageCompleters, began: float) -> Examination
         "a cold place": f"{duration(costs.cold)}: its first key, where nothing was computed ahead",
         "decoding": f"{a_pass:.1f} ms a pass (median of {len(with_passes)} answers)",
     }
-    verdict = f"{listed(completer.languages)}, a typical key takes about {duration(costs.typical)}"
+    verdict = f"{listed(completer.models.languages)}, a typical key takes about {duration(costs.typical)}"
     return Examination(verdict, sections={"measured now": facts})
 
 
@@ -175,7 +175,7 @@ def listed(languages: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + (f" and {counted(more, 'more language')}" if more > 0 else "")
 
 
-def _answer(completer: LanguageCompleters, text: str, uri: str = "doctor:sample") -> Answer:
+def _answer(completer: Completer, text: str, uri: str = "doctor:sample") -> Answer:
     return completer.complete(Request(uri, text, len(text)), NEVER)
 
 

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from efim_ls.access.rules import Rules
 from efim_ls.commands.arguments import counted
-from efim_ls.completion.by_language import has_own_models, own_tokenizers
 from efim_ls.completion.models.kinds import kind_of
+from efim_ls.completion.models_by_language import has_own_models, own_tokenizers
 from efim_ls.failures import Failure
 from efim_ls.languages import name_of
 from efim_ls.settings import DEFAULTS, Settings

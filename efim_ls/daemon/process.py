@@ -22,9 +22,9 @@ from typing import cast
 
 import psutil
 
-from efim_ls.completion.by_language import LanguageCompleters
+from efim_ls.completion.completer import Completer
 from efim_ls.completion.models.kinds import no_progress
-from efim_ls.completion.models.shared import SharedModels
+from efim_ls.completion.shared_models import SharedModels
 from efim_ls.daemon.address import KEY, Address, NoDaemon, check_peer, is_upgrade, shares_cache
 from efim_ls.failures import Failure, FilePlace
 from efim_ls.lsp.language_server import EfimServer
@@ -303,7 +303,7 @@ class RelayedLog(logging.Handler):
             self._send(self.format(record))
 
 
-def _forget(completer: LanguageCompleters, _: Cancel) -> None:
+def _forget(completer: Completer, _: Cancel) -> None:
     """Close a completer without saving what it computed."""
     completer.forget_documents()
     completer.close(0)

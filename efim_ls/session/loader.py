@@ -1,4 +1,4 @@
-"""The interface of a loaded model to the session, and how one model replaces another."""
+"""How a client's models are loaded, and how they replace others."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import gc
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from efim_ls.request import Ahead, Answer, Request, Status
-from efim_ls.session.engine_thread import EngineClient, EngineThread, Job
+from efim_ls.request import Status
+from efim_ls.session.engine_thread import EngineClient, EngineThread
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.errors import ModelError
-from model_runtime.prompt.excerpts import ExcerptBudget, Excerpts
-from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
+
+if TYPE_CHECKING:
+    from efim_ls.completion.completer import Completer
 
 CLOSING = 1.0  # seconds that each part of closing may take
 LOADING = object()  # key of the job that fetches or loads a model; completions have URIs as keys
@@ -27,92 +28,7 @@ Progress = Callable[[str, int], None]
 logger = logging.getLogger(__name__)
 
 
-class CompletionBackend(Protocol):
-    """A loaded model. Used on the engine thread only, unless a method says otherwise."""
-
-    def complete(self, request: Request, cancel: Cancel, /) -> Answer:
-        """Answer a request; once `cancel()` is true, soon return it as superseded."""
-        ...
-
-    def prefetch(self, request: Request, rested: bool, /) -> Job[bool]:
-        """Return work that prefetches what a request will need.
-
-        Where the cursor has `rested` and no suggestion is shown, the prompt takes up new excerpts.
-        """
-        ...
-
-    def prefetch_opened(self, uri: str, text: str, language: str, excerpts: Excerpts | None, /) -> Job[bool]:
-        """Return work that prefetches what any first request in a document will need."""
-        ...
-
-    def notice(self, language: str, /) -> str | None:
-        """Return a sentence for users if the model does not know a language or gives no answers, else None.
-
-        On any thread.
-        """
-        ...
-
-    def explain(self, request: Request, answered: Answer | None, /) -> dict[str, object]:
-        """Return the prompt that a request would send, its costs, and what the last answer there suggested."""
-        ...
-
-    def forget_suggestions(self) -> None:
-        """Forget what was suggested in all documents."""
-        ...
-
-    def close_document(self, uri: str, save: bool, /) -> None:
-        """Forget a document; if `save`, keep what saving it needs until then."""
-        ...
-
-    def save(self, uri: str, cancel: Cancel, /) -> bool:
-        """Save what was computed for a document, open or closed; return false if stopped."""
-        ...
-
-    def rest(self, seconds: float, /) -> None:
-        """Give back the memory of places where nobody has worked for so many seconds."""
-        ...
-
-    def flush(self, seconds: float, /) -> bool:
-        """Wait up to `seconds` until all saved data is written; return whether it is. On any thread."""
-        ...
-
-    def close(self, seconds: float, then: Settings | None = None, /) -> None:
-        """Save what was computed, if the settings `then` that follow allow it, and end."""
-        ...
-
-    def describe(self) -> dict[str, object]:
-        """Return what runs where, and why."""
-        ...
-
-    @property
-    def tokenizers(self) -> LanguageTokenizers | None:
-        """What turns the workspace's files into tokens, None if their counts cannot be used; on any thread."""
-        ...
-
-    def describe_for(self, language: str, /) -> dict[str, object]:
-        """Return the model that answers in a language, all languages that some model knows, and what is loaded.
-
-        On any thread.
-        """
-        ...
-
-    @property
-    def excerpt_budget(self) -> ExcerptBudget:
-        """The most tokens of each part of other files' text in a prompt; on any thread."""
-        ...
-
-    @property
-    def ahead(self) -> Ahead:
-        """Totals of prefetching; on any thread."""
-        ...
-
-    @property
-    def tiers(self) -> list[dict[str, object]]:
-        """What each tier holds; on any thread."""
-        ...
-
-
-Load = Callable[[Settings, Progress], CompletionBackend]
+Load = Callable[[Settings, Progress], "Completer"]
 Fetch = Callable[[Settings, Progress, bool], None]  # the last: whether another model is loaded
 
 
@@ -120,10 +36,10 @@ def nothing_to_fetch(settings: Settings, progress: Progress, beside: bool) -> No
     """Fetch nothing, for models that are on this machine."""
 
 
-def load_completer(settings: Settings, progress: Progress) -> CompletionBackend:
+def load_completer(settings: Settings, progress: Progress) -> Completer:
     """Load the configured model; raises ModelError if it cannot be used."""
     # Imported late: it takes a while, during which the client is already answered.
-    from efim_ls.completion.models.shared import SharedModels
+    from efim_ls.completion.shared_models import SharedModels
 
     return SharedModels(lasting=False).load(settings, progress)
 
@@ -146,13 +62,13 @@ class ModelLoader:
 
     def __init__(self, engine: EngineClient, load: Load, fetch: Fetch, released: Callable[[], None]) -> None:
         """Download on a separate thread, which touches no tensors; load and close models on the engine thread."""
-        self.completer: CompletionBackend | None = None
+        self.completer: Completer | None = None
         self.status = Status("loading", "waiting for the editor's settings")
         self._description: dict[str, object] = {}
         self._loaded_for: Settings | None = None
         self._engine, self._load, self._fetch, self._released = engine, load, fetch, released
         self._fetching = EngineThread()
-        self._replaced: list[CompletionBackend] = []  # to close before the next is loaded: replaced, or not adopted
+        self._replaced: list[Completer] = []  # to close before the next is loaded: replaced, or not adopted
         self._wanted = object()
 
     @property
@@ -252,9 +168,7 @@ class ModelLoader:
         self.completer = None
         self._released()
 
-    def _replace(
-        self, settings: Settings, progress: Progress, cancel: Cancel
-    ) -> tuple[CompletionBackend, dict[str, object]]:
+    def _replace(self, settings: Settings, progress: Progress, cancel: Cancel) -> tuple[Completer, dict[str, object]]:
         """Close old models and load another, on the engine thread; the next call closes it if it is not adopted."""
         if self._replaced:
             while self._replaced:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from efim_ls.access.reasons import Refusal, why_empty
 from efim_ls.access.rules import Rules
 from efim_ls.access.secret_text import without_secrets
-from efim_ls.completion.by_language import LanguageCompleters
-from efim_ls.completion.models.shared import SharedModels
+from efim_ls.completion.completer import Completer
+from efim_ls.completion.shared_models import SharedModels
 from efim_ls.failures import Failure, FilePlace, Mistake
 from efim_ls.languages import family_of, language_of
 from efim_ls.paths import cache_folder, real_path
@@ -88,7 +88,7 @@ def cursor_at(document: Document, place: FilePlace) -> tuple[int, str]:
     return cursor, f"{place.path} has no text at {place.line}:{place.column}: completing at {line}:{column} instead"
 
 
-def load(model: str, shows_excerpts: bool = False) -> LanguageCompleters:
+def load(model: str, shows_excerpts: bool = False) -> Completer:
     """Load a model that keeps nothing on disk, and may read text of other files; raises Failure."""
     settings = Settings(model=model, persist=False, other_files="on" if shows_excerpts else "off")
     try:
@@ -97,7 +97,7 @@ def load(model: str, shows_excerpts: bool = False) -> LanguageCompleters:
         raise Failure(str(error)) from error
 
 
-def answer_once(completer: LanguageCompleters, request: Request, is_asked: bool, cancel: Cancel) -> OneShotResult:
+def answer_once(completer: Completer, request: Request, is_asked: bool, cancel: Cancel) -> OneShotResult:
     """Return the answer to a key and, unless only that `is_asked`, the answer to typing; reasons are sentences.
 
     Once `cancel()` is true, it soon returns superseded answers.

@@ -6,12 +6,16 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from efim_ls.request import Request
 from efim_ls.session.documents import IdleTimer, OpenDocument, OpenDocuments
 from efim_ls.session.engine_thread import EngineClient, Job
-from efim_ls.session.loader import CompletionBackend, ModelLoader
+from efim_ls.session.loader import ModelLoader
 from model_runtime.cancel import Cancel, Cancelled
+
+if TYPE_CHECKING:
+    from efim_ls.completion.completer import Completer
 
 STILL = 0.1  # seconds: a held key moves the cursor several times within it
 REST = 5.0  # seconds without a request after an answer: frames that change sooner are not worth saving
@@ -44,7 +48,7 @@ class BackgroundWork:
         self._long_rest = IdleTimer()
 
     @property
-    def _completer(self) -> CompletionBackend | None:
+    def _completer(self) -> Completer | None:
         return self._model.completer
 
     def rested(self, document: OpenDocument) -> None:

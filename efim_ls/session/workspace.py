@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from efim_ls.access.rules import Rules
 from efim_ls.completion.suggestions.levels import UNSURE
@@ -16,7 +16,6 @@ from efim_ls.paths import real_path
 from efim_ls.request import Answer, Request
 from efim_ls.session.documents import OpenDocument, OpenDocuments
 from efim_ls.session.engine_thread import EngineClient, EngineThread
-from efim_ls.session.loader import CompletionBackend
 from efim_ls.settings import Settings
 from efim_ls.text.document import Document
 from efim_ls.text.outline import Importable
@@ -29,6 +28,9 @@ from efim_ls.workspace.modules.table import ModuleTable
 from efim_ls.workspace.overlay import IndexStatus
 from efim_ls.workspace.shared import IndexClient, SharedIndexes
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, NO_EXCERPTS
+
+if TYPE_CHECKING:
+    from efim_ls.completion.completer import Completer
 
 SETTLING = 600.0  # seconds that indexing a workspace may take before a caller is told that all is settled
 FINDING = 3.0  # seconds after which nobody waits for what other files tell any more
@@ -68,7 +70,7 @@ class SessionWorkspace:
         """What is indexed, None if nothing is."""
         return self._index.status
 
-    def adopt(self, settings: Settings, rules: Rules, completer: CompletionBackend | None) -> bool:
+    def adopt(self, settings: Settings, rules: Rules, completer: Completer | None) -> bool:
         """Index the folders by settings, rules and the model in use; return whether that is another scope."""
         tokenizers = completer.tokenizers if completer else None
         self._excerpts = excerpts = completer.excerpt_budget if completer else NO_EXCERPT_BUDGET

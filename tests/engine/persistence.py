@@ -33,12 +33,12 @@ def completer_over(
 ) -> Completer:
     """A completer over an engine, which notes in a store what it plans."""
     documents = StoredDocuments(store, budget, settings)
-    return Completer(OpenedModel(model, engine, budget, engine.capacity, documents), settings)
+    return Completer.over(OpenedModel(model, engine, budget, engine.capacity, documents), settings)
 
 
 def arena_of(completer: Completer, frame: FrameId) -> Arena:
     """The arena of a frame in a completer that was loaded."""
-    assert isinstance(model := completer._model, LoadedModel)
+    assert isinstance(model := completer.models.first._opened.model, LoadedModel)
     arena = model.parts.pool.get(frame)
     assert arena is not None
     return arena
@@ -47,8 +47,9 @@ def arena_of(completer: Completer, frame: FrameId) -> Arena:
 def adopt_frames(cold: Completer, warm: Completer, uri: str) -> None:
     """Give a completer what another one has planned and suggested, and nothing that it has computed."""
     for name, document in {uri: None, **warm._documents}.items():
-        saved = document.saved if document else warm._saved.recall(name)
-        twin = cold._documents[name] = DocumentState(cold._model_answerer.new_planner, saved)
+        saved = document.saved if document else warm.models.first._saved.recall(name)
+        cold._model_of[name] = model = cold.models.first
+        twin = cold._documents[name] = DocumentState(model.model_answerer.new_planner, saved)
         if document and document.unsaved:
             twin._planner = document.planner.copy()
         if document:

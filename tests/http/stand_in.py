@@ -5,6 +5,7 @@ python -m tests.http.stand_in [HOST [SECONDS [MODEL]]]    SECONDS that a request
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from efim_ls.failures import Failure
 from efim_ls.http import body, connection
@@ -19,7 +20,7 @@ class DescribedStandIn(stand_in.StandIn):
         return super().describe() | {"context": 2048, "parameters": 1000, "device": "cpu"}
 
 
-def load(settings: Settings, progress: Progress) -> DescribedStandIn:
+def load(settings: Settings, progress: Progress) -> Any:
     stand_in.load(settings, progress)
     return DescribedStandIn(settings)
 

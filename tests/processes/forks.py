@@ -30,7 +30,7 @@ IMPORTED = (
     "efim_ls.cli",
     "efim_ls.lsp.server",
     "efim_ls.completion.models.open",
-    "efim_ls.completion.models.shared",
+    "efim_ls.completion.shared_models",
     "efim_ls.commands.cache",
     "efim_ls.commands.complete",
     "efim_ls.commands.stats",

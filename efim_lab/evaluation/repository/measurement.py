@@ -61,7 +61,7 @@ class AskedCompleter(Completer):
         planner = self._document(request.uri).planner.copy()
         planner.set_excerpts(request.excerpts or NO_EXCERPTS, request.excluded_files)
         frame = planner.plan(request.text, request.cursor)
-        return self._model_answerer.with_surroundings(request, frame, NEVER)
+        return self.models.first.model_answerer.with_surroundings(request, frame, NEVER)
 
 
 class ArmSubject:
@@ -162,7 +162,7 @@ def _opened(folder: Path, arms: Sequence[RepositoryArm], others: OtherFiles) -> 
     model, budget = load_model(settings, _silent)
     places = zip(PLACES, budget.excerpts, strict=True)
     budget = replace(budget, excerpts=ExcerptBudget(*(tokens if each in shown else 0 for each, tokens in places)))
-    completer = AskedCompleter(with_store(model, budget, settings), settings)
+    completer = AskedCompleter.over(with_store(model, budget, settings), settings)
     yield [ArmSubject(arm, model, completer, others) for arm in arms]
     completer.close(0)
 

@@ -42,6 +42,7 @@ class Place:
     def afresh(self, made: Make, typed: str, *, explicit: bool = False) -> str:
         """What is suggested there by one that knows of no suggestion and holds nothing."""
         completer, _ = made()
+        completer._model_of[URI] = completer.models.first
         completer._documents[URI] = DocumentState(self.completer._documents[URI].planner.copy)
         text = self.before + typed
         return ask(completer, text + self.after, len(text), URI, explicit=explicit).text

@@ -72,7 +72,7 @@ def test_of_an_endless_file_only_so_much_is_read(made: Make, tokenizer: Tokenize
 def test_without_n_grams_no_other_document_is_tokenized(folder: Path) -> None:
     settings = Settings(model=str(folder))
     opened = kind_of(settings).open(settings, lambda *_: None)
-    loaded, tokenizer = Completer(opened, settings), opened.model.tokenizer
+    loaded, tokenizer = Completer.over(opened, settings), opened.model.tokenizer
     loaded.complete(Request("file:///a.py", CODE, PLACE, others=("unread = 1\n",)), NEVER)
     misses = tokenizer.encode.cache_info().misses
     tokenizer.encode("unread = 1\n")

@@ -301,7 +301,7 @@ def test_an_unaccepted_suggestion_is_not_saved(start: Start, cache: Path) -> Non
     first.save(A, NEVER)
     first.close(HANG)
     second = start()
-    typed = [plan.typed for plan in second._saved.recall(A)]
+    typed = [plan.typed for plan in second.models.first._saved.recall(A)]
     assert len(typed) == 1 and request.text.endswith(typed[0])
 
 
@@ -352,6 +352,6 @@ def test_of_all_frames_those_that_were_asked_for_reach_the_disk(start: Start) ->
         first.prefetch(Request(A, text, place + len(CODE)))(NEVER)
     first.save(A, NEVER)
     first.close(HANG)
-    plans = start(head_tokens=100)._saved.recall(A)
+    plans = start(head_tokens=100).models.first._saved.recall(A)
     assert len(plans) == len(asked)
     assert all(before.endswith(plan.head + plan.typed) for before, plan in zip(asked, plans, strict=True))

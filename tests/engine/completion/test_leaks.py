@@ -13,7 +13,6 @@ from typing import cast
 
 import pytest
 
-from efim_ls.completion.by_language import LanguageCompleters
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.planning.planner import FRAMES
 from efim_ls.completion.suggestions.recent import MOST_SUGGESTIONS
@@ -103,8 +102,7 @@ def threads_started() -> Iterator[list[threading.Thread]]:
 
 
 async def test_a_storm_of_superseded_requests_leaves_nothing_that_grows(session: Session) -> None:
-    completers = cast("LanguageCompleters", session.model.completer)
-    completer = completers._first.completer
+    completer = cast("Completer", session.model.completer)
     await storm(session)
     kinds = (Answer, asyncio.Task)
     before, arenas = [alive(kind) for kind in kinds], alive(DenseArena)
@@ -127,6 +125,6 @@ async def test_a_storm_of_superseded_requests_leaves_nothing_that_grows(session:
     for document in session.documents:
         session.close_document(document.uri)
     await session.settled()
-    assert not completers._of_document
+    assert not any(model._open for model in completer.models.in_use)
     assert not any(document.unsaved for document in completer._documents.values())
     assert not any(document.suggestions._suggestions for document in completer._documents.values())

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from efim_ls.completion.by_language import LanguageCompleters
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.models import kv_persistence
-from efim_ls.completion.models.shared import SharedModels
+from efim_ls.completion.shared_models import SharedModels
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
 from kv_store.open import OpenedStore, open_store
@@ -36,11 +35,11 @@ def settings(tmp_path: Path) -> Settings:
     return Sized(cache_folder=str(tmp_path / "cache"), max_new_tokens=16)
 
 
-def load(models: SharedModels, settings: Settings) -> LanguageCompleters:
+def load(models: SharedModels, settings: Settings) -> Completer:
     return models.load(settings, lambda *_: None)
 
 
-def ask(completer: Completer | LanguageCompleters, text: str) -> Answer:
+def ask(completer: Completer, text: str) -> Answer:
     return completer.complete(Request(URI, text, len(text), explicit=True, language="python"), NEVER)
 
 

@@ -12,7 +12,7 @@ from efim_ls.completion.completer import Completer
 from efim_ls.completion.models import kinds
 from efim_ls.completion.models.kinds import ComputedHere, Progress
 from efim_ls.completion.models.open import OpenedModel
-from efim_ls.completion.models.shared import SharedModels
+from efim_ls.completion.shared_models import SharedModels
 from efim_ls.request import Ahead, Request
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
@@ -138,7 +138,7 @@ Make = Callable[..., tuple[Completer, FarEngine]]
 def make(model: LoadedModel) -> Make:
     def made(settings: Settings = SETTINGS) -> tuple[Completer, FarEngine]:
         engine = FarEngine(model.tokenizer, "m(values)\n")
-        return Completer(OpenedModel(model, engine, BUDGET, CAPACITY), settings), engine
+        return Completer.over(OpenedModel(model, engine, BUDGET, CAPACITY), settings), engine
 
     return made
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from efim_ls.completion import by_language
-from efim_ls.completion.by_language import LanguageCompleters
+from efim_ls.completion import models_by_language
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.models.shared import SharedModels
+from efim_ls.completion.document_state import DocumentState
+from efim_ls.completion.shared_models import SharedModels
+from efim_ls.completion.suggestions.recent import Asked
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER
@@ -31,7 +32,7 @@ PLACES = {
 }
 URIS = {language: f"file:///a.{language}" for language in PLACES}
 
-Load = Callable[[Settings], LanguageCompleters]
+Load = Callable[[Settings], Completer]
 
 
 @pytest.fixture
@@ -46,9 +47,9 @@ def models() -> SharedModels:
 
 @pytest.fixture
 def load(models: SharedModels) -> Iterator[Load]:
-    loaded = list[LanguageCompleters]()
+    loaded = list[Completer]()
 
-    def load(settings: Settings) -> LanguageCompleters:
+    def load(settings: Settings) -> Completer:
         loaded.append(models.load(settings, lambda *_: None))
         return loaded[-1]
 
@@ -63,16 +64,16 @@ def request(language: str, uri: str = "") -> Request:
     return Request(uri or URIS[language], text, len(text), explicit=True, language=language)
 
 
-def ask(completers: LanguageCompleters | Completer, language: str, uri: str = "") -> Answer:
+def ask(completers: Completer, language: str, uri: str = "") -> Answer:
     return completers.complete(request(language, uri), NEVER)
 
 
-def in_memory(completers: LanguageCompleters) -> list[Path]:
-    return [Path(str(each["model"])) for each in completers.models]
+def in_memory(completers: Completer) -> list[Path]:
+    return [Path(str(each.summary()["model"])) for each in reversed(completers.models.in_use)]
 
 
-def arenas(completers: LanguageCompleters) -> list[int]:
-    return [int(str(each["arenas"])) for each in completers.models]
+def arenas(completers: Completer) -> list[int]:
+    return [int(str(each.summary()["arenas"])) for each in reversed(completers.models.in_use)]
 
 
 @pytest.mark.parametrize(("language", "folder"), [("python", EMBEDDED), ("typescript", TYPESCRIPT)])
@@ -85,7 +86,7 @@ def test_each_language_is_answered_as_by_its_model_alone(
         ask(completers, each)
     expected = ask(alone, language)
     assert expected.text and ask(completers, language).text == expected.text
-    assert completers.model_for(language) == str(folder) and completers.notice(language) is None
+    assert completers.models.model_for(language) == str(folder) and completers.notice(language) is None
     alone.close(HANG)
 
 
@@ -196,7 +197,7 @@ def test_a_model_that_is_named_is_meant_for_all_languages(load: Load, settings: 
     completers = load(replace(settings, model=str(EMBEDDED)))
     ask(completers, "typescript")
     assert in_memory(completers) == [EMBEDDED] and completers.tokenizers.is_one
-    assert completers.languages == ("python",)
+    assert completers.models.languages == ("python",)
     assert str(completers.notice("typescript")).startswith("The embedded models know Python only;")
 
 
@@ -212,7 +213,7 @@ def test_languages_that_are_named_are_those_that_a_model_is_asked_in(load: Load,
 
 def test_all_that_some_model_knows_is_told(load: Load, settings: Settings) -> None:
     completers = load(settings)
-    assert set(SHIPPED) <= set(completers.languages)
+    assert set(SHIPPED) <= set(completers.models.languages)
     assert str(completers.notice("fortran")).startswith(
         "The embedded models know Python, JavaScript and TypeScript only;"
     )
@@ -224,7 +225,7 @@ def test_where_a_model_cannot_be_loaded_phrases_answer_and_the_user_is_told(
     broken = shutil.copytree(TYPESCRIPT, tmp_path / "broken")
     (broken / "model.safetensors").write_bytes(b"damaged")
     monkeypatch.setattr(
-        by_language, "embedded_for", lambda language: broken if language == "typescript" else EMBEDDED
+        models_by_language, "embedded_for", lambda language: broken if language == "typescript" else EMBEDDED
     )
     completers = load(settings)
     for _ in range(2):
@@ -232,7 +233,7 @@ def test_where_a_model_cannot_be_loaded_phrases_answer_and_the_user_is_told(
         assert answer.costs.recomputed == 0
     assert in_memory(completers) == [EMBEDDED]
     assert str(completers.notice("typescript")).startswith("The model for TypeScript cannot be used: ")
-    assert completers.model_for("typescript") == str(EMBEDDED)
+    assert completers.models.model_for("typescript") == str(EMBEDDED)
     assert len([each for each in caplog.records if "cannot be used" in each.getMessage()]) == 1
 
 
@@ -241,17 +242,17 @@ def test_counts_are_read_only_by_the_model_whose_tokens_they_count(
 ) -> None:
     completers = load(settings)
     asked = list[Request]()
-    complete = Completer.complete
+    ask_document = DocumentState.ask
 
-    def noted(self: Completer, request: Request, *others: object) -> Answer:
+    def noted(document: DocumentState, request: Request) -> Asked:
         asked.append(request)
-        return complete(self, request, NEVER)
+        return ask_document(document, request)
 
-    monkeypatch.setattr(Completer, "complete", noted)
+    monkeypatch.setattr(DocumentState, "ask", noted)
     counts = counts_of(completers.tokenizers.of("javascript"), PLACES["typescript"]).without(())
     completers.complete(replace(request("typescript"), counts=counts), NEVER)
     completers.complete(replace(request("typescript"), language="javascriptreact", counts=counts), NEVER)
     assert [each.counts for each in asked] == [counts, counts]
-    monkeypatch.setattr(by_language, "embedded_for", lambda _: None)
+    monkeypatch.setattr(models_by_language, "embedded_for", lambda _: None)
     load(settings).complete(replace(request("typescript"), counts=counts), NEVER)
     assert asked[-1].counts is None, "the first model has another tokenizer"

@@ -215,7 +215,7 @@ class Gopher(PhraseAnswerer):
 
 def test_who_answers_in_another_language_is_one_more_of_those_who_answer(made: Make) -> None:
     completer, engine = made()
-    completer.answerers.insert(1, Gopher(engine.tokenizer, 8, 2))
+    completer.models.first.answerers.insert(1, Gopher(engine.tokenizer, 8, 2))
     for language, is_asked in (("go", True), ("typescript", False), ("", False)):
         request = replace(asked(CODE, 200), language=language)
         assert (completer.complete(request, NEVER).text == "func") is is_asked

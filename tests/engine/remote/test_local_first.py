@@ -93,7 +93,7 @@ def make(model: LoadedModel, server: Saying) -> Iterator[Make]:
             server_engine = RemoteEngine(settings.engine, model.tokenizer, CAPACITY)
             elsewhere = RemoteModel(model, server_engine, BUDGET, CAPACITY)
             opened = OpenedModel(model, engine, BUDGET, CAPACITY, remote=elsewhere)
-            completer = Completer(opened, settings)
+            completer = Completer.over(opened, settings)
             made.callback(completer.close, 0)
             return completer
 

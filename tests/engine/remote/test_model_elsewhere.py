@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from efim_ls.completion.by_language import LanguageCompleters
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.models.kinds import kind_of
-from efim_ls.completion.models.shared import SharedModels
+from efim_ls.completion.shared_models import SharedModels
 from efim_ls.request import Request
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER
@@ -36,7 +35,7 @@ def server() -> Iterator[FakeServer]:
         yield served
 
 
-def asked_at(completer: Completer | LanguageCompleters, text: str, language: str = "python"):
+def asked_at(completer: Completer, text: str, language: str = "python"):
     answer = completer.complete(Request("file:///project/mean.py", text, len(text), language=language), NEVER)
     return answer, answer.better and answer.better.result(30)
 
@@ -55,7 +54,7 @@ def test_the_embedded_model_answers_beside_the_server(settings: Settings, server
     assert answer.text and better and better.text
     assert server.bodies and completer.describe()["remote"] == settings.engine.host
     assert completer.describe()["model"] == str(EMBEDDED)
-    assert completer.languages == ("python",) and completer.notice("python") is None
+    assert completer.models.languages == ("python",) and completer.notice("python") is None
     completer.close(HANG)
 
 
@@ -71,7 +70,7 @@ def test_another_model_needs_its_tokenizer_here_and_no_weights(
         completer = Completer.load(here, lambda *_: None)
         _, better = asked_at(completer, TEXT)
         assert other.bodies and better is not None
-        assert completer.languages == ("python", "*")
+        assert completer.models.languages == ("python", "*")
         _, better = asked_at(completer, "func main() {\n\t", "go")
         assert better is not None
         completer.close(HANG)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,7 +53,7 @@ class Client:
 
 
 def session() -> Session:
-    return Session(lambda settings, _: StandIn(settings), nothing_to_fetch)
+    return Session(lambda settings, _: cast("Any", StandIn(settings)), nothing_to_fetch)
 
 
 @given(st.lists(st.sampled_from(["x", "(", "\n", "if value_1:\n", "down", "up", "back"]), max_size=60))

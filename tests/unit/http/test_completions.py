@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any, cast
 
 import pytest
 
@@ -30,7 +31,7 @@ class Unsure(StandIn):
 
 
 async def loaded() -> tuple[Session, Unsure, Completions]:
-    session, model = Session(lambda settings, _: model, nothing_to_fetch), Unsure(Settings())
+    session, model = Session(lambda settings, _: cast("Any", model), nothing_to_fetch), Unsure(Settings())
     session.configure(Settings())
     await session.load(lambda _, __: None)
     return session, model, Completions(session, None, "model")

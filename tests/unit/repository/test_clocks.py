@@ -12,7 +12,7 @@ ROOMS = ("efim_ls/access", "efim_ls/completion", "efim_ls/next_edit", "efim_ls/s
 MEASURES = "measures"  # and nothing follows from it
 READERS = {
     "efim_ls/completion/answerers/remote.py": "how long another machine's better answer is waited for",
-    "efim_ls/completion/by_language.py": "when a model that nobody uses leaves memory",
+    "efim_ls/completion/model_in_use.py": "when a model that nobody uses leaves memory",
     "efim_ls/completion/completer.py": "how long closing may write",
     "efim_ls/completion/costs.py": MEASURES,
     "efim_ls/session/documents.py": "which edits are one step, for next edits",

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from efim_ls.completion.by_language import LanguageCompleters, UsedModel
 from efim_ls.completion.completer import Completer
+from efim_ls.completion.model_in_use import ModelInUse
 from efim_ls.completion.models.kinds import kind_of, open_beside
 from efim_ls.completion.models.open import OpenedModel, RemoteModel
+from efim_ls.completion.models_by_language import Models
 from efim_ls.settings import DEFAULTS, Settings
 
 OF_CLIENT = ("private_files", "max_lines", "model_languages")  # settings that clients of one model may differ in
@@ -77,18 +78,19 @@ class SharedModels:
         self._loaded: dict[ModelKey, SharedModel] = {}
         self._numbers = itertools.count(1)
 
-    def load(self, settings: Settings, progress: Callable[[str, int], None]) -> LanguageCompleters:
-        """Return a client's own completers, with models that are in memory or are loaded; raises ModelError."""
+    def load(self, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
+        """Return a client's completer, with models that are in memory or are loaded; raises ModelError."""
         key = ModelKey.of(settings)
         shared = self._loaded_model(key, partial(kind_of(settings).open, settings, progress))
         remote = shared.opened.remote
 
-        def load_beside(folder: Path) -> UsedModel:
+        def load_beside(folder: Path) -> ModelInUse:
             key = ModelKey.of(settings, folder)
             return self._used(self._loaded_model(key, partial(open_beside, settings, folder)), settings, remote)
 
         first = self._used(shared, settings, remote)
-        return LanguageCompleters(first, settings, load_beside, self.close_unused, self._lasting)
+        models = Models(first, settings, load_beside, self.close_unused, self._lasting)
+        return Completer(models, settings)
 
     def close_unused(self, seconds: float) -> None:
         """Close the models that no client uses; each has `seconds` to write what is still to be written."""
@@ -117,8 +119,8 @@ class SharedModels:
             self._share_memory()
         return self._loaded[key]
 
-    def _used(self, shared: SharedModel, settings: Settings, remote: RemoteModel | None) -> UsedModel:
-        """Return a model for one more client, with its own completer."""
+    def _used(self, shared: SharedModel, settings: Settings, remote: RemoteModel | None) -> ModelInUse:
+        """Return a model for one more client."""
         client = f"{next(self._numbers)} "
         shared.clients.add(client)
         opened = shared.opened.for_client(settings, partial(shared.leave, client))
@@ -127,7 +129,7 @@ class SharedModels:
             (shared.working.add if is_working else shared.working.discard)(client)
             self._share_memory()
 
-        return UsedModel(Completer(replace(opened, remote=remote), settings, client), work)
+        return ModelInUse(replace(opened, remote=remote), settings, client, work)
 
     def _share_memory(self) -> None:
         """Share the memory that the same settings grant evenly between the models that somebody works with.

@@ -1,0 +1,190 @@
+"""A model that a client uses, and who answers with it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict
+from functools import cache, lru_cache
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from efim_ls.access.secrets import may_reach_disk, private_among
+from efim_ls.completion.answerers.answerer import Answerer
+from efim_ls.completion.answerers.local_then_remote import LocalThenRemote
+from efim_ls.completion.answerers.model import ModelAnswerer
+from efim_ls.completion.answerers.phrases import PhraseAnswerer
+from efim_ls.completion.answerers.remote import RemoteAnswerer
+from efim_ls.completion.committed_parts import committed_parts
+from efim_ls.completion.document_state import DocumentState
+from efim_ls.completion.models.open import OpenedModel
+from efim_ls.completion.planning.planner import Frame
+from efim_ls.languages import ANY, knows, notice
+from efim_ls.settings import Settings
+from model_runtime.cancel import Cancel
+from model_runtime.checkpoint.embedded import EMBEDDED
+from model_runtime.engine.engine import SavedFrame
+from model_runtime.isolated import NOTHING_COMMITTED
+
+if TYPE_CHECKING:
+    from efim_ls.access.committed import CommittedTexts
+
+MOST_DOCUMENTS = 256  # of a client, whose frames are kept in memory
+
+logger = logging.getLogger(__name__)
+
+
+def alone(is_working: bool) -> None:
+    """Tell nobody whether the client works with its model, which is the only one."""
+
+
+class ModelInUse:
+    """A client's use of a model: who answers with it, and which documents are open.
+
+    Of the `answerers`, the first that serves a language answers in it; the last one has no model and serves them all.
+    Used on the engine thread only, unless a method says otherwise.
+    """
+
+    def __init__(
+        self, opened: OpenedModel, settings: Settings, client: str = "", work: Callable[[bool], None] = alone
+    ) -> None:
+        """Take a model that was opened for these settings, which `close` closes.
+
+        `client` sets the frames of its documents apart from those of others with the same model. `work` says whether
+        the client works with the model: one that nobody works with has memory for one place.
+        """
+        self.engine, self.tokenizer = opened.engine, opened.model.tokenizer
+        self.excerpt_budget = opened.budget.excerpts
+        self._opened, self._saved, self._private_files = opened, opened.documents, settings.private_files
+        self._work, self._open, self._left_at = work, set[str](), monotonic()
+        self._remote = RemoteAnswerer(opened.remote, settings, client) if opened.remote else None
+        named = settings.model_languages if self._remote is None else ()  # those of the model elsewhere
+        languages = named or self.engine.describe().languages or (ANY,)
+        limits = settings.max_new_tokens, settings.max_lines
+
+        @lru_cache(MOST_DOCUMENTS)  # a request must not wait for the file system
+        def is_private(uri: str) -> bool:
+            return not may_reach_disk(uri, settings.private_files)
+
+        self.model_answerer = ModelAnswerer(opened, languages, limits, is_private, client)
+        self._committed = _committed_texts(settings) if settings.shared_tier.url else None
+        self.answerers: list[Answerer] = [self.model_answerer, PhraseAnswerer(self.tokenizer, *limits)]
+        self._serving: dict[str, Answerer] = {}  # by each language that was asked about
+
+    def answerer(self, language: str) -> Answerer:
+        """Return who answers in a language; on any thread."""
+        if (serving := self._serving.get(language)) is None:
+            serving = next(each for each in self.answerers if knows(each.languages, language))
+            if self._remote and knows(self._remote.languages, language):
+                serving = LocalThenRemote(serving, self._remote)
+            self._serving[language] = serving
+        return serving
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages that the model knows, or the one elsewhere; on any thread."""
+        elsewhere = self._remote.languages if self._remote else ()
+        here = (language for each in self.answerers[:-1] for language in each.languages)
+        return tuple(dict.fromkeys((*here, *elsewhere)))
+
+    def notice(self, language: str) -> str | None:
+        """Return a sentence for users if the model does not know a language or gives no answers, else None.
+
+        On any thread.
+        """
+        model, trouble = self.engine.describe().model, self.model_answerer.trouble
+        told = notice("" if model == str(EMBEDDED) else model, self.languages, language)
+        if told or trouble:
+            return told or f"The model gives no answer: {trouble}."
+        if self._remote and self._remote.trouble:
+            return f"The remote model gives no answer, so the local one's is shown: {self._remote.trouble}."
+        return None
+
+    def new_document(self, uri: str) -> DocumentState:
+        """Return the state of a document that is not in memory, with the plans that were saved of it."""
+        return DocumentState(self.model_answerer.new_planner, self._saved.recall(uri))
+
+    def open_document(self, uri: str, language: str) -> None:
+        """Note an open document, unless phrases answer in it; with the first, the client works with the model."""
+        if knows(self.languages, language):  # phrases take no memory of places
+            if not self._open:
+                self._work(True)
+            self._open.add(uri)
+
+    def focus(self, uri: str) -> None:
+        """Note which document is being edited."""
+        self._saved.focus(uri)
+
+    def close_document(self, uri: str) -> None:
+        """Let what a document's frames occupy be reused first."""
+        self._open.discard(uri)
+        self._left_at = monotonic()
+        self._saved.close_document(uri)
+        if self._remote:
+            self._remote.forget(uri)
+        self.release(uri)
+
+    def is_left(self, seconds: float) -> bool:
+        """Return whether no document has been open for so long."""
+        return not self._open and monotonic() - self._left_at >= seconds
+
+    def leave_memory(self) -> None:
+        """Leave the memory for keys and values to models that somebody works with."""
+        self._work(False)
+
+    def forget_suggestions(self) -> None:
+        """Forget what the model elsewhere suggested."""
+        if self._remote:
+            self._remote.forget()
+
+    def save(self, uri: str, document: DocumentState, cancel: Cancel) -> bool:
+        """Save the frames of a document's requests, and their plans if these have changed; false if stopped."""
+        if not (frames := document.requested_frames()):
+            return True
+        text_of = cache(self._committed.text) if self._committed else None  # frames share files: each is read once
+        if not self.engine.save(uri, [self._saved_frame(uri, frame, text_of) for frame in frames], cancel):
+            return False
+        before, document.saved = document.saved, [frame.plan for frame in frames]
+        if before != document.saved:
+            self._saved.note(uri, document.saved)
+        return True
+
+    def release(self, uri: str) -> None:
+        """Let what a document's frames occupy be reused first."""
+        self.engine.release(self.model_answerer.document_name(uri))
+
+    def close(self, seconds: float, write: bool) -> None:
+        """Write what is left for up to `seconds`, or discard it unless `write`, and end."""
+        with ExitStack() as parts:  # the last first, and each whatever became of those before
+            parts.callback(self._opened.close, seconds, write)
+            if self._remote:
+                parts.callback(self._remote.close)
+            if self._committed:
+                parts.callback(self._committed.close)
+
+    def describe(self) -> dict[str, object]:
+        """Return what runs where and why, with the budget as fitted to the model's context."""
+        described = asdict(self.engine.describe()) | {"languages": list(self.languages)}
+        described["remote"] = self._remote.host if self._remote else ""
+        return described | self._opened.budget.describe() | self._saved.describe()
+
+    def summary(self) -> dict[str, object]:
+        """Return which model this is, for which languages, and how many places it has room for; on any thread."""
+        described = self.engine.describe()
+        return {"model": described.model, "languages": list(self.languages), "arenas": described.arenas}
+
+    def _saved_frame(self, uri: str, frame: Frame, text_of: Callable[[str], str | None] | None) -> SavedFrame:
+        private = private_among((uri, *frame.prompt.origins), self._private_files)
+        committed = committed_parts(text_of, uri, frame) if text_of else NOTHING_COMMITTED
+        return SavedFrame(self.model_answerer.frame_id(uri, frame.plan), frame.prompt, private, committed)
+
+
+def _committed_texts(settings: Settings) -> CommittedTexts | None:
+    """Return what says which text is committed, None with a warning if its package is not installed."""
+    try:
+        from efim_ls.access.committed import CommittedTexts
+    except ImportError as error:
+        logger.warning("the shared cache needs the Python package %s; install efim-ls[shared]", error.name)
+        return None
+    return CommittedTexts(settings.private_files)
