@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
 from model_runtime.engine.decode import DecodeStats
 from model_runtime.engine.engine import (
+    Engine,
     EngineDescription,
     EngineStatistics,
     GenerateJob,
@@ -230,6 +232,22 @@ def test_an_excerpt_of_a_private_file_makes_the_text_private(make: Make) -> None
     assert completer.complete(asked, NEVER).cause == PRIVATE
     assert completer.complete(replace(asked, excerpts=None), NEVER).cause == PRIVATE, "it is still shown"
     assert not engine.jobs
+
+
+def test_an_engine_has_six_members_and_two_objects_stand_before_it(make: Make) -> None:
+    """Those on the engine thread: before them there is `Requests`, on the event loop."""
+    completer, engine = make()
+    ways = list[list[str]]()
+    generate = engine.generate
+
+    def watched(job: GenerateJob, cancel: Cancel) -> Generation:
+        ways.append([frame.frame.f_code.co_qualname for frame in inspect.stack() if frame.function == "complete"])
+        return generate(job, cancel)
+
+    engine.generate = watched  # pyright: ignore[reportAttributeAccessIssue]
+    completer.complete(request(), NEVER)
+    assert ways == [["ModelAnswerer.complete", "Completer.complete"]]
+    assert len([name for name in vars(Engine) if not name.startswith("_")]) <= 6
 
 
 def test_nothing_is_saved_here_beside_it(make: Make) -> None:
