@@ -118,6 +118,23 @@ async def test_nothing_follows_an_answer_that_comes_too_late(
     assert ("a" in model.foreseen, "a" in model.kept) == (settings is ON, settings is ON)
 
 
+async def test_all_is_settled_once_prompts_have_taken_up_what_was_chosen_of_other_files(
+    session: Session, model: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (document := session.documents.get("a"))
+    document.cursor = 1
+    await session.settled()
+    model.foreseen.clear()
+
+    async def chosen() -> None:
+        """The index is ready, and has reported the document in use."""
+        session.workspace._chosen(document)
+
+    monkeypatch.setattr(session.workspace, "settled", chosen)
+    await session.settled()
+    assert model.foreseen == ["a"]
+
+
 @pytest.mark.parametrize("settings", [OFF, ON])
 async def test_queued_saving_is_dropped(session: Session, model: Fake, settings: Settings) -> None:
     model.gate.set()
