@@ -35,8 +35,8 @@ MOST_DOCUMENTS = 256  # of a client, whose frames are kept in memory
 logger = logging.getLogger(__name__)
 
 
-def alone(is_working: bool) -> None:
-    """Tell nobody whether the client works with its model, which is the only one."""
+def share_with_nobody(is_working: bool) -> None:
+    """Do nothing: no other model shares the memory of this one."""
 
 
 class ModelInUse:
@@ -47,19 +47,23 @@ class ModelInUse:
     """
 
     def __init__(
-        self, opened: OpenedModel, settings: Settings, client: str = "", work: Callable[[bool], None] = alone
+        self,
+        opened: OpenedModel,
+        settings: Settings,
+        client: str = "",
+        work: Callable[[bool], None] = share_with_nobody,
     ) -> None:
         """Take a model that was opened for these settings, which `close` closes.
 
-        `client` sets the frames of its documents apart from those of others with the same model. `work` says whether
-        the client works with the model: one that nobody works with has memory for one place.
+        `client` sets the frames of its documents apart from the frames of other clients. `work` is told whether the
+        client works with the model: a model that nobody works with has memory for one place.
         """
         self.engine, self.tokenizer = opened.engine, opened.model.tokenizer
         self.excerpt_budget = opened.budget.excerpts
         self._opened, self._saved, self._private_files = opened, opened.documents, settings.private_files
         self._work, self._open, self._left_at = work, set[str](), monotonic()
         self._remote = RemoteAnswerer(opened.remote, settings, client) if opened.remote else None
-        named = settings.model_languages if self._remote is None else ()  # those of the model elsewhere
+        named = settings.model_languages if self._remote is None else ()  # else the model elsewhere knows them
         languages = named or self.engine.describe().languages or (ANY,)
         limits = settings.max_new_tokens, settings.max_lines
 
@@ -117,7 +121,7 @@ class ModelInUse:
         self._saved.focus(uri)
 
     def close_document(self, uri: str) -> None:
-        """Let what a document's frames occupy be reused first."""
+        """Note that a document is closed, and release its frames."""
         self._open.discard(uri)
         self._left_at = monotonic()
         self._saved.close_document(uri)
@@ -151,7 +155,7 @@ class ModelInUse:
         return True
 
     def release(self, uri: str) -> None:
-        """Let what a document's frames occupy be reused first."""
+        """Let the memory of a document's frames be reused first."""
         self.engine.release(self.model_answerer.document_name(uri))
 
     def close(self, seconds: float, write: bool) -> None:

@@ -38,7 +38,7 @@ class Models:
         close_unused: Callable[[float], None] = nothing_to_close,
         lasting: bool = True,
     ) -> None:
-        """Own the models; `load` opens that of a folder beside the first, and raises ModelError.
+        """Own the models; `load` opens the model in a folder, as well as the first, and raises ModelError.
 
         Without `load`, the first answers in all languages. `close_unused` closes models that no client uses, with
         some seconds for each to write what is left. If they are `lasting`, those that are in use at the end stay in
@@ -82,7 +82,7 @@ class Models:
         return request if self._reads_counts[language] else replace(request, counts=None)
 
     def left(self, seconds: float) -> list[ModelInUse]:
-        """Return the models, but for the first, in whose languages no document has been open for so long."""
+        """Return the models, except the first, without an open document for so many seconds."""
         return [model for model in self._loaded.values() if model.is_left(seconds)]
 
     def drop(self, model: ModelInUse, seconds: float) -> None:

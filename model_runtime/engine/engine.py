@@ -133,8 +133,8 @@ class EngineDescription:
 class Engine(Protocol):
     """Completes prompts, in this process or on another machine. On the engine thread, unless a method says otherwise.
 
-    No method raises for what happens to files or connections, but for EngineError where that is named. Frames are
-    those of all documents that share the engine. An engine elsewhere may reuse and prepare nothing, and ignore
+    No method raises for what happens to files or connections, except EngineError where that is named. The
+    documents of all clients share the engine. An engine elsewhere may reuse and prepare nothing, and ignore
     `better_line`.
     """
 

@@ -92,11 +92,11 @@ class ModelAnswerer:
         self.new_planner = _planners(served.model, served.budget)
 
     def document_name(self, uri: str) -> str:
-        """Return what the engine calls a document."""
+        """Return the engine's name of a document."""
         return self._client + uri
 
     def frame_id(self, uri: str, plan: Plan) -> FrameId:
-        """Return what the engine calls a document's frame."""
+        """Return the engine's name of a document's frame."""
         return FrameId(self.document_name(uri), plan.number)
 
     def complete(self, document: DocumentState, asked: Asked, cancel: Cancel) -> Answer:
