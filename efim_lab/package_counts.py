@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 from efim_lab.documents import CodeDocument, package_of
-from efim_ls.languages import language_of
+from efim_ls.languages.table import language_of
 from model_runtime.counts.snapshot import CountedDocument, Counts, CountsView
 from model_runtime.prompt.tokenizer import Tokenizer
 

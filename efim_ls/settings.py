@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from efim_ls.languages import PROSE
+from efim_ls.languages.table import PROSE
 from efim_ls.memory_shares import LEAST_MEMORY
 from efim_ls.setting_objects.kinds import OBJECTS
 from efim_ls.setting_objects.shared_tier import SharedTierOptions

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from efim_lab.documents import CodeDocument, package_of, read_documents
 from efim_lab.errors import WorkError
-from efim_ls.languages import language_of, name_of
+from efim_ls.languages.table import language_of, name_of
 
 
 @dataclass(frozen=True)

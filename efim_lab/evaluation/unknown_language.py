@@ -24,7 +24,7 @@ from efim_ls.completion.answerers.phrases import SURE, PhraseAnswerer
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.planning.planner import Planner
-from efim_ls.languages import ANY, name_of
+from efim_ls.languages.table import ANY, name_of
 from efim_ls.request import Request
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER

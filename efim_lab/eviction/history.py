@@ -11,7 +11,7 @@ import numpy as np
 
 from efim_lab.errors import WorkError
 from efim_lab.git import blobs, run_git
-from efim_ls.languages import language_of
+from efim_ls.languages.table import language_of
 from kv_store.block import Name, chain, root
 
 TOKEN_BYTES = 4  # of code, which stand for a token: names need no more than to be equal where the text is

@@ -17,7 +17,7 @@ from efim_lab.next_edit.histories import Repository
 from efim_lab.next_edit.imports import ImportFigures, ImportRow, import_figures, typed
 from efim_lab.next_edit.measure import Figures, OfferRow, by_rules, figures, measure
 from efim_lab.next_edit.scenarios import EditScenario, Kind, scenarios
-from efim_ls.languages import name_of
+from efim_ls.languages.table import name_of
 from efim_ls.next_edit.rules.table import RULES
 
 WIDTH = 110  # of tables

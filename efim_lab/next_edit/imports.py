@@ -15,14 +15,15 @@ from efim_lab.errors import WorkError
 from efim_lab.git import run_git
 from efim_lab.next_edit.fit import Example
 from efim_lab.next_edit.scenarios import ENDINGS
-from efim_ls.languages import family_of, language_of
+from efim_ls.languages.language import Import
+from efim_ls.languages.table import family_of, language_of
 from efim_ls.next_edit.import_lines import ITEM, ImportStatement, import_statements
 from efim_ls.next_edit.next_edits import NextEdits
 from efim_ls.next_edit.rules.imports import imports
 from efim_ls.next_edit.situation import Situation
 from efim_ls.text.document import Document, EditHistory, PastEdit
 from efim_ls.text.lines import enclosing_line
-from efim_ls.text.outline import MEMBERS, Import, Importable, Outline, outline
+from efim_ls.text.outline import MEMBERS, Importable, Outline, outline
 from efim_ls.workspace.database.queries import FoundDefinition, FoundImport
 from efim_ls.workspace.imports.importable import ImportingFile, find_importable
 

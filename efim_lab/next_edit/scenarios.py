@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from efim_lab.next_edit.histories import ChangedFile, LineRewrite, Repository
 from efim_lab.next_edit.signatures import changed_signatures
-from efim_ls.languages import language_of
+from efim_ls.languages.table import language_of
 from efim_ls.next_edit.templates.template import Rewritten, Template, occurrences, template_of
 from efim_ls.next_edit.tokens import TokenChange, is_name, token_change, tokens
 from efim_ls.text.document import Document

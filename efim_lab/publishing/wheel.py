@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from efim_lab.errors import WorkError
-from efim_ls.languages import listed, names_of
+from efim_ls.languages.table import listed, names_of
 from model_runtime.checkpoint.config import read_config, read_languages
 from model_runtime.checkpoint.embedded import ENTRY_POINTS
 from model_runtime.checkpoint.weight_files import weight_files

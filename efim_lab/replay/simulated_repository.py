@@ -12,7 +12,7 @@ from pathlib import Path
 from zlib import crc32
 
 from efim_lab.replay.trace import Trace, final_text
-from efim_ls.languages import language_of
+from efim_ls.languages.table import language_of
 from model_runtime.prompt.excerpts import Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
 from model_runtime.prompt.tokenizer import Tokenizer
 

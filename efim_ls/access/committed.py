@@ -19,7 +19,7 @@ from dulwich.repo import Repo
 from efim_ls.access.ignored import is_text_ignored
 from efim_ls.access.secret_text import without_secrets
 from efim_ls.access.secrets import may_reach_disk
-from efim_ls.languages import language_of
+from efim_ls.languages.table import language_of
 from efim_ls.paths import file_path, real_path
 from efim_ls.settings import MOST_CHARACTERS
 

@@ -11,17 +11,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from efim_ls.access import secret_formats as formats
+from efim_ls.languages.table import LANGUAGES
 
 # In place of each character that must not be repeated: a control character, before which any suggestion ends, of one
 # byte, so that no tokenizer makes more than one token of it.
 MASK = "\x1a"
-# Languages in which an assignment's right side is code: values there are quoted.
-CODE = frozenset({
-    "c", "clojure", "cpp", "csharp", "css", "cuda-cpp", "cython", "dart", "elixir", "erlang", "fsharp", "go",
-    "haskell", "java", "javascript", "javascriptreact", "julia", "kotlin", "lua", "objective-c", "ocaml", "perl",
-    "php", "python", "r", "ruby", "rust", "scala", "scss", "svelte", "swift", "typescript", "typescriptreact", "vue",
-    "zig",
-})  # fmt: skip
 LINES, REACH = 2, 4096  # lines above and below a change, and characters of longer ones, that are looked at again
 SHORTEST, SHORTEST_WEAK = 4, 8  # characters of a password, and of what is less surely a secret
 LEAST_RANDOM, LONGEST_RANDOM = 20, 512  # characters of what looks random; more are data
@@ -96,7 +90,7 @@ def without_secrets(text: str, language: str) -> str:
 def secrets_in(text: str, language: str) -> list[Span]:
     """Return what looks secret in a text, in its order, without overlaps."""
     joined = list[Span]()
-    for span in sorted({*_random(text), *_named(text, language in CODE), *_marked(text)}):
+    for span in sorted({*_random(text), *_named(text, LANGUAGES[language].is_code), *_marked(text)}):
         if joined and span.start < joined[-1].end:
             joined[-1] = Span(joined[-1].start, max(joined[-1].end, span.end))
         else:

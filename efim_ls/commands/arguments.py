@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from efim_ls.failures import Failure, Mistake
-from efim_ls.languages import name_of
+from efim_ls.languages.table import name_of
 from model_runtime.regular_files import UnfitFile, check_regular
 
 if TYPE_CHECKING:

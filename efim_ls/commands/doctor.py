@@ -19,7 +19,7 @@ from efim_ls.access.reasons import refusal, why_empty
 from efim_ls.commands.arguments import check_model, counted, model_name
 from efim_ls.commands.elsewhere import engine_settings, examine_engine
 from efim_ls.failures import Failure
-from efim_ls.languages import ANY, name_of, names_of
+from efim_ls.languages.table import ANY, name_of, names_of
 from efim_ls.paths import cache_folder
 from efim_ls.request import Answer, Request
 from efim_ls.session.loader import CLOSING
@@ -181,7 +181,7 @@ def _answer(completer: Completer, text: str, uri: str = "doctor:sample") -> Answ
 
 def _machine() -> Facts:
     return {
-        "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
+        "interpreter": f"Python {platform.python_version()} on {platform.system()} {platform.machine()}",
         **{name: installed_version(name) or "not installed" for name in PACKAGES},
         "gpu": cuda_state(),
     }

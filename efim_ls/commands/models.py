@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from efim_ls.completion.models.open import capacity, fit_budget
-from efim_ls.languages import listed, names_of
+from efim_ls.languages.table import listed, names_of
 from efim_ls.memory_shares import share_out
 from efim_ls.settings import DEFAULTS
 from model_runtime.checkpoint.config import ModelConfig, read_config

@@ -20,7 +20,7 @@ from efim_ls.completion.committed_parts import committed_parts
 from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.models.open import OpenedModel
 from efim_ls.completion.planning.planner import Frame
-from efim_ls.languages import ANY, knows, notice
+from efim_ls.languages.table import ANY, knows, notice
 from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
 from model_runtime.checkpoint.embedded import EMBEDDED

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from efim_ls.completion.model_in_use import ModelInUse
-from efim_ls.languages import family_of, knows, name_of, notice
+from efim_ls.languages.table import family_of, knows, name_of, notice
 from efim_ls.request import Request
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.embedded import EMBEDDED, SHIPPED, embedded_for, installed

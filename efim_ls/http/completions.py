@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from starlette.responses import Response
 
 from efim_ls.http.documents import ClientDocuments, CursorContext, uri_of
-from efim_ls.languages import family_of, language_of
+from efim_ls.languages.table import family_of, language_of
 from efim_ls.request import Answer
 from efim_ls.session.documents import MOST_CHARACTERS_OF_OTHERS, MOST_OTHERS, OpenDocument
 from efim_ls.session.session import Session

@@ -7,7 +7,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import quote
 
-from efim_ls.languages import guess_language, language_of
+from efim_ls.languages.table import guess_language, language_of
 from efim_ls.session.documents import OpenDocument
 from efim_ls.session.session import Session
 from efim_ls.text.document import narrowed

@@ -9,27 +9,11 @@ from itertools import pairwise
 from os.path import commonprefix
 from typing import NamedTuple
 
-from efim_ls.languages import family_of
+from efim_ls.languages.table import LANGUAGES
 from efim_ls.text.document import Document, Edit
 from efim_ls.text.lines import enclosing_line, line_start
 from efim_ls.text.outline import Importable
 
-STATEMENTS = {
-    "python": re.compile(
-        r"^(?:from[ \t]+(?P<module>[.\w]+)[ \t]+import[ \t]+(?:\((?P<wrapped>[^()#]*)\)|(?P<names>\w[^\r\n(#;\\]*))"
-        r"|import[ \t]+(?P<plain>[.\w]+).*)",
-        re.MULTILINE,
-    ),
-    "javascript": re.compile(
-        r"^import[ \t]+(?:(?:\w+[ \t]*,[ \t]*)?\{(?P<names>[^{}]*)\}[ \t]*from[ \t]*"
-        r"|[^'\"\n{}]*(?:\{[^{}]*\})?[^'\"\n{}]*)"
-        r"(?P<quote>['\"])(?P<module>[^'\"\n]+)(?P=quote)(?P<stop>;?)",
-        re.MULTILINE,
-    ),
-    "go": re.compile(r'^(?P<indent>[ \t]+|import[ \t]+)(?:[\w.]+[ \t]+)?"(?P<module>[^"\n]+)"', re.MULTILINE),
-    "rust": re.compile(r"^use[ \t]+(?P<module>[\w:]+?)(?:::\{(?P<names>[^{}]*)\}|::(?P<single>\w+));", re.MULTILINE),
-}
-GO_IMPORTS = re.compile(r"^import[ \t]*(?:\([^()]*\)|[^\n(]*$)", re.MULTILINE)
 ITEM = re.compile(r"[^,\s][^,]*?(?=\s*(?:,|\Z))")
 # What stands above the first statement of a file: blank lines, comments, a docstring, a package's name.
 PREAMBLE = re.compile(
@@ -56,17 +40,17 @@ class ImportStatement(NamedTuple):
 
 def import_statements(document: Document) -> list[ImportStatement]:
     """Return a document's imports at the top level, in order; empty for a language whose imports cannot be read."""
-    family, text = family_of(document.language), document.text
-    if (statement := STATEMENTS.get(family)) is None:
+    form, text = LANGUAGES[document.language].imports, document.text
+    if form is None:
         return []
-    blocks = [each.span() for each in GO_IMPORTS.finditer(text)] if family == "go" else [(0, len(text))]
-    return [_statement(each) for start, end in blocks for each in statement.finditer(text, start, end)]
+    blocks = [each.span() for each in form.block.finditer(text)] if form.block else [(0, len(text))]
+    return [_statement(each) for start, end in blocks for each in form.statement.finditer(text, start, end)]
 
 
 def added_import(document: Document, importable: Importable) -> Edit | None:
     """Return the edit that adds an import to a document; None for a language whose imports cannot be written."""
-    family = family_of(document.language)
-    if family not in STATEMENTS:
+    form = LANGUAGES[document.language].imports
+    if form is None:
         return None
     statements = import_statements(document)
     for each in statements:
@@ -76,10 +60,10 @@ def added_import(document: Document, importable: Importable) -> Edit | None:
             if single := each.found.groupdict().get("single"):
                 at = each.found.start("single")
                 return Edit(at, single, f"{{{', '.join(sorted((single, importable.name)))}}}")
-    line = _line(family, statements, importable)
+    line = form.line(importable.module, importable.name, statements[-1].found if statements else None)
     if not statements:
         return _above_all(document.text, line)
-    return _among(document.text, statements, importable.module, line, apart=family == "python")
+    return _among(document.text, statements, importable.module, line, form.apart)
 
 
 def _statement(found: re.Match[str]) -> ImportStatement:
@@ -109,22 +93,6 @@ def _by_kind(name: str) -> str:
 
 
 _ORDERS = (_by_kind, str, str.lower)
-
-
-def _line(family: str, statements: Sequence[ImportStatement], importable: Importable) -> str:
-    """Return an import as a statement of its own, written as the others of the document are."""
-    module, name, _ = importable
-    last = statements[-1].found if statements else None
-    match family:
-        case "python":
-            return f"from {module} import {name}"
-        case "javascript":
-            quote, stop = (last["quote"], last["stop"]) if last else ('"', ";")
-            return f"import {{ {name} }} from {quote}{module}{quote}{stop}"
-        case "go":
-            return f'{last["indent"] if last else "import "}"{module}"'
-        case _:
-            return f"use {module}::{name};"
 
 
 def _among(text: str, statements: Sequence[ImportStatement], module: str, line: str, apart: bool) -> Edit:

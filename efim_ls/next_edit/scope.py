@@ -7,20 +7,12 @@ from collections.abc import Collection
 
 from tree_sitter import Node
 
+from efim_ls.languages.table import BINDING, FUNCTIONS, LANGUAGES
 from efim_ls.next_edit.pattern import whole_words
-from efim_ls.next_edit.syntax.pieces import FUNCTIONS, piece_at
+from efim_ls.next_edit.syntax.pieces import piece_at
 from efim_ls.text.document import Document
 from efim_ls.text.lines import line_start
 
-# Where names are bound: fields of nodes, in all of the grammars.
-_BINDING = frozenset({
-    ("assignment", "left"), ("as_pattern", "alias"), ("catch_clause", "parameter"), ("const_spec", "name"),
-    ("for_expression", "pattern"), ("for_in_clause", "left"), ("for_in_statement", "left"), ("for_statement", "left"),
-    ("let_condition", "pattern"), ("let_declaration", "pattern"), ("match_arm", "pattern"),
-    ("named_expression", "name"), ("parameter_declaration", "name"), ("range_clause", "left"),
-    ("short_var_declaration", "left"), ("var_spec", "name"), ("variable_declarator", "name"),
-    *((function, field) for function in FUNCTIONS for field in ("parameter", "parameters")),
-})  # fmt: skip
 # Fields through which a name is used, or is a member's, though a binding is around it.
 _USING = frozenset({
     "argument", "arguments", "attribute", "field", "function", "index", "key", "object", "operand", "property",
@@ -71,7 +63,7 @@ def is_bound(document: Document, at: int, name: str) -> bool:
 
 def is_prose(document: Document, at: int) -> bool:
     """Return whether an offset lies in a string or a comment, as far as the block around it tells."""
-    if document.language == "python" and document.text.count('"""', 0, at) % 2:
+    if LANGUAGES[document.language].triple_quotes and document.text.count('"""', 0, at) % 2:
         return True
     piece = piece_at(document, at)
     node = piece.node(at) if piece else None
@@ -93,7 +85,7 @@ def _binder(name: Node) -> Node | None:
         field = _field(parent, node)
         if not bound and field in _USING:
             return None
-        bound = bound or (parent.type, field) in _BINDING
+        bound = bound or (parent.type, field) in BINDING
         if parent.type in FUNCTIONS:
             return parent if bound else None
         node = parent

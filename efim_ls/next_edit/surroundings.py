@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log1p
 
+from efim_ls.languages.table import LANGUAGES
 from efim_ls.next_edit.pattern import Occurrence
 
 QUOTES = "\"'`"
@@ -13,8 +14,7 @@ QUOTES = "\"'`"
 def in_comment(left: Sequence[str], language: str) -> bool:
     """Return whether a comment begins among the tokens before a place, or its line is one of a block's."""
     line = "".join(left)
-    mark = "#" if language in ("python", "shellscript", "yaml", "toml", "ruby") else "//"
-    return mark in line or line.lstrip().startswith(("/*", "* "))
+    return LANGUAGES[language].comment in line or line.lstrip().startswith(("/*", "* "))
 
 
 def in_string(left: Sequence[str]) -> bool:

@@ -12,7 +12,7 @@ from time import monotonic
 from efim_ls.access.reasons import Refusal, refusal, why_empty
 from efim_ls.access.rules import Rules, Verdict
 from efim_ls.access.secret_text import PublicText
-from efim_ls.languages import family_of, language_of
+from efim_ls.languages.table import family_of, language_of
 from efim_ls.paths import real_path
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings

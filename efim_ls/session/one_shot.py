@@ -14,7 +14,7 @@ from efim_ls.access.secret_text import without_secrets
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.shared_models import SharedModels
 from efim_ls.failures import Failure, FilePlace, Mistake
-from efim_ls.languages import family_of, language_of
+from efim_ls.languages.table import family_of, language_of
 from efim_ls.paths import cache_folder, real_path
 from efim_ls.request import Answer, Request
 from efim_ls.settings import DEFAULTS, Settings

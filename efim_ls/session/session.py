@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 
 from efim_ls.access.reasons import refusal
 from efim_ls.access.rules import Rules
-from efim_ls.languages import language_named
+from efim_ls.languages.table import language_named
 from efim_ls.request import Ahead, Answer, Request, Status
 from efim_ls.session.documents import OpenDocument, OpenDocuments
 from efim_ls.session.engine_thread import EngineClient, EngineThread

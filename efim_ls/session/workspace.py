@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from efim_ls.access.rules import Rules
 from efim_ls.completion.suggestions.levels import UNSURE
+from efim_ls.languages.table import LANGUAGES
 from efim_ls.paths import real_path
 from efim_ls.request import Answer, Request
 from efim_ls.session.documents import OpenDocument, OpenDocuments
@@ -126,7 +127,7 @@ class SessionWorkspace:
         others = self._documents.others(document)
         counts = self._index.view(document.family, [each.path for each in (document, *others)])
         texts = tuple(each.public for each in others)
-        modules = self._modules.view if self._modules and document.language == "python" else None
+        modules = self._modules.view if self._modules and LANGUAGES[document.language].reads_modules else None
         return replace(self.request_ahead(document, cursor), others=texts, counts=counts, modules=modules)
 
     def retrieve_if_unsure(self, document: OpenDocument, request: Request, answer: Answer) -> None:
@@ -188,7 +189,7 @@ class SessionWorkspace:
 
     def _learn_modules(self, document: OpenDocument) -> None:
         """Learn the names of the modules that a document imports."""
-        if self._modules and document.language == "python" and self._documents.may_be_read(document):
+        if self._modules and LANGUAGES[document.language].reads_modules and self._documents.may_be_read(document):
             self._modules.want(document.path, document.text)
 
     def _excerpts_changed(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from efim_ls.languages import family_of
+from efim_ls.languages.table import LANGUAGES
 
 CLOSER_OF = {"(": ")", "[": "]", "{": "}"}
 OPENER_OF = {closer: opener for opener, closer in CLOSER_OF.items()} | {"*/": "/*"}
@@ -22,14 +22,6 @@ _SINGLE = r"""
       (?:'''(?:\\.|(?!''').)*(?:'''|\Z) | '(?:\\.|[^\\\n'])*(?:'|(?=\n)|\Z))"""
 _CHARACTER = r"| '(?:\\[^'\n]*|[^\\'\n])'"
 _COMMENTS = {"#": r"\#[^\n]*", "--": r"--[^\n]*", "//": r"//[^\n]* | /\*.*?(?:\*/|\Z) | \*/"}
-_OTHER_COMMENTS = {
-    "#": (
-        "coffeescript", "dockerfile", "elixir", "julia", "make", "makefile", "perl", "powershell", "python", "r",
-        "ruby", "shellscript", "toml", "yaml",
-    ),
-    "--": ("haskell", "lua", "sql"),
-}  # fmt: skip
-_CHARACTERS_ONLY = ("c", "csharp", "go", "haskell", "java", "kotlin", "rust", "scala", "swift")
 
 
 class Bracket(NamedTuple):
@@ -85,7 +77,6 @@ def close(opened: list[Bracket], signs: Iterable[Bracket]) -> list[tuple[Bracket
 
 @lru_cache(16)
 def _parts(language: str) -> re.Pattern[str]:
-    family = family_of(language)
-    comment = next((sign for sign, languages in _OTHER_COMMENTS.items() if family in languages), "//")
-    strings = _CHARACTER + _DOUBLE if family in _CHARACTERS_ONLY else _DOUBLE + _SINGLE
-    return re.compile(rf"[][(){{}}] | {_COMMENTS[comment]} {strings}", re.DOTALL | re.VERBOSE)
+    of = LANGUAGES[language]
+    strings = _CHARACTER + _DOUBLE if of.single_quotes == "characters" else _DOUBLE + _SINGLE
+    return re.compile(rf"[][(){{}}] | {_COMMENTS[of.comment]} {strings}", re.DOTALL | re.VERBOSE)

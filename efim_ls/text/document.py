@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from efim_ls.languages import language_named
+from efim_ls.languages.table import language_named
 from efim_ls.text.lines import line_end_in
 from efim_ls.text.normalized import MARK, is_normalized, joined, normalized
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from efim_ls.access.ignored import Ignored
 from efim_ls.access.rules import Rules
 from efim_ls.access.secret_text import without_secrets
-from efim_ls.languages import language_of
+from efim_ls.languages.table import LANGUAGES, language_of
 from efim_ls.text.normalized import normalized
 
 LARGEST_SOURCE = 400_000  # bytes; larger files are data, or written by programs
@@ -26,7 +26,6 @@ VENDORED = frozenset({
 })  # fmt: skip
 ENVIRONMENT = "pyvenv.cfg"  # stands in a virtual environment of Python
 # Programs write such files: their phrases are nobody's style, and there are many of them.
-DATA_LANGUAGES = frozenset({"json", "xml"})
 WRITTEN_BY_PROGRAMS = re.compile(
     r"(?:\.min\.\w+|[._]pb2(?:_grpc)?\.pyi?|\.pb\.(?:go|cc|h)|\.g\.dart|\.designer\.cs|[._-]lock\.ya?ml)$",
     re.IGNORECASE,
@@ -163,7 +162,7 @@ def _may_be_source(name: str) -> bool:
     """Return whether a file's name alone lets it be read."""
     language = language_of(name)
     hidden = name.startswith(".")
-    return bool(language) and language not in DATA_LANGUAGES and not hidden and not WRITTEN_BY_PROGRAMS.search(name)
+    return bool(language) and not LANGUAGES[language].is_data and not hidden and not WRITTEN_BY_PROGRAMS.search(name)
 
 
 def _judged(path: str, rules: Rules) -> SourceFile | None:

@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 
 from efim_ls.access.rules import Rules
 from efim_ls.access.secrets import may_reach_disk
-from efim_ls.languages import family_of
+from efim_ls.languages.table import family_of
 from efim_ls.memory_shares import share_out
 from efim_ls.paths import cache_folder
 from efim_ls.settings import DEFAULTS, Settings

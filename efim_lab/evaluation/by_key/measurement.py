@@ -17,7 +17,7 @@ from efim_lab.evaluation.held_out import Progress, model_name
 from efim_lab.evaluation.typist.lines import with_plain_line_ends
 from efim_lab.package_counts import PackageCounts
 from efim_ls.completion.completer import Completer
-from efim_ls.languages import language_of
+from efim_ls.languages.table import language_of
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
 from efim_ls.workspace.modules.table import ModuleView

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 from efim_lab.evaluation.places.cursors import is_word
 from efim_lab.evaluation.typist.lines import TypedLine
-from efim_ls.languages import language_of
+from efim_ls.languages.table import language_of
 
 CursorKind = Literal["start of line", "inside a word", "after a dot", "in a string or comment", "elsewhere"]
 KINDS: tuple[CursorKind, ...] = get_args(CursorKind)

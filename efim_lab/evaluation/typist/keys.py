@@ -17,7 +17,7 @@ from efim_ls.completion.completer import Completer
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.suggestions.place_kind import PlaceKind, spot_of
 from efim_ls.completion.suggestions.sureness import first_word_end
-from efim_ls.languages import language_of
+from efim_ls.languages.table import language_of
 from efim_ls.request import Answer, Preset, Reason, Request
 from efim_ls.workspace.modules.table import ModuleTable
 from model_runtime.cancel import NEVER

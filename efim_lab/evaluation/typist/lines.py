@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from efim_lab.documents import CodeDocument, package_of
 from efim_lab.evaluation.places.cursors import line_at
-from efim_ls.languages import language_of
+from efim_ls.languages.table import language_of
 
 LONGEST_TYPED = 200  # characters of a line
 MOST_OPEN_CHARACTERS = 200_000  # of all other open files, as in the server's session

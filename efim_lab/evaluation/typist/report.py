@@ -9,7 +9,7 @@ from efim_lab.evaluation.report import cell, percent
 from efim_lab.evaluation.typist.cursor_kinds import KINDS
 from efim_lab.evaluation.typist.figures import TypistFigures
 from efim_lab.evaluation.typist.measurement import HEURISTIC, RepositoryGain, TypedArm, TypingReport
-from efim_ls.languages import name_of
+from efim_ls.languages.table import name_of
 
 ByTypist = Mapping[str, TypistFigures]
 TYPING_HEADER = (

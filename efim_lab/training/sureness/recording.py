@@ -19,7 +19,7 @@ from efim_ls.completion.suggestions.place_kind import Spot, spot_of
 from efim_ls.completion.suggestions.sure import MOST_WORDS, is_made_up
 from efim_ls.completion.suggestions.sureness import Facts, WordFacts, guess_facts, word_facts
 from efim_ls.completion.suggestions.words import words_at
-from efim_ls.languages import language_of
+from efim_ls.languages.table import language_of
 from efim_ls.request import Request
 from efim_ls.settings import Settings
 from efim_ls.workspace.modules.environment import find_environment

@@ -16,7 +16,7 @@ from efim_ls.completion.filters.syntax.readable import readable
 from efim_ls.completion.planning.window import SURROUNDING_CHARACTERS, surroundings
 from efim_ls.completion.suggestions.explanation import suggestion
 from efim_ls.completion.suggestions.recent import Asked
-from efim_ls.languages import ANY
+from efim_ls.languages.table import ANY
 from efim_ls.request import Answer, Preset, Reason, Request
 from efim_ls.text.lines import enclosing_line
 from model_runtime.cancel import Cancel, Cancelled, Preparation, nothing_to_prepare

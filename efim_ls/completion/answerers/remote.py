@@ -16,7 +16,7 @@ from efim_ls.access.secrets import may_reach_disk
 from efim_ls.completion.answerers.model import ModelAnswerer
 from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.models.open import RemoteModel
-from efim_ls.languages import ANY
+from efim_ls.languages.table import ANY
 from efim_ls.paths import file_path
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings

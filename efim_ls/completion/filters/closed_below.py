@@ -8,7 +8,7 @@ from operator import le
 from typing import NamedTuple
 
 from efim_ls.completion.filters.place import Place, indent_of
-from efim_ls.languages import PROSE
+from efim_ls.languages.table import PROSE
 from efim_ls.text.brackets import Bracket, Brackets, brackets_of, close
 from model_runtime.engine.stops import is_closers
 

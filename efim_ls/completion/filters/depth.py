@@ -6,16 +6,16 @@ import re
 
 from efim_ls.completion.filters.indentation import style_of
 from efim_ls.completion.filters.place import Place, indent_of, lines_with
-
-_HEADER = re.compile(r"\s*(?:async|case|class|def|elif|else|except|finally|for|if|match|try|while|with)\b.*:")
+from efim_ls.languages.table import LANGUAGES
 
 
 def body_depth(text: str, place: Place) -> str:
-    """Move a body one level below the header of its block in Python, if it is deeper."""
-    if place.language != "python" or "\n" not in text:
+    """Move a body one level below the header of its block where indentation makes blocks, if it is deeper."""
+    indented = LANGUAGES[place.language].indented
+    if indented is None or "\n" not in text:
         return text
     header, body = _first_lines(text, place)
-    if not (body and _HEADER.fullmatch(header)):
+    if not (body and indented.header.fullmatch(header)):
         return text
     deep = indent_of(header) + _level(body, place)
     if not body.startswith(deep) or len(indent_of(body)) <= len(deep):

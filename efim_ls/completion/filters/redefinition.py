@@ -6,25 +6,9 @@ import re
 from collections.abc import Iterator
 
 from efim_ls.completion.filters.place import Place, indent_of, lines_with
+from efim_ls.languages.table import LANGUAGES
 from efim_ls.text.lines import line_start, lines_upwards
 
-# A function counts with the body that it has and overloads lack; so does a method, which no word announces.
-_SCRIPT = r"""(?P<indent>[ \t]*)(?:
-    (?P<function>(?:export\s+)?(?:default\s+)?(?:async\s+)?function\b\s*\*?\s*)
-    | (?P<declared>(?:export\s+)?(?:default\s+)?
-        (?:(?:abstract\s+)?class|(?:const\s+)?enum|const(?!\s+enum)|let|interface|type)\s+)
-    | (?:(?:public|private|protected|static|override|async)\s+)*(?P<owner>[gs]et\s+)?\*?
-        (?!(?:catch|for|function|if|switch|while|with)\b)
-)(?P<name>[\w$]+)(?(declared)|(?(function)(?=[^;\n]*\{[ \t]*$)|(?=\([^()'"`;\n]*\)[^();\n]*\{[ \t]*$)))"""
-# How a line begins that gives a name to a function, a class, a type or a constant.
-_DEFINITIONS = {
-    "python": re.compile(r"(?P<indent>[ \t]*)(?:(?:async\s+)?def|class)\b\s*(?P<name>[\w$]+)"),
-    "go": re.compile(r"(?P<indent>[ \t]*)(?:func\b(?:\s*(?P<owner>\([^)]*\)))?|type\b)\s*(?P<name>[\w$]+)"),
-    **dict.fromkeys(
-        ("javascript", "javascriptreact", "typescript", "typescriptreact"),
-        re.compile(_SCRIPT, re.MULTILINE | re.VERBOSE),
-    ),
-}
 DEFINING_WORDS = ("def", "class", "func", "type", "const", "let", "enum", "interface", "{")  # each has one of them
 _MAY_REPEAT = frozenset({"_", "init"})  # a name that is never used, and Go's initializers
 _OVERLOADED = re.compile(r"@(?:[\w.]+\.)?(?:overload|setter|getter|deleter|register|\w*dispatch\w*)\b")
@@ -37,7 +21,7 @@ def redefinition(text: str, place: Place) -> str:
 
     A name that the user typed may repeat, and so may overloads, setters, and definitions in other branches.
     """
-    pattern = _DEFINITIONS.get(place.language)
+    pattern = LANGUAGES[place.language].definition
     if pattern is None:
         return text
     lines, whole = text.split("\n"), lines_with(text, place)

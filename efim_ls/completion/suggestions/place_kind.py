@@ -6,7 +6,7 @@ import re
 from typing import Literal, NamedTuple, get_args
 
 from efim_ls.completion.filters.place import Place
-from efim_ls.completion.suggestions.language_words import LANGUAGE_WORDS
+from efim_ls.languages.table import LANGUAGES
 
 PlaceKind = Literal[
     "start of line", "import", "new name", "attribute", "argument", "value", "number", "string", "docstring",
@@ -23,8 +23,8 @@ _OPENS = re.compile(r"[(\[{,]\s*\Z")
 _BLOCK = re.compile(r"^[ \t]*/\*", re.MULTILINE)
 _PREFIX = re.compile(r"\s*[rRbBuUfF]{0,2}\Z")  # what may stand before the quotes of a docstring on its line
 # A comment, quotes of a string of several lines, or a string, closed or not.
-_PARTS = re.compile(r"""(#)|(\"{3}|'{3})|"(?:\\.|[^"\\])*("?)|'(?:\\.|[^'\\])*('?)""")
-_ELSEWHERE = re.compile(r"""(//|/\*|\#(?=[\s!]))|(`)|"(?:\\.|[^"\\])*("?)|'(?:\\.|[^'\\])*('?)""")
+_WITH_TRIPLES = re.compile(r"""(#)|(\"{3}|'{3})|"(?:\\.|[^"\\])*("?)|'(?:\\.|[^'\\])*('?)""")
+_WITHOUT = re.compile(r"""(//|/\*|\#(?=[\s!]))|(`)|"(?:\\.|[^"\\])*("?)|'(?:\\.|[^'\\])*('?)""")
 
 
 class Spot(NamedTuple):
@@ -51,7 +51,7 @@ def _code_kind(place: Place, lead: str) -> PlaceKind:
         return "number"
     if _IMPORT.match(place.before):
         return "import"
-    if LANGUAGE_WORDS[place.language].new_name.search(lead):
+    if LANGUAGES[place.language].words.new_name.search(lead):
         return "new name"
     if lead.endswith("."):
         return "attribute"
@@ -64,8 +64,8 @@ def _code_kind(place: Place, lead: str) -> PlaceKind:
 
 def _quoted(place: Place) -> PlaceKind | None:
     """Return the kind of text in quotes or the comment that the cursor is in, None in code."""
-    python = place.language in ("", "python")
-    inside = _open_triple(place.above) if python else _open_comment(place.above)
+    triple_quotes = LANGUAGES[place.language].triple_quotes
+    inside = _open_triple(place.above) if triple_quotes else _open_comment(place.above)
     kind = None if inside is None else inside[1]
     quotes = inside[0] if inside else ""
     at = 0
@@ -75,14 +75,14 @@ def _quoted(place: Place) -> PlaceKind | None:
             if end < 0:
                 return kind
             at, quotes = end + len(quotes), ""
-        part = (_PARTS if python else _ELSEWHERE).search(place.before, at)
+        part = (_WITH_TRIPLES if triple_quotes else _WITHOUT).search(place.before, at)
         if part is None:
             return None
         comment, multiline, *closed = part.groups()
         if comment:
             return "comment"
         if multiline:
-            kind = "docstring" if python and _PREFIX.match(place.before[: part.start()]) else "string"
+            kind = "docstring" if triple_quotes and _PREFIX.match(place.before[: part.start()]) else "string"
             at, quotes = part.end(), multiline
         elif not any(closed):
             return "string"

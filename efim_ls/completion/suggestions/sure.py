@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from efim_ls.completion.filters.place import Place
-from efim_ls.completion.suggestions.language_words import LANGUAGE_WORDS
 from efim_ls.completion.suggestions.levels import LEVELS
 from efim_ls.completion.suggestions.place_kind import Spot, spot_of
 from efim_ls.completion.suggestions.shown import SHORTEST, ShownPart, last_shown, shown_part
@@ -24,6 +23,7 @@ from efim_ls.completion.suggestions.sureness import (
     word_sureness,
 )
 from efim_ls.completion.suggestions.words import Words, stands_nowhere, words_at
+from efim_ls.languages.table import LANGUAGES
 from efim_ls.request import Preset, Reason
 from model_runtime.engine.output import TextProbability, WordEnd, word_pieces
 
@@ -154,4 +154,4 @@ def _is_little(shown: str, spot: Spot, language: str) -> bool:
     if len(shown) < SHORTEST or _CLOSING.fullmatch(shown) or spot.kind == "number":
         return True
     begins = spot.kind == "start of line" and not spot.stub
-    return begins and shown.strip() in LANGUAGE_WORDS[language].keywords
+    return begins and shown.strip() in LANGUAGES[language].words.keywords

@@ -10,8 +10,8 @@ from collections import Counter
 from typing import NamedTuple
 
 from efim_ls.completion.filters.place import Place, holds_word
-from efim_ls.completion.suggestions.language_words import LANGUAGE_WORDS
 from efim_ls.completion.suggestions.place_kind import PROSE, Spot
+from efim_ls.languages.table import LANGUAGES
 from efim_ls.request import Expected
 
 LEAST_LETTERS = 2  # of the word at the cursor: too many words of a file begin with one
@@ -102,7 +102,7 @@ def stands_nowhere(word: str, rest: str, spot: Spot, words: Words, place: Place)
 
     Names that code defines there are new, such as parameters and targets, and prose may have any word.
     """
-    language = LANGUAGE_WORDS[place.language]
+    language = LANGUAGES[place.language].words
     if spot.kind in PROSE or spot.kind in ("new name", "number") or word in language.known:
         return False
     if words.expected and words.expected.kind != "keyword":

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
 import re
 from collections.abc import Iterator, Sequence
 from math import log1p
 from pathlib import PurePath
 
-from efim_ls.languages import family_of
+from efim_ls.languages.table import LANGUAGES
 from efim_ls.next_edit.import_lines import added_import, import_statements
 from efim_ls.next_edit.pattern import Occurrence, outwards, whole_words
 from efim_ls.next_edit.rules.rename import KEYWORDS, defines
@@ -26,7 +25,6 @@ SHORTEST = 3  # characters of a name
 IMPORTS = re.compile(r"\s*(?:import|from|use|export|package)\b|\t\"")
 IMPORTS_ALL = re.compile(r"^(?:from\b[^\n]*\bimport[ \t]*\*|use\b[^\n]*::\*)", re.MULTILINE)
 NO_USE_BEFORE = re.compile(r"(?:\.|::|->|['\"$#])[ \t]*$")
-NO_USE_BEHIND = {"python": re.compile(r"[ \t]*:?=(?!=)"), "": re.compile(r"[ \t]*(?:=(?![=>])|\??:(?!:))")}
 # Behind a name that begins a line: the type of a variable, an item of a list, the head of a method.
 ALONE = re.compile(r":|,?[ \t]*$|\([^()]*\)[^()]*\{$")
 
@@ -64,23 +62,26 @@ def unknown_names(document: Document, edit: PastEdit, cursor: int) -> list[str]:
 
 def _uses(document: Document, edit: PastEdit, cursor: int) -> Iterator[tuple[int, int]]:
     """Yield the start and end of each name in an edit that another file may define."""
-    text, family = document.text, family_of(document.language)
+    text, language = document.text, LANGUAGES[document.language]
+    if (form := language.imports) is None:
+        return
     low, high = _span(text, edit)
-    behind = NO_USE_BEHIND.get(family, NO_USE_BEHIND[""])
     for name in NAME.finditer(text, low, high):
         start, end = name.span()
-        if end == cursor or end - start < SHORTEST or name[0] in KEYWORDS:
-            continue
-        if family == "python" and hasattr(builtins, name[0]):
+        if end == cursor or end - start < SHORTEST or name[0] in KEYWORDS or name[0] in language.words.built_in:
             continue
         line, line_end, _ = enclosing_line(text, start)
         left, right = text[line:start], text[end:line_end]
-        if IMPORTS.match(left) or NO_USE_BEFORE.search(left) or behind.match(right):
+        if IMPORTS.match(left) or NO_USE_BEFORE.search(left) or form.bound.match(right):
             continue
         before = tokens(left)
         if in_comment(before, document.language) or (not left.strip() and ALONE.match(right)):
             continue
-        if right.startswith(".") if family == "go" else not defines(*outwards(before, tokens(right))):
+        if form.modules == "package paths":
+            may_be_elsewhere = right.startswith(".")
+        else:
+            may_be_elsewhere = not defines(*outwards(before, tokens(right)))
+        if may_be_elsewhere:
             yield start, end
 
 

@@ -8,6 +8,7 @@ from itertools import islice
 from math import log1p
 from typing import NamedTuple
 
+from efim_ls.languages.table import LANGUAGES
 from efim_ls.next_edit.changes import LineChange, is_being_typed
 from efim_ls.next_edit.import_lines import import_statements
 from efim_ls.next_edit.pattern import Occurrence, outwards, whole_words
@@ -158,7 +159,7 @@ def _is_another(document: Document, call: Call, definition: ChangedDefinition, k
         return is_bound(document, call.start - 1, known_as)
     before = document.text[line_start(document.text, call.start) : call.start]
     receiver = RECEIVER.search(before)
-    if definition.called != "as member" or document.language == "rust":
+    if definition.called != "as member" or LANGUAGES[document.language].calls.by_path:
         return False
     if receiver is None or receiver[1] == definition.owner:
         return False

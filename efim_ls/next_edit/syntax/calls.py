@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from efim_ls.languages.table import LANGUAGES
 from efim_ls.next_edit.pattern import nearest
 from efim_ls.next_edit.syntax.definitions import ChangedDefinition
 from efim_ls.next_edit.syntax.parameters import Item, Items, Parameter, items, keyword
@@ -123,7 +124,7 @@ def _added(call: Call, names: Sequence[str], number: int, new: Parameter, passed
     if new.name in names or any(each.text == passed for each in arguments):
         return None
     if new.by_keyword or number > names.count(""):
-        if language != "python":
+        if not LANGUAGES[language].calls.by_keyword:
             return None
         text, number = f"{new.name}={passed}", len(arguments)
     if not arguments:

@@ -8,10 +8,10 @@ from typing import Literal, NamedTuple
 
 from tree_sitter import Node
 
-from efim_ls.languages import family_of
+from efim_ls.languages.table import CLASSES, FUNCTIONS, LANGUAGES
 from efim_ls.next_edit.changes import LineChange
 from efim_ls.next_edit.syntax.parameters import LONGEST, Parameter, parameters
-from efim_ls.next_edit.syntax.pieces import FUNCTIONS, Piece, piece_at
+from efim_ls.next_edit.syntax.pieces import Piece, piece_at
 from efim_ls.text.document import Document, narrowed
 from efim_ls.text.lines import enclosing_line, line_start
 
@@ -19,7 +19,6 @@ Called = Literal["plainly", "as member", "by path", "as class", "with new", "in 
 
 HEAD = re.compile(r"\b(?:def|fn|func|function|constructor)\b|=>|\)[^()]*\{\s*$")
 CLASS = re.compile(r"([^\S\r\n]*)(?:(?:export|default|abstract) +)*class +(\w+)")
-_CLASSES = frozenset({"class_definition", "impl_item", "trait_item"})
 _MEMBERS = ("pair", "public_field_definition")
 _CONSTRUCTORS = ("__init__", "constructor")
 
@@ -124,11 +123,12 @@ def _called(document: Document, piece: Piece, function: Node) -> tuple[str, Call
     if name in _CONSTRUCTORS:
         around = _class_around(document.text, piece.offset(function.start_byte))
         return (around, "as class" if name == "__init__" else "with new", around) if around else None
-    if document.language != "rust":
-        if not _is_method(function, family_of(document.language)):
+    form = LANGUAGES[document.language].calls
+    if not form.by_path:
+        if not _is_method(function, form.in_classes):
             return name, "plainly", ""
         return name, "as member", _class_around(document.text, piece.offset(function.start_byte))
-    block = _ancestor(function, _CLASSES)
+    block = _ancestor(function, CLASSES)
     owner = block.child_by_field_name("type") or block.child_by_field_name("name") if block else None
     found = re.match(r"\w+", owner.text.decode("utf-8", "replace")) if owner and owner.text else None
     called = "as member" if _has_self(function) else "by path" if found else "plainly"
@@ -143,13 +143,13 @@ def _declared(function: Node) -> Node | None:
     return parent.child_by_field_name("key" if parent.type == "pair" else "name")
 
 
-def _is_method(function: Node, family: str) -> bool:
+def _is_method(function: Node, in_classes: bool) -> bool:
     if function.type in ("method_declaration", "method_definition") or _has_self(function):
         return True
     if function.parent is not None and function.parent.type in _MEMBERS:
         return True
-    around = _ancestor(function, _CLASSES | FUNCTIONS) if family == "python" else None
-    return around is not None and around.type in _CLASSES
+    around = _ancestor(function, CLASSES | FUNCTIONS) if in_classes else None
+    return around is not None and around.type in CLASSES
 
 
 def _ancestor(node: Node, types: frozenset[str]) -> Node | None:

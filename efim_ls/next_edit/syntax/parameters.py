@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
-from efim_ls.languages import family_of
+from efim_ls.languages.table import LANGUAGES
 
 LONGEST = 2000  # characters between two parentheses
 OPENING, CLOSING = "([{", ")]}"
@@ -16,13 +17,6 @@ NAME = re.compile(
 )
 RECEIVERS = re.compile(r"(?:self|cls)$|this\s*:|(?:&\s*(?:'\w+\s+)?)?(?:mut\s+)?self\b")
 KEYWORD = re.compile(r"([^\W\d]\w*)\s*=(?!=)")
-# What is passed over: strings, comments, and arrows, whose heads close nothing.
-_SKIPPED = {
-    "python": r'"""[\s\S]*?"""|' + r"'''[\s\S]*?'''|" + r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|#[^\n]*",
-    "javascript": r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`|//[^\n]*|/\*[\s\S]*?\*/",
-    "": r"\"(?:\\.|[^\"\\])*\"|`[^`]*`|'(?:\\[^'\n]+|[^'\\])'|//[^\n]*|/\*[\s\S]*?\*/",
-}
-_SCANNED = {language: re.compile(rf"{skipped}|[=-]>|[(\[{{)\]}}<>,]") for language, skipped in _SKIPPED.items()}
 
 
 class Item(NamedTuple):
@@ -59,7 +53,7 @@ def items(text: str, start: int, language: str, types: bool = False) -> Items | 
 
     With `types`, a comma between angle brackets separates nothing.
     """
-    pattern = _SCANNED.get(family_of(language), _SCANNED[""])
+    pattern = _scanned(LANGUAGES[language].calls.skipped)
     opened, angles, begins = 0, 0, start
     found = list[Item]()
     for each in pattern.finditer(text, start, start + LONGEST):
@@ -93,13 +87,13 @@ def parameters(text: str, start: int, language: str) -> Sequence[Parameter] | No
         variadic = bool(named and named["star"]) or bool(re.search(r"\s\.{3}", item.text))
         optional = bool(named and named["optional"]) or re.search(r"(?<![=!<>])=(?![=>])", item.text) is not None
         found.append(Parameter(named["name"] if named else item.text, optional, variadic, by_keyword))
-        by_keyword = by_keyword or (variadic and family_of(language) == "python")
+        by_keyword = by_keyword or (variadic and LANGUAGES[language].calls.by_keyword)
     return found
 
 
 def keyword(item: Item, language: str) -> str:
     """Return the name by which an argument is passed; empty if it has none."""
-    found = KEYWORD.match(item.text) if family_of(language) == "python" else None
+    found = KEYWORD.match(item.text) if LANGUAGES[language].calls.by_keyword else None
     return found[1] if found else ""
 
 
@@ -107,3 +101,9 @@ def _item(text: str, start: int, end: int) -> Item | None:
     piece = text[start:end]
     begins = start + len(piece) - len(piece.lstrip())
     return Item(piece.strip(), begins, start + len(piece.rstrip())) if piece.strip() else None
+
+
+@cache
+def _scanned(skipped: str) -> re.Pattern[str]:
+    """Return a pattern for what is skipped, for arrows, which close nothing, and for brackets and commas."""
+    return re.compile(rf"{skipped}|[=-]>|[(\[{{)\]}}<>,]")

@@ -15,11 +15,6 @@ from efim_ls.text.lines import lines_upwards
 
 MOST_PARSED = 10_000  # characters of a block, in about 1 ms
 CLOSERS = (")", "]", "}")
-FUNCTIONS = frozenset({
-    "arrow_function", "closure_expression", "func_literal", "function_declaration", "function_definition",
-    "function_expression", "function_item", "generator_function_declaration", "lambda", "method_declaration",
-    "method_definition",
-})  # fmt: skip
 LINE = re.compile(r"^([^\S\r\n]*)(\S?)", re.MULTILINE)
 
 

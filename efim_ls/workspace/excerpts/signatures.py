@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import NamedTuple, Protocol
 
-from efim_ls.languages import language_of
+from efim_ls.languages.table import LANGUAGES, language_of
 from efim_ls.text.outline import LONGEST_SIGNATURE, MEMBERS, Definition, Outline
 from efim_ls.workspace.database.queries import FoundDefinition
 from model_runtime.prompt.excerpts import Excerpt, ExcerptPlace
@@ -133,17 +133,17 @@ def _excerpt(file: str, signatures: Sequence[Signature], place: ExcerptPlace, pa
         else:
             lines[each.owner.line] = each.owner
             below[each.owner.line][each.definition.line] = each.definition
-    is_python, text, shown = language_of(file) == "python", list[str](), list[int]()
+    indented, text, shown = LANGUAGES[language_of(file)].indented is not None, list[str](), list[int]()
     for line in sorted(lines):
         members = below[line]
         shown += [line, *sorted(members)]
-        text.append(_stub(lines[line], is_python, bool(members)))
-        text += (f"    {_stub(members[at], is_python, False)}" for at in sorted(members))
+        text.append(_stub(lines[line], indented, bool(members)))
+        text += (f"    {_stub(members[at], indented, False)}" for at in sorted(members))
     return Excerpt(place, path, file, tuple(shown), "\n".join(text) + "\n", "; ".join(reasons))
 
 
-def _stub(definition: Definition, is_python: bool, has_members: bool) -> str:
-    """Return a signature as code: in Python with a colon, and dots for a body that is not shown."""
-    if not is_python or definition.kind not in ("class", "function", "method"):
+def _stub(definition: Definition, indented: bool, has_members: bool) -> str:
+    """Return a signature as code: where blocks are indented with a colon, and dots for a body that is not shown."""
+    if not indented or definition.kind not in ("class", "function", "method"):
         return definition.signature
     return f"{definition.signature}:" if has_members else f"{definition.signature}: ..."

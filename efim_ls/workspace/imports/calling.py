@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path, PurePath
 from typing import NamedTuple, TypeVar
 
-from efim_ls.languages import family_of, language_of
+from efim_ls.languages.table import LANGUAGES, family_of, language_of
 from efim_ls.text.outline import MEMBERS
 from efim_ls.workspace.counts import nearest
 from efim_ls.workspace.database.queries import FoundImport
@@ -20,7 +20,6 @@ MOST_CALLING = 64  # files that are read for one look-up, the nearest ones, in s
 DEEPEST = 16  # folders within a module of Go
 PACKAGE = re.compile(r"^package[ \t]+(\w+)", re.MULTILINE)
 MODULE = re.compile(r"^module[ \t]+\"?([^\s\"]+)", re.MULTILINE)
-BEHIND_MODULES = {"python": ".", "rust": "::"}  # what stands between a module and its name
 
 T = TypeVar("T")
 
@@ -92,7 +91,8 @@ def calling_files(files: IndexedFiles, called: CalledDefinition) -> Iterator[tup
 
     if not files.is_shown(path):
         return
-    if family_of(language) == "go":
+    form = LANGUAGES[language].imports
+    if form and form.modules == "package paths":
         yield from _in_go(files, called, places, is_other)
     elif places.count(path) == 1:
         yield from _importing(files, called, set(places) - {path}, is_other)
@@ -113,11 +113,13 @@ def _importing(
             yield each.path, ""
         if PurePath(each.path).stem == "__init__":
             sources.append(each.path)
-    for source in sources if family_of(language) in BEHIND_MODULES else ():
+    form = LANGUAGES[language].imports
+    mark = form.behind_modules if form else ""
+    for source in sources if mark else ():
         for each in files.source.importing(module := _module_name(source)):
             written = _module(each, module, source)
             if written and is_other(each.path) and not any(_module(each, module, other) for other in others):
-                yield each.path, written + BEHIND_MODULES[family_of(language)]
+                yield each.path, written + mark
 
 
 def _module(found: FoundImport, name: str, place: str) -> str:

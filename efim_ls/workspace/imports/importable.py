@@ -7,8 +7,9 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
-from efim_ls.languages import family_of, language_of
-from efim_ls.text.outline import MEMBERS, Import, Importable, outline
+from efim_ls.languages.language import Import
+from efim_ls.languages.table import LANGUAGES, family_of, language_of
+from efim_ls.text.outline import MEMBERS, Importable, outline
 from efim_ls.workspace.database.queries import FoundImport
 from efim_ls.workspace.imports.files import ImportSource, IndexedFiles
 from efim_ls.workspace.imports.modules import python_module, rust_module, script_module
@@ -53,7 +54,10 @@ def find_importable(
         return path != file.path and family_of(language_of(path)) == family and is_shown(path)
 
     written = [each for each in source.importing(name) if is_other(each.path)]
-    if family == "go":
+    form = LANGUAGES[file.language].imports
+    if form is None:
+        return None
+    if form.modules == "package paths":
         return _package(name, written)
     found = [each for each in source.definitions(name) if each.definition.kind not in MEMBERS]
     places = {each.path: list[FoundImport]() for each in found if family_of(language_of(each.path)) == family}
@@ -68,12 +72,12 @@ def find_importable(
     if not is_other(place) or PurePath(place).name in NEVER_IMPORTED:
         return None
     module = ""
-    if family == "python":
+    if form.modules == "packages":
         is_public = all(each.definition.kind in BY_PLACE for each in found if each.path == place)
         module = python_module(file.path, imports, place, named, is_public)
-    elif family == "javascript":
+    elif form.modules == "files":
         module = script_module(file.path, named)
-    elif family == "rust":
+    elif form.modules == "crates":
         module = rust_module(file.path, named)
     return Importable(module, name, len({each.path for each in named})) if module else None
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from efim_ls.languages import language_of
+from efim_ls.languages.table import language_of
 from tests.lsp.tasks.task_file import TASK_SETS, UNJUDGED, Task, TaskSet, read_tasks, rewritten
 from tests.lsp.wire import ALONE, GHOST_TEXT, Editor, launched
 

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from tree_sitter import Parser
 
-from efim_ls.languages import language_of
+from efim_ls.languages.table import language_of
 from efim_ls.text.grammars import grammar_of
 from tests.lsp.tasks.record import suggestions
 from tests.lsp.tasks.task_file import (

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_ls.access.rules import Rules
-from efim_ls.languages import PROSE
+from efim_ls.languages.table import PROSE
 from efim_ls.session.documents import OpenDocument, OpenDocuments
 from efim_ls.settings import MOST_CHARACTERS, Settings
 from efim_ls.usage.counters import Counters

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from efim_ls.languages import NAMES
+from efim_ls.languages.table import LANGUAGES
 from model_runtime.checkpoint import embedded
 from model_runtime.checkpoint.config import read_config, read_languages
 from model_runtime.checkpoint.embedded import EMBEDDED, SHIPPED, embedded_for, embedded_models, installed
@@ -41,7 +41,7 @@ def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Publish
 
 
 def test_each_model_of_this_package_says_that_it_knows_its_languages() -> None:
-    assert set(SHIPPED) <= set(NAMES)
+    assert set(SHIPPED) <= set(LANGUAGES)
     for folder in set(SHIPPED.values()):
         assert set(read_languages(folder)) == {language for language in SHIPPED if SHIPPED[language] == folder}
 

@@ -11,6 +11,7 @@ from tree_sitter import Node, Parser
 
 from efim_ls.completion.filters.syntax import parsed_suggestion
 from efim_ls.completion.filters.syntax.parsed_suggestion import ParsedSuggestion, open_code
+from efim_ls.languages.table import LANGUAGES
 from efim_ls.text.grammars import grammar_of
 
 ROOT = Path(__file__).parents[3]
@@ -62,7 +63,7 @@ def test_it_is_parsed_as_a_whole_would_be(
     before = before[before.find("\n") + 1 :]
     start, code = len(before.encode()), (before + said + rest).encode()
     found = ParsedSuggestion(grammar, language == "python", code, start, start + len(said.encode()))
-    whole = Parser(grammar).parse(code + open_code(code, language == "python").closers)
+    whole = Parser(grammar).parse(code + open_code(code, LANGUAGES[language].comment).closers)
     assert shape(found.tree.root_node) == shape(whole.root_node)
     if found.known_end >= found.start and whole.root_node.has_error and parses(found):
         assert found.error == unaided(found).error
@@ -70,12 +71,12 @@ def test_it_is_parsed_as_a_whole_would_be(
 
 def parses(found: ParsedSuggestion) -> bool:
     above = found.code[: found.code.rfind(b"\n", 0, found.start) + 1]
-    closed = above + open_code(above, found.python).closers
+    closed = above + open_code(above, found.comment).closers
     return not Parser(found.language).parse(closed).root_node.has_error
 
 
 def unaided(found: ParsedSuggestion) -> ParsedSuggestion:
     """The same code, all of it suggested: there are no lines above."""
-    whole = ParsedSuggestion(found.language, found.python, found.code, 0, found.end)
+    whole = ParsedSuggestion(found.language, found.comment, found.code, 0, found.end)
     assert not whole._lines_above.code  # pyright: ignore[reportPrivateUsage]
     return whole

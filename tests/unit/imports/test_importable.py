@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from efim_ls.languages import language_of
+from efim_ls.languages.table import language_of
 from efim_ls.text.outline import outline
 from efim_ls.workspace.imports.importable import ImportingFile, find_importable
 from efim_ls.workspace.index_file import IndexFile

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from efim_ls.languages import language_of
+from efim_ls.languages.table import language_of
 from efim_ls.session.documents import OpenDocument, OpenDocuments
 from efim_ls.session.next_edits import EditOffers, OfferedEdit
 from efim_ls.session.workspace import SessionWorkspace

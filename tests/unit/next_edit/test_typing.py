@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from efim_ls.languages import language_of
+from efim_ls.languages.table import language_of
 from efim_ls.next_edit.next_edits import NextEdits
 from efim_ls.next_edit.tokens import NAME
 from efim_ls.text.lines import enclosing_line

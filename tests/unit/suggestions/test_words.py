@@ -11,7 +11,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from efim_ls.completion.filters.place import Place, place_at
-from efim_ls.completion.suggestions.language_words import LANGUAGE_WORDS
 from efim_ls.completion.suggestions.place_kind import KINDS, PROSE, PlaceKind, Spot, spot_of
 from efim_ls.completion.suggestions.words import (
     Word,
@@ -21,6 +20,7 @@ from efim_ls.completion.suggestions.words import (
     stands_nowhere,
     words_at,
 )
+from efim_ls.languages.table import LANGUAGES
 from efim_ls.request import Expected, NameKind, Names
 
 AT = "‸"
@@ -189,7 +189,7 @@ def test_a_word_stands_nowhere_if_a_slow_look_does_not_find_it(
     word: str, kind: PlaceKind, parts: tuple[str, str, str, str], expected: Expected | None, is_in_modules: bool
 ) -> None:
     above, before, below, other = parts
-    assume(word not in LANGUAGE_WORDS["python"].known)
+    assume(word not in LANGUAGES["python"].words.known)
     place = Place(
         before, "", above, below, "python", (other,), in_modules=lambda each: each == word and is_in_modules
     )

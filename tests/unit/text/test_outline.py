@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from efim_ls.languages.language import Import
 from efim_ls.text import outline as module
-from efim_ls.text.outline import Definition, Import, Outline, outline
+from efim_ls.text.outline import Definition, Outline, outline
 
 PYTHON = """
 import a.b as c, d

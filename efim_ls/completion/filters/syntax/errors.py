@@ -9,9 +9,8 @@ from tree_sitter import Node
 
 from efim_ls.completion.filters.place import Place
 from efim_ls.completion.filters.syntax.parsed_suggestion import ParsedSuggestion, parse
-
-_HANDLERS = frozenset({"except_clause", "except_group_clause", "finally_clause"})
-_CLAUSES = _HANDLERS | {"elif_clause", "else_clause"}
+from efim_ls.languages.language import Indented
+from efim_ls.languages.table import LANGUAGES
 
 
 def syntax(text: str, place: Place) -> str:
@@ -23,30 +22,31 @@ def syntax(text: str, place: Place) -> str:
     if parsed is None:
         return text
     errors = [] if parsed.error is None else [parsed.error]
-    if place.language == "python":
-        errors += (at for at in _misplaced(parsed) if parsed.start <= at < parsed.end)
+    if indented := LANGUAGES[place.language].indented:
+        errors += (at for at in _misplaced(parsed, indented) if parsed.start <= at < parsed.end)
     return parsed.text(min(errors)).rpartition("\n")[0] if errors else text
 
 
-def _misplaced(parsed: ParsedSuggestion) -> Iterator[int]:
-    """Yield where Python's indentation is wrong, which its grammar lets pass, in what ends behind the cursor."""
+def _misplaced(parsed: ParsedSuggestion, indented: Indented) -> Iterator[int]:
+    """Yield where indentation is wrong, which the grammar lets pass, in what ends behind the cursor."""
     nodes = [parsed.sound_tree.root_node]
     while nodes:
         node = nodes.pop()
         children = [child for child in node.children if not child.is_extra]
         if node.type in ("module", "block"):
-            yield from _misplaced_statements(children, parsed)
+            yield from _misplaced_statements(children, parsed, indented)
             if not children and (following := _following(node)):
                 yield following.start_byte
         for child in children:
-            if child.type in _CLAUSES and _starts_line(child, parsed) and _column(child) != _column(node):
+            if child.type in indented.clauses and _starts_line(child, parsed) and _column(child) != _column(node):
                 yield child.start_byte
         nodes += (child for child in children if child.end_byte >= parsed.start)
 
 
-def _misplaced_statements(statements: list[Node], parsed: ParsedSuggestion) -> Iterator[int]:
+def _misplaced_statements(statements: list[Node], parsed: ParsedSuggestion, indented: Indented) -> Iterator[int]:
     for before, statement in pairwise(statements):
-        lacks_handler = before.type == "try_statement" and _HANDLERS.isdisjoint(each.type for each in before.children)
+        clauses = (each.type for each in before.children)
+        lacks_handler = before.type == indented.tried and indented.handlers.isdisjoint(clauses)
         beside = _starts_line(statement, parsed) and _column(statement) != _column(statements[0])
         if lacks_handler or beside:
             yield statement.start_byte

@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-import builtins
 import re
 from collections.abc import Iterator
-from keyword import kwlist, softkwlist
 
 from tree_sitter import Node
 
 from efim_ls.completion.filters.place import Place, beginning, holds_word
 from efim_ls.completion.filters.syntax.parsed_suggestion import ParsedSuggestion, parse
+from efim_ls.languages.language import NameNodes
+from efim_ls.languages.table import LANGUAGES
 
-_ALWAYS_KNOWN = frozenset({*dir(builtins), *kwlist, *softkwlist, "__class__", "__file__", "__path__", "cls", "self"})
-# Nodes that bind the names directly in them, and fields whose name is bound or belongs to another thing.
-_BINDING_NODES = frozenset(
-    {
-        "aliased_import", "as_pattern_target", "dictionary_splat_pattern", "dotted_name", "global_statement",
-        "keyword_pattern", "lambda_parameters", "list_pattern", "list_splat_pattern", "nonlocal_statement",
-        "parameters", "pattern_list", "splat_pattern", "tuple_pattern", "type_parameter", "typed_parameter",
-    }
-)  # fmt: skip
-_BINDING_FIELDS = {
-    "assignment": "left", "attribute": "attribute", "class_definition": "name", "default_parameter": "name",
-    "for_in_clause": "left", "for_statement": "left", "function_definition": "name", "keyword_argument": "name",
-    "named_expression": "name", "type_alias_statement": "left", "typed_default_parameter": "name",
-}  # fmt: skip
-_IMPORTS = frozenset({"import_statement", "import_from_statement"})
-_PARTS_OF_IMPORTS = frozenset({"aliased_import", "dotted_name"})
-_WRAPPERS = frozenset({"tuple", "type"})  # as in `with a as (b, c)` and `def first[T]()`
 # In code with errors: what may bind a name later on its line, and what follows a name that may be bound.
 _MAY_BIND = re.compile(rb"\b(?:as|case|class|def|del|for|from|global|import|lambda|nonlocal|type)\b|\.\s*$")
 _ANNOTATED = re.compile(rb"\s*:")
@@ -39,36 +22,37 @@ _HAS_NAMES = re.compile(rb"(?:[.(,]|\bimport|\bfrom)\s*\Z")
 
 
 def unknown_names(text: str, place: Place) -> str:
-    """End before the first name that Python code uses and that stands nowhere else, save the word at the cursor, and
+    """End before the first name that code uses and that stands nowhere else, save the word at the cursor, and
     before the first, that word too, which the module, class or function in question does not have: before its whole
     line if that is an import below the first line.
     """
-    parsed = parse(text, place) if place.language == "python" else None
-    if parsed is None:
+    nodes = LANGUAGES[place.language].names
+    parsed = parse(text, place) if nodes else None
+    if parsed is None or nodes is None:
         return text
     bound, used = set[str](), list[tuple[int, str]]()
     for node in _identifiers(parsed):
         name = parsed.code[node.start_byte : node.end_byte].decode(errors="surrogatepass")
-        statement = _import_around(node)
+        statement = _import_around(node, nodes)
         if not _may_have(node, name, parsed, place, statement is not None):
             is_below = statement is not None and "\n" in parsed.text(max(statement.start_byte, parsed.start))
             used.append((statement.start_byte if statement and is_below else node.start_byte, ""))
-        elif _is_bound(node, parsed):
+        elif _is_bound(node, parsed, nodes):
             bound.add(name)
         elif node.start_byte >= parsed.start:
             used.append((node.start_byte, name))
     for at, name in sorted(used):
-        if name not in _ALWAYS_KNOWN and name not in bound and not (name and _stands(name, place)):
+        if name not in nodes.known and name not in bound and not (name and _stands(name, place)):
             return beginning(text, len(parsed.text(at)), place)
     return text
 
 
-def _import_around(node: Node) -> Node | None:
+def _import_around(node: Node, nodes: NameNodes) -> Node | None:
     """Return the import that a name stands in, None if it stands in none."""
     up = node.parent
-    while up is not None and up.type in _PARTS_OF_IMPORTS:
+    while up is not None and up.type in nodes.parts_of_imports:
         up = up.parent
-    return up if up is not None and up.type in _IMPORTS else None
+    return up if up is not None and up.type in nodes.imports else None
 
 
 def _may_have(node: Node, name: str, parsed: ParsedSuggestion, place: Place, is_imported: bool) -> bool:
@@ -104,7 +88,7 @@ def _identifiers(parsed: ParsedSuggestion) -> Iterator[Node]:
         )
 
 
-def _is_bound(node: Node, parsed: ParsedSuggestion) -> bool:
+def _is_bound(node: Node, parsed: ParsedSuggestion, nodes: NameNodes) -> bool:
     """Return whether a name is bound or belongs to another thing, as attributes do; true where that is in doubt."""
     if _ASSIGNED.match(parsed.code, node.end_byte):
         return True
@@ -113,7 +97,7 @@ def _is_bound(node: Node, parsed: ParsedSuggestion) -> bool:
         line = parsed.code.rfind(b"\n", 0, node.start_byte) + 1
         before = _MAY_BIND.search(parsed.code, line, node.start_byte)
         return before is not None or _ANNOTATED.match(parsed.code, node.end_byte) is not None
-    if (field := _BINDING_FIELDS.get(parent.type)) and parent.child_by_field_name(field) == node:
+    if (field := nodes.binding_fields.get(parent.type)) and parent.child_by_field_name(field) == node:
         return True
-    above = parent.parent if parent.type in _WRAPPERS else parent
-    return above is not None and above.type in _BINDING_NODES and (above is parent or above.type != "typed_parameter")
+    above = parent.parent if parent.type in nodes.wrappers else parent
+    return above is not None and above.type in nodes.binding and (above is parent or above.type != "typed_parameter")

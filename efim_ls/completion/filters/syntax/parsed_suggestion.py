@@ -11,6 +11,7 @@ from typing import NamedTuple
 from tree_sitter import Language, LogType, Parser, Point, Tree
 
 from efim_ls.completion.filters.place import Place, indent_of
+from efim_ls.languages.table import LANGUAGES
 from efim_ls.text.grammars import grammar_of
 from model_runtime.engine.stops import is_closers
 
@@ -31,8 +32,8 @@ _CLOSERS = {b"(": b")", b"[": b"]", b"{": b"}"}
 _PARTS = rb'''[][(){}\n]
     | """(?:\\.|(?!""").)*(?:"""|(\Z)) | \'''(?:\\.|(?!\''').)*(?:\'''|(\Z)) | `(?:\\.|[^\\`])*(?:`|(\Z))
     | "(?:\\.|[^\\\n"])*(?:"|(?=\n)|(\Z)) | '(?:\\.|[^\\\n'])*(?:'|(?=\n)|(\Z))'''
-_IN_PYTHON = re.compile(rb"\#[^\n]* | " + _PARTS, re.DOTALL | re.VERBOSE)
-_ELSEWHERE = re.compile(rb"//[^\n]* | /\*.*?(?:\*/|(\Z)) | " + _PARTS, re.DOTALL | re.VERBOSE)
+_HASH = re.compile(rb"\#[^\n]* | " + _PARTS, re.DOTALL | re.VERBOSE)
+_SLASHES = re.compile(rb"//[^\n]* | /\*.*?(?:\*/|(\Z)) | " + _PARTS, re.DOTALL | re.VERBOSE)
 _OPENING = re.compile(rb"/\*|\"\"\"|'''|.")
 
 
@@ -47,11 +48,11 @@ class OpenCode:
     open_string: int | None
 
 
-def open_code(code: bytes, python: bool) -> OpenCode:
-    """Return what a piece of code leaves open, in Python or in a language with comments as in C."""
+def open_code(code: bytes, comment: str) -> OpenCode:
+    """Return what a piece of code leaves open; its comments begin with `#`, or else are C's."""
     lines, brackets, open_string = [0], list[bytes](), None
     closers = b""
-    for part in (_IN_PYTHON if python else _ELSEWHERE).finditer(code):
+    for part in (_HASH if comment == "#" else _SLASHES).finditer(code):
         text = part[0]
         if text == b"\n":
             lines.append(part.end())
@@ -87,7 +88,7 @@ class ParsedSuggestion:
     """Code that ends with a suggestion, at the bytes `start` to `end`, and with the closers right of the cursor."""
 
     language: Language
-    python: bool
+    comment: str
     code: bytes
     start: int
     end: int
@@ -147,12 +148,12 @@ class ParsedSuggestion:
 
     @cached_property
     def _open(self) -> OpenCode:
-        return open_code(self.code, self.python)
+        return open_code(self.code, self.comment)
 
     @cached_property
     def _lines_above(self) -> _ParsedLines:
         """The code above the cursor's line."""
-        return _parsed_lines(self.language, self.python, self.code[: self.code.rfind(b"\n", 0, self.start) + 1])
+        return _parsed_lines(self.language, self.comment, self.code[: self.code.rfind(b"\n", 0, self.start) + 1])
 
     @cached_property
     def _sound_end(self) -> int:
@@ -205,20 +206,20 @@ def read(text: str, place: Place) -> ParsedSuggestion | None:
     if language is None or context is None:
         return None
     rest = place.rest if is_closers(place.rest) else ""
-    return _parse(language, place.language == "python", context + place.before, text, rest)
+    return _parse(language, LANGUAGES[place.language].comment, context + place.before, text, rest)
 
 
 @lru_cache(maxsize=4)  # they stay while a line is typed
-def _parsed_lines(language: Language, python: bool, code: bytes) -> _ParsedLines:
-    closers = open_code(code, python).closers
+def _parsed_lines(language: Language, comment: str, code: bytes) -> _ParsedLines:
+    closers = open_code(code, comment).closers
     tree = Parser(language).parse(code + closers)
     return _ParsedLines(code, closers, tree, not tree.root_node.has_error)
 
 
 @lru_cache(maxsize=4)  # filters run over the same text several times
-def _parse(language: Language, python: bool, before: str, text: str, rest: str) -> ParsedSuggestion:
+def _parse(language: Language, comment: str, before: str, text: str, rest: str) -> ParsedSuggestion:
     until, said, after = (part.encode(errors="surrogatepass") for part in (before, text, rest))
-    return ParsedSuggestion(language, python, until + said + after, len(until), len(until) + len(said))
+    return ParsedSuggestion(language, comment, until + said + after, len(until), len(until) + len(said))
 
 
 def context_of(text: str, place: Place) -> str | None:
@@ -234,17 +235,17 @@ def context_of(text: str, place: Place) -> str | None:
         return None
     outermost = min((begin["indent"] for begin in begins), key=len)
     first = max(begin.start() for begin in begins if begin["indent"] == outermost)
-    if place.language == "python":
-        headers = _python_headers(indent_of((place.before + text).partition("\n")[0]), outermost)
+    if indented := LANGUAGES[place.language].indented:
+        headers = _scopes(indented.scope, indent_of((place.before + text).partition("\n")[0]), outermost)
     else:
         headers = _headers(place.above[-FARTHEST:-REACH].splitlines(), outermost)
     return None if headers is None else headers + near[first:]
 
 
-def _python_headers(own: str, outermost: str) -> str:
+def _scopes(header: str, own: str, outermost: str) -> str:
     """Return headers that open a block at the outermost indentation and, if it is deeper, the cursor's."""
     levels = sorted({"", own} if len(own) < len(outermost) else {""}, key=len) if outermost else []
-    return "".join(f"{level}class _:\n" for level in levels)
+    return "".join(f"{level}{header}\n" for level in levels)
 
 
 def _headers(lines: list[str], outermost: str) -> str | None:

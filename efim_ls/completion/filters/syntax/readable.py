@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from collections.abc import Iterator
 from functools import lru_cache
 
 from tree_sitter import Parser
 
 from efim_ls.completion.filters.place import Place, indent_of
+from efim_ls.languages.table import LANGUAGES
 from efim_ls.text.brackets import CLOSER_OF, Bracket, brackets_of, close
 from efim_ls.text.grammars import grammar_of
 from model_runtime.engine.stops import is_closers
@@ -58,7 +57,7 @@ def _closers(line: str, place: Place) -> str:
 def _may_be_read(place: Place) -> bool:
     """Return whether some text makes the code readable: none, a name, a statement, a header or the line's end."""
     closers = _closers(place.before + place.rest, place)
-    body = ":" + _body(place) if place.language == "python" else " {}"
+    body = ":" + _body(place) if LANGUAGES[place.language].indented else " {}"
     ends = ("", "_", "pass", "if _:", closers, f"_{closers}", f"{closers}{body}", f"_{closers}{body}", body, ": _,")
     quotes = ("", *(quote for quote in "\"'" if quote in place.before))
     return any(_can_be_read(quote + end, place) for quote in quotes for end in ends)
@@ -70,7 +69,7 @@ def _is_header(text: str, place: Place) -> bool:
 
 
 def _body(place: Place) -> str:
-    return f"\n{indent_of(place.before)}    pass"
+    return f"\n{indent_of(place.before)}    pass"  # in Python a statement, elsewhere a name
 
 
 def _can_be_read(text: str, place: Place) -> bool:
@@ -96,13 +95,7 @@ def _code(text: str, place: Place) -> Iterator[str]:
 def _reads(code: str, language: str) -> bool:
     if len(code) > LONGEST:
         return False
-    if language != "python":
-        grammar = grammar_of(language)
-        return grammar is not None and not Parser(grammar).parse(code.encode(errors="replace")).root_node.has_error
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # such as for an unknown escape
-        try:
-            ast.parse(code)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return False
-    return True
+    if reads := LANGUAGES[language].reads:
+        return reads(code)
+    grammar = grammar_of(language)
+    return grammar is not None and not Parser(grammar).parse(code.encode(errors="replace")).root_node.has_error

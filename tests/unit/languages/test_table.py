@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from editor_clients.headless.ops import LANGUAGES
-from efim_ls.languages import (
+from editor_clients.headless import ops
+from efim_ls.languages.table import (
     ANY,
     ENDINGS,
-    TABLE,
+    LANGUAGES,
+    MODULES,
     guess_language,
     knows,
     language_named,
@@ -21,14 +22,15 @@ from efim_ls.text.document import Document
 
 
 def test_each_language_and_each_ending_stands_in_the_table_once() -> None:
-    names = [language for language, _, _ in TABLE]
-    endings = [ending for _, _, each in TABLE for ending in each.split()]
-    assert names == sorted(set(names))
+    rows = [each for module in MODULES for each in module.LANGUAGES]
+    endings = [ending for each in rows for ending in each.endings.split()]
+    assert sorted(each.id for each in rows) == sorted(filter(None, LANGUAGES))
+    assert len({each.name for each in rows}) == len(rows)
     assert len(endings) == len(ENDINGS) and all(each.islower() and "." not in each[1:] for each in endings)
 
 
 def test_the_headless_editor_calls_files_by_the_same_languages() -> None:
-    assert LANGUAGES.items() <= ENDINGS.items()
+    assert ops.LANGUAGES.items() <= ENDINGS.items()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,162 @@
+"""The record of a language: all that rooms ask when they treat languages apart. The defaults fit most languages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from tree_sitter import Node
+
+NEVER = re.compile(r"(?!)")
+# How modules are written: as packages with dots, as paths, as a crate's path, or as the path of a package.
+ModuleNames = Literal["packages", "files", "crates", "package paths"]
+
+
+class Import(NamedTuple):
+    """What a file imports: a module as it is written, and names from it, if any are written."""
+
+    module: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LanguageWords:
+    """The words of a language. Where these are not listed, nobody can say that a word stands nowhere.
+
+    `new_name` matches to the end of what stands before a name that is defined there, `defines` where any name may be,
+    and `defined` what follows a name that is. Members are listed if the names of built-in types' members are `known`.
+    """
+
+    keywords: frozenset[str] = frozenset()
+    known: frozenset[str] = frozenset()
+    built_in: frozenset[str] = frozenset()  # names that nobody imports
+    new_name: re.Pattern[str] = re.compile(
+        r"\b(?:class|const|def|enum|fn|fun|func|function|interface|let|struct|trait|type|val|var)\s+\Z"
+    )
+    defines: re.Pattern[str] = NEVER
+    defined: re.Pattern[str] = NEVER
+    lists_words: bool = False
+    lists_members: bool = False
+
+
+TextOf = Callable[[Node | None], str]
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """A tree-sitter grammar, which `load` imports, and what its nodes are.
+
+    `kinds` are those of definitions by the type of node, `entered` the types whose children are definitions too.
+    """
+
+    load: Callable[[], object]
+    kinds: Mapping[str, str] = field(default_factory=dict[str, str])
+    entered: frozenset[str] = frozenset()
+    imports: frozenset[str] = frozenset()
+    imported: Callable[[Node, TextOf], Iterator[Import]] = lambda node, text: iter(())
+    functions: frozenset[str] = frozenset()
+    classes: frozenset[str] = frozenset()  # whose functions are methods
+    binding: frozenset[tuple[str, str]] = frozenset()  # fields of nodes that bind names
+
+
+@dataclass(frozen=True)
+class NameNodes:
+    """How a grammar tells that a name is bound where it stands: by types of nodes around it, and by their fields."""
+
+    binding: frozenset[str]
+    binding_fields: Mapping[str, str]
+    imports: frozenset[str]
+    parts_of_imports: frozenset[str]
+    wrappers: frozenset[str]
+    known: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Indented:
+    """How a language makes blocks by indentation.
+
+    `header` is the whole line above a block, and `scope` the shortest one.
+    """
+
+    header: re.Pattern[str]
+    scope: str
+    handlers: frozenset[str]  # nodes of clauses of which a `try` has one
+    clauses: frozenset[str]  # nodes of further clauses of the same statement
+    tried: str  # the node of a statement that needs a handler
+
+
+@dataclass(frozen=True)
+class ImportForm:
+    """How imports are written. `statement` has the groups `module`, or `plain`, and `names`, if any are listed.
+
+    `line` writes one as a statement of its own, like the last of the document if it has any. `block` encloses
+    statements, where these stand in one.
+    """
+
+    statement: re.Pattern[str]
+    line: Callable[[str, str, re.Match[str] | None], str]
+    modules: ModuleNames
+    block: re.Pattern[str] | None = None
+    apart: bool = False  # by a blank line, if no other module begins alike
+    behind_modules: str = ""  # the mark between a module and its name
+    bound: re.Pattern[str] = re.compile(r"[ \t]*(?:=(?![=>])|\??:(?!:))")  # behind a name that is not used but bound
+
+
+@dataclass(frozen=True)
+class CallForm:
+    """How calls and parameters are written. `skipped` matches strings and comments between parentheses."""
+
+    skipped: str = r"\"(?:\\.|[^\"\\])*\"|`[^`]*`|'(?:\\[^'\n]+|[^'\\])'|//[^\n]*|/\*[\s\S]*?\*/"
+    by_keyword: bool = False
+    by_path: bool = False  # whether a type's functions are called as `Type::function`
+    in_classes: bool = False  # whether functions within classes are methods, whatever their parameters
+
+
+@dataclass(frozen=True)
+class Language:
+    """A language, or a dialect of one, by LSP's name in small letters.
+
+    `endings` are those of files; without a point, their whole names in small letters. `family` names the language
+    whose words and phrases its files share, itself if empty.
+    """
+
+    id: str
+    name: str
+    endings: str = ""
+    family: str = ""
+    tags: str = ""  # the dialect with tags in it
+    telling: str = ""  # matches lines that a text in this language is likely to have, and one in another is not
+    is_prose: bool = False
+    is_data: bool = False  # as programs write it: its phrases are nobody's style
+    is_code: bool = False  # whether values in assignments are quoted
+    comment: Literal["//", "#", "--"] = "//"  # what begins one that ends with its line
+    single_quotes: Literal["strings", "characters"] = "strings"
+    triple_quotes: bool = False  # around strings of several lines
+    words: LanguageWords = LanguageWords()
+    grammar: Grammar | None = None
+    names: NameNodes | None = None
+    indented: Indented | None = None
+    reads: Callable[[str], bool] | None = None  # a reader stricter than the grammar
+    definition: re.Pattern[str] | None = None  # how a line begins that defines a name, the group `name`
+    imports: ImportForm | None = None
+    reads_modules: bool = False  # whether the names of imported modules are read from source
+    calls: CallForm = CallForm()
+
+
+def split(words: str) -> frozenset[str]:
+    """Return the words of a text as a set."""
+    return frozenset(words.split())
+
+
+def within(node: Node, types: Sequence[str]) -> list[Node]:
+    """Return the nodes of some types anywhere in a node, in the order of the text."""
+    found, waiting = list[Node](), [node]
+    while waiting:
+        each = waiting.pop()
+        if each.type in types:
+            found.append(each)
+        else:
+            waiting += reversed(each.named_children)
+    return found

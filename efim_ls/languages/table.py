@@ -1,0 +1,120 @@
+"""All languages by LSP's names: which a client means, which a file is written in, what people call them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
+
+from efim_ls.languages import go, others, prose, python, rust, script
+from efim_ls.languages.language import Language
+
+JSX = " JSX"  # ends the name of a dialect
+ANY = "*"  # in place of a language: all of them
+UNKNOWN = Language("", "")
+GUESSED, LONGEST_TELLING = 200, 300  # lines of a text that tell its language, and their characters that are looked at
+
+
+class _ByName(dict[str, Language]):
+    """Languages by LSP's names, in any letters; what is not listed is `UNKNOWN`."""
+
+    def __missing__(self, name: str) -> Language:
+        return self.get(name.lower(), UNKNOWN)
+
+
+def by_name(languages: Iterable[Language]) -> Mapping[str, Language]:
+    """Return languages by LSP's names; the first of each name."""
+    listed = _ByName({"": python.UNNAMED})
+    for each in languages:
+        listed.setdefault(each.id, each)
+    return listed
+
+
+MODULES = (python, script, go, rust, others, prose)  # a row for each file of languages
+LANGUAGES: Mapping[str, Language] = by_name(each for module in MODULES for each in module.LANGUAGES)
+PROSE = tuple(each.id for each in prose.LANGUAGES)
+ENDINGS = {ending: each.id for each in LANGUAGES.values() for ending in each.endings.split()}
+_GRAMMARS = [each.grammar for each in LANGUAGES.values() if each.grammar]
+# What nodes are in any of the grammars: functions, and the fields through which they bind names.
+FUNCTIONS = frozenset[str]().union(*(each.functions for each in _GRAMMARS))
+CLASSES = frozenset[str]().union(*(each.classes for each in _GRAMMARS))
+BINDING = frozenset[tuple[str, str]]().union(
+    *(each.binding for each in _GRAMMARS),
+    ((function, field) for function in FUNCTIONS for field in ("parameter", "parameters")),
+)
+
+
+def language_named(name: str) -> str:
+    """Return the language that a client names; of a name in parts, as Vim has them, the first that is known.
+
+    `typescript.tsx` and `javascript.jsx` are the dialects, `python.django` is Python.
+    """
+    parts = [each for each in name.split(".") if each]
+    if name.lower() in LANGUAGES or len(parts) < 2:
+        return name
+    known = next((each for each in parts if each.lower() in LANGUAGES), parts[0])
+    dialect = LANGUAGES[known].tags
+    return dialect if {"tsx", "jsx"}.intersection(each.lower() for each in parts) and dialect else known
+
+
+def language_of(path: str) -> str:
+    """Return the language of a file by its suffix, or by its name if that has none; empty if it is not listed."""
+    stem, suffix = os.path.splitext(os.path.basename(path))
+    return "" if stem.startswith(".") and not suffix else ENDINGS.get((suffix or stem).lower(), "")
+
+
+def guess_language(text: str) -> str:
+    """Return the language that a part of a file is most likely in: Python, unless its lines tell another."""
+    lines = [line[:LONGEST_TELLING] for line in text.split("\n", GUESSED)[:GUESSED]]
+    counts = {language: sum(bool(each.search(line)) for line in lines) for language, each in _telling().items()}
+    return max(counts, key=lambda language: counts[language])
+
+
+@cache
+def _telling() -> Mapping[str, re.Pattern[str]]:
+    """Compile what tells a language when a text is first guessed: no editor's start waits for that."""
+    telling = [each for each in LANGUAGES.values() if each.telling]
+    return {each.id: re.compile(each.telling) for each in sorted(telling, key=lambda each: each.id != "python")}
+
+
+def family_of(language: str) -> str:
+    """Return the language that stands for all whose files share words with this one's."""
+    return LANGUAGES[language].family or language.lower()
+
+
+def name_of(language: str) -> str:
+    """Return what people call a language."""
+    return LANGUAGES[language].name or language
+
+
+def names_of(languages: Iterable[str]) -> list[str]:
+    """Return what people call languages; a dialect is not named beside its language."""
+    names = [name_of(each) for each in languages]
+    return [name for name in names if name.removesuffix(JSX) == name or name.removesuffix(JSX) not in names]
+
+
+def knows(languages: Collection[str], language: str) -> bool:
+    """Return whether a model that knows these languages knows this one; it is asked if the language has no name."""
+    return not language or ANY in languages or language.lower() in {each.lower() for each in languages}
+
+
+def notice(model: str, languages: Sequence[str], language: str) -> str | None:
+    """Return a sentence for users if the model does not know a language, else None.
+
+    `model` is its name or folder; that of the embedded ones is empty.
+    """
+    if knows(languages, language):
+        return None
+    known = listed(names_of(languages))
+    which = f"model {model} knows" if model else "embedded models know"
+    return (
+        f"The {which} {known} only; here suggestions come from this file's own phrases. Choose a model that knows "
+        f"{name_of(language)} with the setting 'model'."
+    )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as an enumeration."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
