@@ -1,7 +1,8 @@
-"""`python -m benchmarks.keystrokes.entered_files`: which Python files of the product one warm keystroke enters.
+"""`python -m benchmarks.keystrokes.entered_files`: which files of the product warm keystrokes enter, and how often.
 
-A reader who follows a keystroke has these to read. They are counted by a profile hook in all threads of the server's
-process but the one that looks for changed files by the clock. The last line is a JSON object.
+A reader who follows a keystroke has these Python files to read. They and the calls of the product's functions are
+counted by a profile hook in all threads of the server's process except the one that looks for changed files by the
+clock. The last line is a JSON object.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ import json
 import sys
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from types import FrameType
+from typing import NamedTuple
 
 from benchmarks.table import show
 from editor_clients.headless.client import editor
@@ -22,9 +26,11 @@ from editor_clients.headless.connection import Connection
 from efim_ls.lsp.handlers import HANDLERS
 from efim_ls.lsp.server import serve
 from efim_ls.workspace.watcher import WATCHING
+from model_runtime.engine.decode import run_pass
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("efim_ls", "model_runtime", "kv_store")
+PASS = run_pass.__code__
 ASK = "efim/enteredFiles"  # a request that the measured server answers beside its own
 # Nothing is computed ahead: that goes on after an answer, and would be counted now and then. Nothing is kept on disk.
 SETTINGS = {"prefetch_seconds_per_minute": 0, "persist": False, "shared": False}
@@ -33,7 +39,29 @@ STORE = "def load(path):\n    zebra = Quagga(path, stripes=17)\n    zebra.brush(
 TEXT = "import os\n\n\ndef visit(path):\n    zebra = Quagga(path, stripes=17)\n"
 WARMING, KEYS = "    names = sorted(", "os.listdir(path))\n    for name in names:\n        "
 
-_entered = set[str]()  # file names of code, in the server's process
+_entered = Counter[str]()  # calls by the file names of code, in the server's process
+_passes = list[int]()  # calls before each of the model's passes
+
+
+class Key(NamedTuple):
+    """One key: the files that it entered, the calls of the product's functions, and those before each pass."""
+
+    files: Sequence[str]
+    calls: int
+    passes: Sequence[int]
+
+
+class Measured(NamedTuple):
+    """What keys entered, at the median: files of those that asked the model and of those that were typed through.
+
+    `longest` are the files of the key that entered most.
+    """
+
+    longest: Sequence[str]
+    asked_files: float
+    typed_files: float
+    typed_calls: float
+    token_calls: float
 
 
 class CountedServer(Connection):
@@ -42,19 +70,30 @@ class CountedServer(Connection):
     command = (sys.executable, "-m", __spec__.name if __spec__ else __name__, "serve")
 
 
-def measure(settings: Mapping[str, object]) -> list[str]:
-    """Type a few lines and return the product's files that the key with the most of them enters, sorted."""
+def measure(settings: Mapping[str, object]) -> Measured:
+    """Type a few lines, and return what their keys entered; a token's calls are those from one pass to the next."""
     with TemporaryDirectory() as folder:
-        longest = max(asyncio.run(_typed(Path(folder).resolve(), settings)), key=len)
+        keys = asyncio.run(_typed(Path(folder).resolve(), settings))
+    longest = max((key.files for key in keys), key=len)
+    asked, typed = [key for key in keys if key.passes], [key for key in keys if not key.passes]
+    tokens = [after - before for key in asked for before, after in pairwise(key.passes[1:])]
+    measured = Measured(
+        longest,
+        median(len(key.files) for key in asked),
+        median(len(key.files) for key in typed),
+        median(key.calls for key in typed),
+        median(tokens),
+    )
     packages = Counter(str(Path(file).parent) for file in longest)
     show("files that one warm keystroke enters", ("package", "files"), [*packages.items(), ("in all", len(longest))])
-    return longest
+    show("medians of warm keystrokes", ("", "at the median"), [*measured._asdict().items()][1:])
+    return measured
 
 
-async def _typed(folder: Path, settings: Mapping[str, object]) -> list[list[str]]:
-    """Return the files that each key enters, from its edit to its answer."""
+async def _typed(folder: Path, settings: Mapping[str, object]) -> list[Key]:
+    """Return what each key enters, from its edit to its answer."""
     (folder / "store.py").write_text(STORE, "utf-8")
-    uri, found = (folder / NAME).as_uri(), list[list[str]]()
+    uri, found = (folder / NAME).as_uri(), list[Key]()
     async with editor({**SETTINGS, **settings}, kind=CountedServer, folder=folder) as headless:
         headless.open(uri, TEXT, "python")
         await headless.settled()
@@ -63,7 +102,9 @@ async def _typed(folder: Path, settings: Mapping[str, object]) -> list[list[str]
             at = len(headless.text(uri))
             headless.edit(uri, at, 0, key)
             await headless.suggestion(uri, at + 1)
-            found.append(await headless.ask(ASK))
+            files, passes = await headless.ask(ASK)
+            asking, _ = await headless.ask(ASK)  # alone: what the question itself takes
+            found.append(Key(sorted(files), sum(files.values()) - sum(asking.values()), passes))
     return found[len(WARMING) :]
 
 
@@ -74,14 +115,24 @@ def _begin(_frame: FrameType, _event: str, _: object) -> None:
 
 def _count(frame: FrameType, event: str, _: object) -> None:
     if event == "call":
-        _entered.add(frame.f_code.co_filename)
+        _entered[frame.f_code.co_filename] += 1
+        if frame.f_code is PASS:
+            _passes.append(_of_product().total())
 
 
-def _entered_since(_server: object, _params: object) -> list[str]:
-    """Return the product's files that were entered since this was last asked, sorted."""
-    paths = [Path(each).relative_to(ROOT) for each in _entered.copy() if Path(each).is_relative_to(ROOT)]
+def _of_product() -> Counter[str]:
+    """Return the calls of the product's functions, by their files' paths below the repository's root."""
+    paths = {Path(each): calls for each, calls in _entered.copy().items()}
+    inside = {each.relative_to(ROOT): calls for each, calls in paths.items() if each.is_relative_to(ROOT)}
+    return Counter({each.as_posix(): calls for each, calls in inside.items() if each.parts[0] in PRODUCT})
+
+
+def _entered_since(_server: object, _params: object) -> tuple[Mapping[str, int], Sequence[int]]:
+    """Return what was entered since this was last asked."""
+    files, passes = _of_product(), _passes.copy()
     _entered.clear()
-    return sorted(path.as_posix() for path in paths if path.parts[0] in PRODUCT)
+    _passes.clear()
+    return files, passes
 
 
 def _serve() -> int:
@@ -94,4 +145,4 @@ def _serve() -> int:
 if __name__ == "__main__":
     if sys.argv[1:] == ["serve"]:
         sys.exit(_serve())
-    print(json.dumps({"entered_files": measure({})}))
+    print(json.dumps(measure({})._asdict()))

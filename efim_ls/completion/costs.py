@@ -34,7 +34,8 @@ class CostMeter:
     def frame(self, frame: Frame) -> None:
         """Note which frame is used, and the sizes of its prompt's parts."""
         self._frame = frame.plan.frame
-        self.add(**{name: frame.prompt.size(name) for name in COUNTED})
+        sizes = frame.prompt.sizes
+        self.add(**{name: sizes[name] for name in COUNTED})
 
     def generation(self, made: Generation) -> None:
         """Add the model's counts and times, which the engine measured."""

@@ -228,7 +228,10 @@ class OpenDocuments:
                 each.public for each in cells if each and each.family == document.family and self.may_be_read(each)
             ]
 
-        above, below = map(code, self.notebooks.around(document.uri))
+        cells = self.notebooks.around(document.uri)
+        if not any(cells):
+            return "", ""
+        above, below = map(code, cells)
         return "".join(f"{each}{CELL_END}" for each in above), "".join(f"{CELL_END}{each}" for each in below)
 
     def edited(self, document: OpenDocument) -> tuple[RecentEdit, ...]:

@@ -57,7 +57,8 @@ class BackgroundWork:
 
     def answered(self, document: OpenDocument, request: Request, suggested: str) -> None:
         """Prefetch for the request that follows if the suggestion is accepted; save once the user has paused."""
-        self._prefetch(document, accepted(request, suggested))
+        if (completer := self._completer) is not None:
+            self._begin(document, completer.prefetch(accepted(request, suggested), rested=False))
         document.save_timer.start(REST, lambda: self._rest(document))
         self._long_rest.start(LONG_REST, self._give_back)
 
@@ -66,7 +67,9 @@ class BackgroundWork:
         request = self._request_at(document, cursor)
         answered = document.last_answer(request.text, request.cursor)
         is_shown = answered is not None and bool(answered.text)
-        self._prefetch(document, request, rested=not is_shown)
+        completer, off = self._completer, self._documents.why_off(request.uri, len(request.text))
+        if completer is not None and off is None:
+            self._begin(document, completer.prefetch(request, rested=not is_shown))
 
     def drop_prefetch(self, document: OpenDocument) -> None:
         """Drop all prefetching for a document."""
@@ -131,11 +134,6 @@ class BackgroundWork:
             self._begin(
                 document, completer.prefetch_opened(document.uri, document.public, document.language, excerpts)
             )
-
-    def _prefetch(self, document: OpenDocument, request: Request, rested: bool = False) -> None:
-        completer, off = self._completer, self._documents.why_off(request.uri, len(request.text))
-        if completer is not None and off is None:
-            self._begin(document, completer.prefetch(request, rested))
 
     def _begin(self, document: OpenDocument, job: Job[bool]) -> None:
         document.prefetch_timer.cancel()

@@ -51,7 +51,7 @@ class Notebooks:
 
     def around(self, uri: str) -> tuple[Sequence[str], Sequence[str]]:
         """Return the cells above and below one, none if it is no cell."""
-        cells = self._cells.get(self._told.get(uri) or _notebook_of(uri), [])
+        cells = self._cells.get(self._told.get(uri) or _notebook_of(uri), []) if self._cells else []
         if uri not in cells:
             return (), ()
         at = cells.index(uri)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -265,9 +264,13 @@ def decode(
     pass.
     """
     while going := [answer for answer in answers if not (answer.full or until(answer))]:
-        if any([answer.advance() for answer in going]):  # a list: each of them advances
+        advanced, spans = False, list[Span]()
+        for answer in going:
+            advanced = answer.advance() or advanced
+        if advanced:
             continue
-        spans = [answer.span(draft) for answer in going]
+        for answer in going:
+            spans.append(answer.span(draft))
         rows = [*run_pass(context, spans, cancel)]
         top, decoded, at = context.decoder.top_tokens, False, 0
         for answer, span in zip(going, spans, strict=True):
@@ -282,5 +285,8 @@ def decode(
 def run_pass(context: DecodeContext, spans: Sequence[Span], cancel: Cancel) -> Logits:
     """Compute spans, and learn from a single one what a pass costs; raises Cancelled instead of starting."""
     cancel.check()
-    with context.costs.timing(len(spans[0].ids)) if len(spans) == 1 else nullcontext():
-        return context.decoder.forward_spans(spans)
+    began = perf_counter()
+    rows = context.decoder.forward_spans(spans)
+    if len(spans) == 1:
+        context.costs.record(len(spans[0].ids), (perf_counter() - began) * 1e3)
+    return rows

@@ -38,14 +38,16 @@ class PassCosts:
     """What passes cost on this machine, learnt from timed ones.
 
     A decode step's time is taken for a linear function of its rows. Of wider passes, the time of a row of the last is
-    kept.
+    kept: `row_seconds` is what a token of a prompt takes, None before any was timed. A pass over a prompt that is
+    waited for has `chunk` rows at most, and one ahead of need `background_chunk`: as many as a keystroke can afford.
     """
 
     def __init__(self, chunk: int = CHUNK) -> None:
         """Start without measurements; `chunk` is the most rows of a prefill pass."""
-        self._chunk = chunk
+        self._most = chunk
         self._sums = [0.0] * 5  # weights, rows, rows², ms, rows · ms
-        self._ms_per_row: float | None = None
+        self.row_seconds: float | None = None
+        self.chunk, self.background_chunk = chunk, LEAST_BACKGROUND_CHUNK
 
     @contextmanager
     def timing(self, rows: int) -> Generator[None]:
@@ -57,10 +59,14 @@ class PassCosts:
     def record(self, rows: int, ms: float) -> None:
         """Record the time of a pass."""
         if rows <= DECODE_ROWS:
-            terms = (1.0, rows, rows * rows, ms, rows * ms)
-            self._sums = [PASS_DECAY * old + new for old, new in zip(self._sums, terms, strict=True)]
+            for at, term in enumerate((1.0, rows, rows * rows, ms, rows * ms)):
+                self._sums[at] = PASS_DECAY * self._sums[at] + term
         if rows >= LEAST_BACKGROUND_CHUNK:
-            self._ms_per_row = max(ms, 1e-3) / rows
+            ms_per_row = max(ms, 1e-3) / rows
+            self.row_seconds = ms_per_row / 1e3
+            affordable = min(self._most, int(PREFILL_PASS_MS / ms_per_row))
+            self.background_chunk = max(LEAST_BACKGROUND_CHUNK, affordable)
+            self.chunk = max(self.background_chunk, min(LEAST_CHUNK, self._most))
 
     @property
     def extra_row_cost(self) -> float:
@@ -85,24 +91,6 @@ class PassCosts:
             if gain / (1.0 + drafted * cost) > rate:
                 best, rate = drafted, gain / (1.0 + drafted * cost)
         return best
-
-    @property
-    def row_seconds(self) -> float | None:
-        """Seconds that a token of a prompt takes, None before any was timed."""
-        return self._ms_per_row and self._ms_per_row / 1e3
-
-    @property
-    def chunk(self) -> int:
-        """Rows of a pass of a prompt that is waited for."""
-        least = min(LEAST_CHUNK, self._chunk)
-        return self._chunk if self._ms_per_row is None else max(self.background_chunk, least)
-
-    @property
-    def background_chunk(self) -> int:
-        """Rows of a pass ahead of need: as many as a keystroke can afford to wait for."""
-        if self._ms_per_row is None:
-            return LEAST_BACKGROUND_CHUNK
-        return max(LEAST_BACKGROUND_CHUNK, min(self._chunk, int(PREFILL_PASS_MS / self._ms_per_row)))
 
 
 class Drafts:
@@ -135,8 +123,10 @@ class Drafts:
 
     def _profitable(self, draft: Ids, kind: int, costs: PassCosts) -> Ids:
         """Return as much of a draft as pays; a kind that does not pay recovers slowly, so that it is tried again."""
+        if not len(draft):
+            return draft
         size = costs.best_draft_length(float(self._hits[kind]), min(len(draft), LONGEST_DRAFT))
-        if len(draft) and not size:
+        if not size:
             self._hits[kind] += HIT_RATE_RECOVERY * (INITIAL_HIT_RATE - self._hits[kind])
         return draft[:size]
 

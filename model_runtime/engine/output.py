@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -108,6 +108,7 @@ class TextProbability:
         self.text, self._history = text, history
         self._sampler, self._spelled, self._steps, self._offsets = sampler, spelled, steps, offsets
         self._ends = [step.end for step in steps]
+        self._starts = [0, *self._ends]
         self._known: tuple[int, list[WordEnd]] | None = None  # the last answer of `word_ends`: a key asks three times
 
     def along(self, text: str) -> TextProbability:
@@ -123,14 +124,14 @@ class TextProbability:
         return self._known[1].copy()
 
     def _find_word_ends(self, start: int) -> list[WordEnd]:
-        found = list[WordEnd]()
+        found, text = list[WordEnd](), self.text
+        in_word = [each.encode("utf-8", "surrogatepass")[:1] in WORD_BYTES for each in text] + [False]
         index, joint = self._reach(self._offsets[start])
-        for at in range(start + 1, len(self.text) + 1):
-            before, after = self.text[at - 1], self.text[at : at + 1]
-            if before.isspace() or (_in_word(before) and _in_word(after)):
+        for at in range(start + 1, len(text) + 1):
+            if text[at - 1].isspace() or (in_word[at - 1] and in_word[at]):
                 continue
             offset = self._offsets[at]
-            while index < len(self._steps) and self._start(index) < offset >= self._ends[index]:
+            while index < len(self._steps) and self._starts[index] < offset >= self._ends[index]:
                 joint *= self._steps[index].share
                 index += 1
             found.append(WordEnd(at, joint * self._stop(index, offset)))
@@ -149,8 +150,8 @@ class TextProbability:
             spelled, chosen = self._sampler.token_bytes, step.choice.token
             total = step.choice.chance / step.share if step.share else 1.0
             likely = self._sampler.likely(step.choice, step.stub)
-            others = sum(chance for token, chance in likely if token != chosen and _fit(spelled[token], wanted))
-            found += reached * others / total
+            fitting = [chance for token, chance in likely if token != chosen and _fit(spelled[token], wanted)]
+            found += reached * sum(fitting) / total
             if not _fit(spelled[chosen], wanted):
                 return min(1.0, found)
             reached *= step.share
@@ -168,7 +169,7 @@ class TextProbability:
         found = list[tuple[str, float]]()
         for index, step in enumerate(self._steps):
             if step.end > begin:
-                found.append((decode(self._spelled[max(begin, self._start(index)) : step.end]), step.share))
+                found.append((decode(self._spelled[max(begin, self._starts[index]) : step.end]), step.share))
         return found
 
     def shares(self, start: int, end: int) -> Shares:
@@ -202,7 +203,7 @@ class TextProbability:
         """Yield the steps that add to the text between two characters, each with the number of its bytes there."""
         first, last = self._offsets[start], self._offsets[end]
         for index in range(bisect_right(self._ends, first), len(self._steps)):
-            if (size := min(last, self._ends[index]) - max(first, self._start(index))) <= 0:
+            if (size := min(last, self._ends[index]) - max(first, self._starts[index])) <= 0:
                 return
             yield index, size
 
@@ -212,7 +213,12 @@ class TextProbability:
         start = self._spelled_before(index, offset) if index < len(self._steps) else b""
         if not start:
             return index, 1.0
-        fits = self._mass(index, lambda spelled: _fit(spelled, start))
+        fitting = [
+            chance
+            for spelled, chance in self._likely(index)
+            if spelled.startswith(start) or (spelled and start.startswith(spelled))
+        ]
+        fits = self._mass(index, fitting)
         return index, 1.0 / fits if fits else 0.0
 
     def _stop(self, index: int, offset: int) -> float:
@@ -222,28 +228,29 @@ class TextProbability:
             return float(not in_word)  # a limit ended the text: the word may go on
         if in_word and self._spelled[offset : offset + 1] in WORD_BYTES:
             return 1.0  # the text was cut there on purpose
-        if not (start := self._spelled_before(index, offset)):
+        if offset <= self._starts[index] or not (start := self._spelled_before(index, offset)):
             return self._sampler.share_without_word(self._steps[index].choice) if in_word else 1.0
-        size = len(start)
-        return self._mass(
-            index, lambda each: each.startswith(start) and not (in_word and each[size : size + 1] in WORD_BYTES)
-        )
+        size, goes_on = len(start), [each for each in self._likely(index) if each[0].startswith(start)]
+        if in_word:
+            goes_on = [each for each in goes_on if each[0][size : size + 1] not in WORD_BYTES]
+        return self._mass(index, [chance for _, chance in goes_on])
 
     def _spelled_before(self, index: int, offset: int) -> bytes:
         """Return what a step's token spells of its stub and of the text before an offset; nothing at its start."""
         step = self._steps[index]
         spelled = self._sampler.token_bytes[step.choice.token]
-        return spelled[: len(spelled) - (step.end - offset)] if offset > self._start(index) else b""
+        return spelled[: len(spelled) - (step.end - offset)] if offset > self._starts[index] else b""
 
-    def _start(self, index: int) -> int:
-        return self._ends[index - 1] if index else 0
-
-    def _mass(self, index: int, counts: Callable[[bytes], bool]) -> float:
-        """Return the share of the tokens that count among those that fit a step's stub; at least the chosen one's."""
+    def _likely(self, index: int) -> list[tuple[bytes, float]]:
+        """Return what the tokens spell that fit a step's stub, with their chances."""
         step, spelled = self._steps[index], self._sampler.token_bytes
+        return [(spelled[token], chance) for token, chance in self._sampler.likely(step.choice, step.stub)]
+
+    def _mass(self, index: int, chances: Sequence[float]) -> float:
+        """Return the share of some chances among all tokens that fit a step's stub; at least the chosen one's."""
+        step = self._steps[index]
         total = step.choice.chance / step.share if step.share else 1.0
-        mass = sum(chance for token, chance in self._sampler.likely(step.choice, step.stub) if counts(spelled[token]))
-        return max(mass / total, step.share)
+        return max(sum(chances) / total, step.share)
 
 
 def word_pieces(text: str, start: int, ends: Sequence[WordEnd]) -> tuple[tuple[str, float], ...]:
@@ -288,7 +295,3 @@ def _kept(text: str, whole: str) -> list[int]:
 
 def _fit(spelled: bytes, wanted: bytes) -> bool:
     return spelled.startswith(wanted) or (bool(spelled) and wanted.startswith(spelled))
-
-
-def _in_word(character: str) -> bool:
-    return character.encode("utf-8", "surrogatepass")[:1] in WORD_BYTES

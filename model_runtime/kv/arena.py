@@ -105,7 +105,8 @@ class Arena(TokenSequence, ABC):
 
     def begin_pass(self, count: int, rows: int) -> tuple[KeptState, ...]:
         """Get ready for a pass over the next `count` tokens; return what is to be kept of states, and where."""
-        self.slide(self.length, self.length + count)
+        if self.window:
+            self.slide(self.length, self.length + count)
         return super().begin_pass(count, rows)
 
     def restore_states(self, length: int) -> None:

@@ -58,9 +58,13 @@ class Rows:
         """Append rows that were computed after those here, and lower them to a quality."""
         start = self.length
         self.length += count
-        self._ends = [self.length if end == start else end for end in self._ends]
-        self.lower(start, quality)
-        self.lower(self._sees_from, self.seen)
+        for better, end in enumerate(self._ends):
+            if end == start:
+                self._ends[better] = self.length
+        if quality is not Quality.EXACT:
+            self.lower(start, quality)
+        if self.seen is not Quality.EXACT:
+            self.lower(self._sees_from, self.seen)
 
     def lower(self, start: int, quality: Quality) -> None:
         """Mark the rows from `start` on as no better than that."""
@@ -79,10 +83,12 @@ class Rows:
 
     def truncate(self, length: int) -> None:
         """Forget the rows from `length` on."""
-        self.wasted += self.ahead(self.length) - self.ahead(length)
-        self.length = min(self.length, length)
-        self._ends = [min(end, length) for end in self._ends]
-        self._unneeded = _between(self._unneeded, 0, length)
+        if self._unneeded:
+            self.wasted += self.ahead(self.length) - self.ahead(length)
+            self._unneeded = _between(self._unneeded, 0, length)
+        if length < self.length:
+            self.length = length
+            self._ends = [min(end, length) for end in self._ends]
 
     def copy_prefix(self, other: Rows, length: int) -> None:
         """Become the first `length` rows of `other`, which are needed from now on."""

@@ -52,11 +52,13 @@ CONTINUED = (
 PARTED = ("a\n\tb", "a\n b", "a \tb", "a\t\tb", "a\n\n  b", "a  b", "\n\tb", "(\t\t(")
 
 
-def fragments(text: str, cut: re.Pattern[str] = LINE_CUT) -> Iterator[str]:
+def fragments(text: str, cut: re.Pattern[str] = LINE_CUT) -> list[str]:
     """Cut once for every non-blank line, and inside lines of more than 256 characters; joined they are the text."""
-    for piece in cut.split(text):
-        for at in range(0, len(piece), LONGEST_FRAGMENT):
-            yield piece[at : at + LONGEST_FRAGMENT]
+    return [
+        piece[at : at + LONGEST_FRAGMENT]
+        for piece in cut.split(text)
+        for at in range(0, len(piece), LONGEST_FRAGMENT)
+    ]
 
 
 class Pieces:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -135,9 +136,14 @@ class Prompt:
         """Number of tokens with those of isolated excerpts."""
         return count_tokens(self.parts)
 
+    @property
+    def sizes(self) -> Counter[PartName]:
+        """Numbers of tokens of the parts, by name."""
+        return sizes_of(self.parts)
+
     def size(self, name: PartName) -> int:
         """Return the number of tokens of the parts with this name."""
-        return count_tokens(self.parts, name)
+        return self.sizes[name]
 
     def committed(self, is_committed: Callable[[PartName], bool], excerpts: frozenset[str]) -> CommittedParts:
         """Return what is committed, by the names of parts, where the excerpts of these documents are."""
@@ -174,9 +180,17 @@ def window_ids(parts: Iterable[PromptPart]) -> Ids:
     return np.concatenate([part.ids for part in parts if part.origin is None])
 
 
-def count_tokens(parts: Iterable[PromptPart], name: PartName | None = None) -> int:
-    """Return the number of tokens of the parts, or of those with this name."""
-    return sum(len(part.ids) for part in parts if name in (None, part.name))
+def sizes_of(parts: Iterable[PromptPart]) -> Counter[PartName]:
+    """Return the numbers of tokens of the parts, by name."""
+    found = Counter[PartName]()
+    for part in parts:
+        found[part.name] += len(part.ids)
+    return found
+
+
+def count_tokens(parts: Iterable[PromptPart]) -> int:
+    """Return the number of tokens of the parts."""
+    return sum([len(part.ids) for part in parts])
 
 
 def build(

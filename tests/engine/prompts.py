@@ -28,12 +28,16 @@ TIE = 1e-4  # two tokens whose scores are this close are equally good
 class Eager(PassCosts):
     """Drafts whatever there is, and works ahead in the largest chunks."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.background_chunk = CHUNK
+
+    def record(self, rows: int, ms: float) -> None:
+        super().record(rows, ms)
+        self.background_chunk = CHUNK
+
     def best_draft_length(self, chance: float, most: int) -> int:
         return most
-
-    @property
-    def background_chunk(self) -> int:
-        return CHUNK
 
 
 class Shy(PassCosts):
@@ -42,9 +46,9 @@ class Shy(PassCosts):
     def best_draft_length(self, chance: float, most: int) -> int:
         return 0
 
-    @property
-    def chunk(self) -> int:
-        return CHUNK
+    def record(self, rows: int, ms: float) -> None:
+        super().record(rows, ms)
+        self.chunk = CHUNK
 
 
 def paced(engine: Watched, costs: PassCosts) -> Watched:

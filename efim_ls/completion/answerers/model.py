@@ -199,7 +199,7 @@ class ModelAnswerer:
         )
 
     def _refusal(self, plan: Plan, prompt: Prompt) -> Reason | None:
-        if any("\0" in part for part in (plan.head, plan.typed, plan.rest, plan.tail)):
+        if "\0" in plan.head or "\0" in plan.typed or "\0" in plan.rest or "\0" in plan.tail:
             return "binary text"
         return "line too long" if len(prompt.ids) > self._longest_prompt else None
 

@@ -74,7 +74,7 @@ class Window:
 
     def count(self, text: str) -> int:
         """Return the number of tokens in a text."""
-        return sum(count for _, count in self._pieces(text))
+        return sum([count for _, count in self._pieces(text)])
 
     def fits(self, text: str, tokens: int) -> bool:
         """Return whether a text has at most this many tokens."""

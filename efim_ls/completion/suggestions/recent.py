@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -54,23 +54,18 @@ class PastSuggestion(Suggestion):
     likelihood: TextProbability | None
     word: ShownPart | None = None
 
-    def typed(self, text: str, cursor: int) -> int | None:
-        """Return how many of its characters stand before the cursor, None if others do or the text has changed."""
-        return super().typed(text, cursor) if self._is_at(text, cursor) else None
-
-    def refuted(self, text: str, begun: int, cursor: int) -> bool:
-        """Return whether characters that it did not say have been typed since the word at the cursor was `begun`."""
-        if self.start >= cursor or not self._is_at(text, cursor) or super().typed(text, cursor) is not None:
-            return False
-        before = super().typed(text, max(begun, self.start))
-        return before is not None and before < len(self.text)
-
-    def _is_at(self, text: str, cursor: int) -> bool:
+    def is_around(self, text: str, cursor: int) -> bool:
+        """Return whether a text is that around it, except for what was typed since, up to the cursor."""
         return (
             len(text) - cursor == self.remaining
             and text.startswith(self.after, cursor)
             and text.startswith(self.before, self.start - len(self.before))
         )
+
+    def went_on(self, text: str, begun: int) -> bool:
+        """Return whether its beginning stood before the word at the cursor was `begun`, and more was to come."""
+        before = self.typed(text, max(begun, self.start))
+        return before is not None and before < len(self.text)
 
 
 @dataclass(frozen=True)
@@ -136,7 +131,16 @@ class RecentSuggestions:
     def ask(self, request: Request) -> Asked:
         """Return a request with what is left of the suggestions at its cursor."""
         text, cursor = request.text, request.cursor
-        return Asked(request, Seen.by(request), tuple(self._left(text, cursor)), self._is_refuted(text, cursor))
+        left, other = list[Remainder](), list[PastSuggestion]()
+        for made in reversed(self._suggestions):
+            if not made.is_around(text, cursor):
+                continue
+            typed = made.typed(text, cursor)
+            if typed is None:
+                other.append(made)
+            elif typed < len(made.text):
+                left.append(Remainder(made, typed))
+        return Asked(request, Seen.by(request), tuple(left), _is_refuted(other, text, cursor))
 
     def add(
         self, asked: Asked, suggested: str, likelihood: TextProbability | None = None, word: ShownPart | None = None
@@ -159,18 +163,14 @@ class RecentSuggestions:
         self._suggestions.remove(left.suggestion)
         self._suggestions.append(left.suggestion)
 
-    def _left(self, text: str, cursor: int) -> Iterator[Remainder]:
-        for made in reversed(self._suggestions):
-            typed = made.typed(text, cursor)
-            if typed is not None and typed < len(made.text):
-                yield Remainder(made, typed)
 
-    def _is_refuted(self, text: str, cursor: int) -> bool:
-        """Return whether one of the model's suggestions for the word at the cursor was another word."""
-        stub = _STUB.search(text, max(line_start(text, cursor), cursor - NEARBY), cursor)
-        begun = stub.start() if stub else cursor
-        guesses = (made for made in self._suggestions if made.likelihood is not None)
-        return any(made.refuted(text, begun, cursor) for made in guesses)
+def _is_refuted(other: Sequence[PastSuggestion], text: str, cursor: int) -> bool:
+    """Return whether one of the suggestions here that say something else guessed another word at the cursor."""
+    stub = _STUB.search(text, max(line_start(text, cursor), cursor - NEARBY), cursor)
+    if stub is None:
+        return False
+    guesses = [made for made in other if made.likelihood is not None and made.start < cursor]
+    return any(made.went_on(text, stub.start()) for made in guesses)
 
 
 def _version(counts: CountsView | None) -> int | None:

@@ -124,12 +124,13 @@ class NativeDecoder:
         if self._layout.window and any(len(span.ids) > SLIDING_PASS for span in spans):
             parts = [part for span in spans for part in parts_of(span, SLIDING_PASS)]
             return np.concatenate([self.forward_spans([part]) for part in parts])
-        ids = np.concatenate([span.ids for span in spans])
-        tokens = [_tokens_of(span, self._positions) for span in spans]  # before any arena begins the pass
+        tokens = list[Ids]()
+        for span in spans:  # before any arena begins the pass
+            tokens.append(_tokens_of(span, self._positions))
         places = np.concatenate([*map(self._places_of, spans, tokens)])
-        wanted = np.concatenate(list(_logit_rows(spans)))
+        ids, wanted = _rows_of(spans)
         logits = np.empty((len(wanted), self._model.head.outputs), dtype=np.float32)
-        shared = _shared(spans)
+        shared = _shared(spans) if len(spans) > 1 else 0
         for start in range(0, len(ids), MOST_ROWS):
             part = slice(start, start + MOST_ROWS)
             self._pass(ids[part], places[part], shared, start, wanted, logits)
@@ -205,12 +206,10 @@ def _tokens_of(span: Span, positions: int) -> Ids:
 def _shared(spans: Sequence[Span]) -> int:
     """Count the rows at the start of all spans' arenas with the same keys and values: no row changes a bit of them.
 
-    All rows must see them from the same one on. Those of one arena are not counted: its rows are runs, which read a
+    All rows must see them from the same one on. Those of one arena need no counting: its rows are runs, which read a
     key once without that.
     """
     first, *others = (span.arena for span in spans)
-    if not others:
-        return 0
     excerpts = first.excerpts
     firsts = [span.arena.length if span.recomputed is None else int(span.recomputed[0]) for span in spans]
     if excerpts.texts and min(firsts) < excerpts.before_excerpts:
@@ -225,12 +224,14 @@ def _shared(spans: Sequence[Span]) -> int:
     )
 
 
-def _logit_rows(spans: Sequence[Span]) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the rows of the pass whose logits are asked for."""
-    end = 0
+def _rows_of(spans: Sequence[Span]) -> tuple[Ids, npt.NDArray[np.int64]]:
+    """Return the tokens of the pass, one a row, and the rows whose logits are asked for."""
+    ids, wanted, end = list[Ids](), list[npt.NDArray[np.int64]](), 0
     for span in spans:
         end += len(span.ids)
-        yield np.arange(end - span.rows, end)
+        ids.append(span.ids)
+        wanted.append(np.arange(end - span.rows, end))
+    return np.concatenate(ids), np.concatenate(wanted)
 
 
 def _widened(rows: npt.NDArray[Any]) -> Fp32:

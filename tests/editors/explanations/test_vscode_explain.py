@@ -61,7 +61,8 @@ def test_it_shows_who_said_what_follows_the_cursor_and_opens_places(window: Wind
     word = shown.locator("pre span", has_text="acitance").first
     assert "repository" in (word.get_attribute("class") or "")
     assert "repository" in (word.get_attribute("title") or "")
-    assert all(shown.locator(f"li .{cost}").is_visible() for cost in COSTS)
+    for cost in COSTS:
+        shown.locator(f"li .{cost}").wait_for()  # the view is drawn again after each key
     colours = {
         shown.locator(f"li .{cost}").evaluate("each => getComputedStyle(each).borderBottomColor") for cost in COSTS
     }

@@ -145,11 +145,11 @@ class Narrow(Eager):
 
     def __init__(self, rows: int) -> None:
         super().__init__()
-        self._rows = rows
+        self._rows = self.chunk = rows
 
-    @property
-    def chunk(self) -> int:
-        return self._rows
+    def record(self, rows: int, ms: float) -> None:
+        super().record(rows, ms)
+        self.chunk = self._rows
 
 
 def test_a_draft_makes_no_pass_wider_than_a_chunk(decoder: AnyDecoder, tokenizer: Tokenizer) -> None:

@@ -100,11 +100,11 @@ def test_an_expected_text_is_proposed_before_a_match() -> None:
     assert (draft.tolist(), kind) == ([7, 8], LONGEST_MATCH + 1)
 
 
-@pytest.mark.parametrize("expected", [[], [7, 8]])
+@pytest.mark.parametrize(("expected", "worth"), [([], [2]), ([7, 8], [0, 2])])
 def test_a_match_is_proposed_where_nothing_is_expected_or_no_more_of_it_is_worth_drafting(
-    expected: list[int],
+    expected: list[int], worth: list[int]
 ) -> None:
-    draft, kind = Drafts().propose(ids(1, 2, 3, 1, 2), ids(*expected), Asked(0, 2))
+    draft, kind = Drafts().propose(ids(1, 2, 3, 1, 2), ids(*expected), Asked(*worth))
     assert (draft.tolist(), kind) == ([3, 1], 2)
 
 

@@ -11,7 +11,7 @@ from efim_ls.completion.suggestions.recent import RecentSuggestions
 from efim_ls.request import Request
 from model_runtime.prompt.excerpt_layout import PlainLayout
 from model_runtime.prompt.excerpts import Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
-from model_runtime.prompt.prompt import PartName, Prompt, build, count_tokens
+from model_runtime.prompt.prompt import PartName, Prompt, build, count_tokens, sizes_of
 from model_runtime.prompt.template import find_template
 from tests.unit.planning import TOKENIZER, Session, histories, short_texts, states, unhurried
 
@@ -81,10 +81,10 @@ def test_a_prompt_with_excerpts_keeps_to_its_budget(session: Session, offered: l
 def test_parts_that_do_not_fit_are_left_out_whole_the_one_that_changes_most_first() -> None:
     names: tuple[PartName, ...] = ("signatures", "imports", "marker", "similar")
     whole = LAYOUT.lay_out(OFFERS[1]).parts
-    sizes = [count_tokens(whole, name) for name in names]
+    sizes = [sizes_of(whole)[name] for name in names]
     for most in range(sum(sizes) + 1):
         laid = PlainLayout(TOKENIZER, TEMPLATE, most).lay_out(OFFERS[1]).parts
-        kept = [count_tokens(laid, name) for name in names]
+        kept = [sizes_of(laid)[name] for name in names]
         assert kept in (sizes, [*sizes[:3], 0], [sizes[0], 0, sizes[2], 0], [0, 0, 0, 0])
         assert count_tokens(laid) <= most
     assert count_tokens(whole) == sum(sizes)
