@@ -160,7 +160,7 @@ $(BIN)/python:
 
 # An editable installation compiles the laboratory's kernels beside those of the server; setup.py says how.
 INSTALLED := pyproject.toml setup.py constraints.txt $(wildcard model_runtime/decoder/native/*.[ch] \
-	model_runtime/counts/native/*.c model_runtime/engine/native/*.c efim_lab/training/native/*.[ch])
+	model_runtime/counts/native/*.c model_runtime/engine/native/*.c efim_lab/workshop/training/native/*.[ch])
 
 .venv/runs: .venv/torch $(INSTALLED)
 	$(UV) --editable .
@@ -229,7 +229,7 @@ dist/wheels: $(SERVER) | .venv/releases
 		--plat manylinux_2_28_x86_64 --only-plat --wheel-dir dist build/wheels/*-linux_x86_64.whl
 	touch $@
 
-$(GO): $(shell git ls-files model_runtime/embedded/go) efim_lab/publishing/wheel.py pyproject.toml | .venv/runs
+$(GO): $(shell git ls-files model_runtime/embedded/go) efim_lab/workshop/publishing/wheel.py pyproject.toml | .venv/runs
 	$(BIN)/python -m efim_lab train wheel --model model_runtime/embedded/go --name efim-ls-go --version $(VERSION) --out dist
 
 # As wheels name machines, and as zig does, a compiler for all of them.
@@ -249,9 +249,9 @@ EXTENSION = $(addprefix $(VSCODE)/,package.json README.md build.mjs tsconfig.jso
 	$(wildcard $(VSCODE)/src/* $(VSCODE)/test/* $(VSCODE)/images/* $(VSCODE)/media/*)
 
 $(VSCODE)/dist/efim-ls.vsix: $(VSCODE)/node_modules/.package-lock.json $(EXTENSION) dist/wheels constraints.txt \
-		requirements-embedded.txt efim_lab/publishing/models_apart.py
+		requirements-embedded.txt efim_lab/workshop/publishing/models_apart.py
 	rm -rf $(VSCODE)/dist/server && mkdir -p $(VSCODE)/dist/server
-	$(BIN)/python -m efim_lab.publishing.models_apart $(VSCODE)/dist/server dist/efim_ls-*.whl
+	$(BIN)/python -m efim_lab.workshop.publishing.models_apart $(VSCODE)/dist/server dist/efim_ls-*.whl
 	cd $(VSCODE)/dist/server && sha256sum *.whl > SHA256SUMS
 	cp constraints.txt requirements-embedded.txt $(VSCODE)/dist/server
 	$(NPM) run package

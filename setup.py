@@ -19,7 +19,7 @@ from setuptools.command.editable_wheel import editable_wheel
 
 SOURCES = runpy.run_path(str(Path(__file__).parent / "model_runtime/c_sources.py"))
 
-KERNELS = Path("efim_lab/training/native")
+KERNELS = Path("efim_lab/workshop/training/native")
 
 
 class PlainLibraries(build_ext):
@@ -75,7 +75,7 @@ class WithLaboratory(editable_wheel):
     def finalize_options(self) -> None:
         super().finalize_options()
         kernels = Extension(
-            "efim_lab.training.native._kernels",
+            "efim_lab.workshop.training.native._kernels",
             sources=sorted(map(str, KERNELS.glob("*.c"))),
             depends=sorted(map(str, KERNELS.glob("*.h"))),
             extra_compile_args=["-O3", "-fno-math-errno"],

@@ -22,7 +22,7 @@ from benchmarks.keystrokes import (
     suggestions,
 )
 from benchmarks.keystrokes.demo_session import demo_session
-from efim_lab.replay import trace
+from efim_lab.gate.replay import trace
 
 PICTURE = Path(__file__).with_name("results") / "recomputed.png"
 

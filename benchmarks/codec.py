@@ -22,14 +22,14 @@ import numpy.typing as npt
 import torch
 
 from benchmarks.table import show
-from efim_lab.errors import WorkError
-from efim_lab.evaluation import held_out_data
-from efim_lab.evaluation.arms import served
-from efim_lab.evaluation.figures import metrics
-from efim_lab.evaluation.figures.intervals import Estimate, mean, proportion, ratio
-from efim_lab.evaluation.measured_model import LINE, MEASURED_OWNER
-from efim_lab.evaluation.places.cursors import Context, context_at, line_at, shuffled_lines
-from efim_lab.evaluation.report import cell
+from efim_lab.gate.errors import WorkError
+from efim_lab.gate.evaluation import held_out_data
+from efim_lab.gate.evaluation.arms import served
+from efim_lab.gate.evaluation.figures import metrics
+from efim_lab.gate.evaluation.figures.intervals import Estimate, mean, proportion, ratio
+from efim_lab.gate.evaluation.measured_model import LINE, MEASURED_OWNER
+from efim_lab.gate.evaluation.places.cursors import Context, context_at, line_at, shuffled_lines
+from efim_lab.gate.evaluation.report import cell
 from efim_ls.completion.models.open import fit_budget
 from efim_ls.completion.planning.window import Window
 from efim_ls.settings import Settings

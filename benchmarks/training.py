@@ -18,14 +18,14 @@ import torch
 from torch import Tensor
 
 from benchmarks.table import show
-from efim_lab.training import network
-from efim_lab.training.autograd.muon import StackedMuon
-from efim_lab.training.loop import AutogradGradients, Learner
-from efim_lab.training.native.gradients import NativeGradients
-from efim_lab.training.native.muon import KernelMuon
-from efim_lab.training.samples import bpe
-from efim_lab.training.samples.stream import Batches, ShardSource
-from efim_lab.training.trainer import PLANS
+from efim_lab.workshop.training import network
+from efim_lab.workshop.training.autograd.muon import StackedMuon
+from efim_lab.workshop.training.loop import AutogradGradients, Learner
+from efim_lab.workshop.training.native.gradients import NativeGradients
+from efim_lab.workshop.training.native.muon import KernelMuon
+from efim_lab.workshop.training.samples import bpe
+from efim_lab.workshop.training.samples.stream import Batches, ShardSource
+from efim_lab.workshop.training.trainer import PLANS
 
 REPEATS = 7
 STEP = 4096  # tokens; what steps were before ours

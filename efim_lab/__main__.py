@@ -2,7 +2,7 @@
 
 import sys
 
-from efim_lab.commands.cli import main
+from efim_lab.commands import main
 
 if __name__ == "__main__":
     sys.exit(main())

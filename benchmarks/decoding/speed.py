@@ -17,7 +17,7 @@ from benchmarks.decoding.shapes import LARGEST, SHAPES, as_llama, checkpoint
 from benchmarks.decoding.sides import COMPILED, OURS, TRANSFORMERS, llama_missing
 from benchmarks.environment.other_processes import OtherProcesses
 from benchmarks.table import show
-from efim_lab.replay.report import percentile
+from efim_lab.gate.replay.report import percentile
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
 

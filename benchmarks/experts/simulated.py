@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.decoding.bandwidth import read_ms
 from benchmarks.decoding.shapes import MIXTURE, checkpoint
 from benchmarks.table import show
-from efim_lab.placement.experts import ExpertCosts, ExpertSimulation, Scores, Way
+from efim_lab.studies.placement.experts import ExpertCosts, ExpertSimulation, Scores, Way
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.layer_spec import Experts
 from model_runtime.checkpoint.weights import Fp32, read_weights

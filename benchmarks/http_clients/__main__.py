@@ -28,7 +28,7 @@ import httpx2
 
 from benchmarks.keystrokes.first_token import Infill
 from benchmarks.table import show
-from efim_lab.replay.report import percentile
+from efim_lab.gate.replay.report import percentile
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.ids import common_prefix
 from model_runtime.prompt.template import find_template

@@ -19,8 +19,8 @@ from benchmarks.keystrokes.demo_session import demo_session, type_keys
 from benchmarks.table import show
 from editor_clients.headless.client import Editor, editor
 from editor_clients.headless.connection import Connection
-from efim_lab.replay.report import percentile
-from efim_lab.replay.trace import part
+from efim_lab.gate.replay.report import percentile
+from efim_lab.gate.replay.trace import part
 
 KEYS, KEY_SECONDS = 200, 0.1
 ROUNDS = 3

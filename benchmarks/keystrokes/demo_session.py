@@ -9,7 +9,7 @@ from time import perf_counter
 
 from editor_clients.headless.client import Editor
 from editor_clients.headless.demo.typist import BACKSPACE, EDIT, FILE, KEY
-from efim_lab.replay.trace import REST, Event, Patch, Trace, requests_after
+from efim_lab.gate.replay.trace import REST, Event, Patch, Trace, requests_after
 
 KEY_SECONDS = 0.2
 

@@ -19,10 +19,10 @@ from benchmarks.decoding.sides import llama_missing
 from benchmarks.decoding.speed import write_ggufs
 from benchmarks.decoding.targets import Reach, show_all
 from benchmarks.table import show
-from efim_lab.replay import trace
-from efim_lab.replay.policies import NO_IDS, POLICIES, Policy, PolicyPrompt
-from efim_lab.replay.report import percentile
-from efim_lab.replay.trace import Keystroke, Trace
+from efim_lab.gate.replay import trace
+from efim_lab.gate.replay.policies import NO_IDS, POLICIES, Policy, PolicyPrompt
+from efim_lab.gate.replay.report import percentile
+from efim_lab.gate.replay.trace import Keystroke, Trace
 from efim_ls.completion.models.open import fit_budget
 from efim_ls.completion.planning.window import Budget
 from efim_ls.settings import Settings

@@ -20,8 +20,8 @@ from benchmarks.children import children_mib, children_seconds, others_seconds
 from benchmarks.keystrokes.demo_session import demo_session, type_keys
 from benchmarks.table import show
 from editor_clients.headless.client import Editor, editor
-from efim_lab.replay.report import percentile
-from efim_lab.replay.trace import part
+from efim_lab.gate.replay.report import percentile
+from efim_lab.gate.replay.trace import part
 
 KEY_SECONDS = 0.1
 SMALLEST, LARGEST = 200, 400_000  # bytes of a file

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from efim_lab.replay.report import KeystrokeRow
+from efim_lab.gate.replay.report import KeystrokeRow
 
 # The other orders as a server with a radix cache computes them: their best.
 LABELS = {

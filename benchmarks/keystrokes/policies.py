@@ -7,9 +7,9 @@ from typing import Any
 
 from benchmarks.keystrokes import plot
 from benchmarks.table import show
-from efim_lab.replay import trace
-from efim_lab.replay.policies import POLICIES, count_radix_rows, count_rows
-from efim_lab.replay.report import summary
+from efim_lab.gate.replay import trace
+from efim_lab.gate.replay.policies import POLICIES, count_radix_rows, count_rows
+from efim_lab.gate.replay.report import summary
 from efim_ls.completion.planning.window import Budget
 
 FOREGROUND = ("mean", "p50", "p90", "p95", "p99")

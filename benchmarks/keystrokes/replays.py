@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.table import show
-from efim_lab.replay import trace
-from efim_lab.replay.baseline import baseline_rows
-from efim_lab.replay.player import replay
-from efim_lab.replay.report import summary
+from efim_lab.gate.replay import trace
+from efim_lab.gate.replay.baseline import baseline_rows
+from efim_lab.gate.replay.player import replay
+from efim_lab.gate.replay.report import summary
 from efim_ls.settings import Settings
 
 SKIP, REQUESTS = 8_000, 300

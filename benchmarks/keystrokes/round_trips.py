@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from benchmarks.keystrokes.demo_session import demo_session
 from benchmarks.table import show
 from editor_clients.headless.client import Editor, editor
-from efim_lab.replay.report import percentile, row_of, summary
-from efim_lab.replay.trace import Event, requests_after
+from efim_lab.gate.replay.report import percentile, row_of, summary
+from efim_lab.gate.replay.trace import Event, requests_after
 from efim_ls.text.document import Change, Document
 from model_runtime.prompt.excerpts import PLACES
 

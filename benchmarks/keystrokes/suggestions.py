@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from benchmarks.table import show
-from efim_lab.replay.report import percentile
+from efim_lab.gate.replay.report import percentile
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Answer, Request
 from efim_ls.session.prefetch import accepted

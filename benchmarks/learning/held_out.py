@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from efim_lab import documents
-from efim_lab.documents import package_of
-from efim_lab.evaluation.figures.intervals import Estimate, ratio
-from efim_lab.training.network import EfimForCausalLM
+from efim_lab.gate import documents
+from efim_lab.gate.documents import package_of
+from efim_lab.gate.evaluation.figures.intervals import Estimate, ratio
+from efim_lab.workshop.training.network import EfimForCausalLM
 from model_runtime.prompt.tokenizer import Tokenizer
 
 Floats = npt.NDArray[np.float64]

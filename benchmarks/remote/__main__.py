@@ -14,7 +14,7 @@ from statistics import median
 
 from benchmarks.keystrokes.round_trips import milliseconds
 from benchmarks.table import show
-from efim_lab.replay.report import percentile
+from efim_lab.gate.replay.report import percentile
 
 TURNS = 5
 HEADER = b"HTTP/1.1 %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"

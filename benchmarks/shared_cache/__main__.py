@@ -31,7 +31,7 @@ import valkey
 
 from benchmarks.keystrokes.round_trips import milliseconds
 from benchmarks.table import show
-from efim_lab.replay.report import percentile
+from efim_lab.gate.replay.report import percentile
 from tests.shared.servers import Redis, redis
 
 CLIENTS = 31

@@ -28,5 +28,5 @@ class FirstRows:
         return np.concatenate(firsts) if firsts else NO_IDS
 
 
-# The methods that a setting can name; others, measured beside them in efim_lab/reuse, cost more and are no closer.
+# The methods that a setting can name; others, measured in efim_lab/studies/reuse, cost more and are no closer.
 METHODS: Mapping[str, CompositionMethod] = {"epic": FirstRows(16), "repair": FirstRows(32)}

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 from playwright.sync_api import Error as PlaywrightError
 
-from efim_lab.reference.settings import vscode_name
+from efim_lab.gate.reference.settings import vscode_name
 from tests.processes import daemons
 
 from .drivers.machine import Machine

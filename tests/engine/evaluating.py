@@ -8,8 +8,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from efim_lab.evaluation.humaneval import tasks as humaneval
-from efim_lab.evaluation.humaneval.tasks import InfillingTask
+from efim_lab.gate.evaluation.humaneval import tasks as humaneval
+from efim_lab.gate.evaluation.humaneval.tasks import InfillingTask
 from model_runtime.engine.ngrams import NGRAMS_FILE, Ngrams
 
 

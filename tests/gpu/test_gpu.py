@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from efim_lab.training.samples import bpe
-from efim_lab.training.samples.masks import sample_starts
+from efim_lab.workshop.training.samples import bpe
+from efim_lab.workshop.training.samples.masks import sample_starts
 from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.machine import cuda_missing
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(cuda_missing() is not None, reason=cuda_missing() or "")]
 pytest.importorskip("xformers", reason="xformers is not installed")
 
-from efim_lab.training.autograd.loss import attend_masked, attend_samples  # noqa: E402
+from efim_lab.workshop.training.autograd.loss import attend_masked, attend_samples  # noqa: E402
 from model_runtime.checkpoint.config import read_config  # noqa: E402
 from model_runtime.checkpoint.weights import read_weights  # noqa: E402
 from model_runtime.decoder.any_decoder import Span  # noqa: E402

@@ -12,7 +12,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from efim_lab.training.command import main
+from efim_lab.workshop.training.command import main
 from model_runtime.checkpoint.embedded import SHIPPED
 from tests.waiting import HANG
 

@@ -12,13 +12,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_lab import evaluation
-from efim_lab.documents import CodeDocument
-from efim_lab.errors import WorkError
-from efim_lab.evaluation import held_out
-from efim_lab.evaluation.arms import ARMS, EFIM, FIM, SERVER, Arm
-from efim_lab.evaluation.measured_model import LINE, UNTIL_END, MeasuredModel
-from efim_lab.evaluation.places.cursors import Context, choose_places
+from efim_lab.gate import evaluation
+from efim_lab.gate.documents import CodeDocument
+from efim_lab.gate.errors import WorkError
+from efim_lab.gate.evaluation import held_out
+from efim_lab.gate.evaluation.arms import ARMS, EFIM, FIM, SERVER, Arm
+from efim_lab.gate.evaluation.measured_model import LINE, UNTIL_END, MeasuredModel
+from efim_lab.gate.evaluation.places.cursors import Context, choose_places
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.decoder.linear import packed_format
 from model_runtime.ids import Ids

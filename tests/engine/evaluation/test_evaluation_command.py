@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from efim_lab.commands import cli
-from efim_lab.evaluation.inside_line import SERVED
+from efim_lab import commands as cli
+from efim_lab.gate.evaluation.inside_line import SERVED
 from tests.engine.evaluating import with_ngrams, write_tasks
 from tests.models import CODE, Tiny, make
 
@@ -167,7 +167,7 @@ def test_a_missing_extra_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a.py").write_text("x = 1\n")
-    for name in [name for name in sys.modules if name.startswith("efim_lab.evaluation")]:
+    for name in [name for name in sys.modules if name.startswith("efim_lab.gate.evaluation")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "rapidfuzz", None)
     assert cli.main(["eval", "--data", str(tmp_path)]) == 1

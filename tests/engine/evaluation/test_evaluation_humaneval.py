@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from efim_lab.errors import WorkError
-from efim_lab.evaluation.arms import Arm
-from efim_lab.evaluation.humaneval import tasks as humaneval
-from efim_lab.evaluation.measured_model import LINE, UNTIL_END
-from efim_lab.evaluation.places.cursors import Context
+from efim_lab.gate.errors import WorkError
+from efim_lab.gate.evaluation.arms import Arm
+from efim_lab.gate.evaluation.humaneval import tasks as humaneval
+from efim_lab.gate.evaluation.measured_model import LINE, UNTIL_END
+from efim_lab.gate.evaluation.places.cursors import Context
 from model_runtime.checkpoint.embedded import EMBEDDED
 from tests.engine.evaluating import ONE, TWO, WRONG, task, write_tasks
 

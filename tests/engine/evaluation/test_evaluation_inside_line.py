@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from efim_lab.documents import CodeDocument
-from efim_lab.evaluation import inside_line
-from efim_lab.evaluation.arms import Arm
-from efim_lab.evaluation.inside_line import SERVED, UNCUT, WITH_REST
-from efim_lab.evaluation.measured_model import LINE
-from efim_lab.evaluation.places import holes
-from efim_lab.evaluation.places.cursors import Context
+from efim_lab.gate.documents import CodeDocument
+from efim_lab.gate.evaluation import inside_line
+from efim_lab.gate.evaluation.arms import Arm
+from efim_lab.gate.evaluation.inside_line import SERVED, UNCUT, WITH_REST
+from efim_lab.gate.evaluation.measured_model import LINE
+from efim_lab.gate.evaluation.places import holes
+from efim_lab.gate.evaluation.places.cursors import Context
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.engine.stops import StopRule, stop_rule
 from tests.models import CODE

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from efim_lab.documents import CodeDocument
-from efim_lab.evaluation.unknown_language import measure
+from efim_lab.gate.documents import CodeDocument
+from efim_lab.gate.evaluation.unknown_language import measure
 
 LINES = (
     "func (server *Server) handle(request Request) (Reply, error) {",

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from efim_lab.documents import CodeDocument
-from efim_lab.errors import WorkError
-from efim_lab.evaluation.typist.keys import TypedKey, asking, key_at, type_line
-from efim_lab.evaluation.typist.levels import at_level
-from efim_lab.evaluation.typist.lines import TypedLine, choose_lines
-from efim_lab.evaluation.typist.measurement import TypingOptions, measure
-from efim_lab.evaluation.typist.report import table
-from efim_lab.evaluation.typist.typists import TYPISTS, Typist, visits
+from efim_lab.gate.documents import CodeDocument
+from efim_lab.gate.errors import WorkError
+from efim_lab.gate.evaluation.typist.keys import TypedKey, asking, key_at, type_line
+from efim_lab.gate.evaluation.typist.levels import at_level
+from efim_lab.gate.evaluation.typist.lines import TypedLine, choose_lines
+from efim_lab.gate.evaluation.typist.measurement import TypingOptions, measure
+from efim_lab.gate.evaluation.typist.report import table
+from efim_lab.gate.evaluation.typist.typists import TYPISTS, Typist, visits
 from efim_ls.completion.completer import Completer
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.embedded import EMBEDDED

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from transformers.utils import logging as transformers_logging
 
-from efim_lab.evaluation.figures import markdown
+from efim_lab.gate.evaluation.figures import markdown
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import Fp32, Weights, read_weights
 from model_runtime.decoder.any_decoder import AnyDecoder

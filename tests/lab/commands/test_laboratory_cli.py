@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from efim_lab.commands import cli
+from efim_lab import commands as cli
 from tests.processes.command_line import run, status
 
 MODEL_RAN = {
@@ -65,7 +65,7 @@ def test_a_mistake_is_one_line(
 
 
 def test_training_gets_its_own_arguments(monkeypatch: pytest.MonkeyPatch):
-    import efim_lab.training.command as training
+    import efim_lab.workshop.training.command as training
 
     monkeypatch.setattr(training, "main", lambda argv: argv == ["run", "--help", "--model"])  # pyright: ignore
     assert cli.main(["train", "run", "--help", "--model"])

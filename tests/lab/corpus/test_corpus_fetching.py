@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from efim_lab.errors import WorkError
-from efim_lab.training.corpus import fetching
-from efim_lab.training.corpus.fetching import ListedPackage, check_digest, read_list
-from efim_lab.training.corpus.go import packages as go
-from efim_lab.training.corpus.javascript import packages as javascript
+from efim_lab.gate.errors import WorkError
+from efim_lab.workshop.training.corpus import fetching
+from efim_lab.workshop.training.corpus.fetching import ListedPackage, check_digest, read_list
+from efim_lab.workshop.training.corpus.go import packages as go
+from efim_lab.workshop.training.corpus.javascript import packages as javascript
 
 CODE = "export const one = 1;\n"
 

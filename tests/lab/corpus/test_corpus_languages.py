@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tree_sitter import Node, Parser
 
-from efim_lab import documents
-from efim_lab.training.command import main
-from efim_lab.training.corpus.fetching import read_list
-from efim_lab.training.corpus.go import packages as go
-from efim_lab.training.corpus.go.notices import read_notice
-from efim_lab.training.corpus.javascript import packages as javascript
-from efim_lab.training.corpus.javascript.code import looks_written, snippets
-from efim_lab.training.corpus.language import CorpusSource, RefusedPackage
-from efim_lab.training.corpus.languages import LANGUAGES
-from efim_lab.training.corpus.licences import is_permissive
+from efim_lab.gate import documents
+from efim_lab.workshop.training.command import main
+from efim_lab.workshop.training.corpus.fetching import read_list
+from efim_lab.workshop.training.corpus.go import packages as go
+from efim_lab.workshop.training.corpus.go.notices import read_notice
+from efim_lab.workshop.training.corpus.javascript import packages as javascript
+from efim_lab.workshop.training.corpus.javascript.code import looks_written, snippets
+from efim_lab.workshop.training.corpus.language import CorpusSource, RefusedPackage
+from efim_lab.workshop.training.corpus.languages import LANGUAGES
+from efim_lab.workshop.training.corpus.licences import is_permissive
 from efim_ls.text.grammars import grammar_of
 
 GO, TYPESCRIPT = LANGUAGES["go"], LANGUAGES["typescript"]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from efim_lab.training.corpus.python.cleanup import clean, without_tool_comments
+from efim_lab.workshop.training.corpus.python.cleanup import clean, without_tool_comments
 
 PRAGMAS = [
     "# pragma: no cover",

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from efim_lab import documents
-from efim_lab.documents import CodeDocument
-from efim_lab.errors import WorkError
-from efim_lab.training.command import main
-from efim_lab.training.corpus import corpus
-from efim_lab.training.corpus.filters import SeenLines, looks_written
-from efim_lab.training.corpus.language import CorpusSource, RefusedPackage
-from efim_lab.training.corpus.languages import LANGUAGES
-from efim_lab.training.corpus.licences import is_permissive, stated_licence
-from efim_lab.training.corpus.python.cleanup import without_notices
-from efim_lab.training.corpus.python.sources import found_in, installed, packages, standard_library
+from efim_lab.gate import documents
+from efim_lab.gate.documents import CodeDocument
+from efim_lab.gate.errors import WorkError
+from efim_lab.workshop.training.command import main
+from efim_lab.workshop.training.corpus import corpus
+from efim_lab.workshop.training.corpus.filters import SeenLines, looks_written
+from efim_lab.workshop.training.corpus.language import CorpusSource, RefusedPackage
+from efim_lab.workshop.training.corpus.languages import LANGUAGES
+from efim_lab.workshop.training.corpus.licences import is_permissive, stated_licence
+from efim_lab.workshop.training.corpus.python.cleanup import without_notices
+from efim_lab.workshop.training.corpus.python.sources import found_in, installed, packages, standard_library
 
 PYTHON = LANGUAGES["python"]
 

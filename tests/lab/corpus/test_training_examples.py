@@ -2,8 +2,8 @@ import textwrap
 
 import pytest
 
-from efim_lab.training.corpus.examples import ExampleCollector
-from efim_lab.training.corpus.python.examples import snippets
+from efim_lab.workshop.training.corpus.examples import ExampleCollector
+from efim_lab.workshop.training.corpus.python.examples import snippets
 
 MODULE = '''
 def total(numbers):

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_lab.documents import CodeDocument
-from efim_lab.training import command
-from efim_lab.training.corpus.overlap import RUN, overlaps, report
+from efim_lab.gate.documents import CodeDocument
+from efim_lab.workshop.training import command
+from efim_lab.workshop.training.corpus.overlap import RUN, overlaps, report
 
 texts = st.lists(st.sampled_from("ab"), max_size=40).map(" ".join)
 

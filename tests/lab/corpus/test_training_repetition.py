@@ -6,8 +6,8 @@ from textwrap import dedent
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_lab.documents import CodeDocument
-from efim_lab.training.corpus.python.repetition import IMPORT_FILES, PARAGRAPH_COPIES, without_repetition
+from efim_lab.gate.documents import CodeDocument
+from efim_lab.workshop.training.corpus.python.repetition import IMPORT_FILES, PARAGRAPH_COPIES, without_repetition
 
 OWN, OTHERS = "from shop.models import Order\n", "from typing import Any\n"
 FILE = '''\

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from efim_lab.errors import WorkError
-from efim_lab.training.command import main
-from efim_lab.training.corpus.licences import is_permissive
-from efim_lab.training.corpus.python import wheels
-from efim_lab.training.corpus.python.splits import SPLITS, canonical
+from efim_lab.gate.errors import WorkError
+from efim_lab.workshop.training.command import main
+from efim_lab.workshop.training.corpus.licences import is_permissive
+from efim_lab.workshop.training.corpus.python import wheels
+from efim_lab.workshop.training.corpus.python.splits import SPLITS, canonical
 
 CODE = "".join(f"def function_{n}(first, second):\n    return first + second * {n}\n\n" for n in range(30))
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from efim_lab.paper import experiment
-from efim_lab.paper.batch_server import Answer, BatchServer
-from efim_lab.paper.experiment import REPEATS, SchemeFigures, SchemeRun, measure, scheme_figures
-from efim_lab.paper.prompts import EFIM_REUSE, FIM_REUSE, NO_REUSE, SCHEMES
-from efim_lab.paper.report import ExperimentSetup, as_json, table
+from efim_lab.studies.paper import experiment
+from efim_lab.studies.paper.batch_server import Answer, BatchServer
+from efim_lab.studies.paper.experiment import REPEATS, SchemeFigures, SchemeRun, measure, scheme_figures
+from efim_lab.studies.paper.prompts import EFIM_REUSE, FIM_REUSE, NO_REUSE, SCHEMES
+from efim_lab.studies.paper.report import ExperimentSetup, as_json, table
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.kv.arena import DenseArena
 

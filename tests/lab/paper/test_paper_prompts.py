@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_lab.documents import CodeDocument
-from efim_lab.errors import WorkError
-from efim_lab.paper.prompts import EFIM_REUSE, FIM_REUSE, NO_REUSE, Workload, cut_workload
-from efim_lab.paper.texts import LONGEST_TEXT, choose_texts, longest
+from efim_lab.gate.documents import CodeDocument
+from efim_lab.gate.errors import WorkError
+from efim_lab.studies.paper.prompts import EFIM_REUSE, FIM_REUSE, NO_REUSE, Workload, cut_workload
+from efim_lab.studies.paper.texts import LONGEST_TEXT, choose_texts, longest
 from model_runtime.errors import ModelError
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from efim_lab.paper import batch_server
-from efim_lab.paper.batch_server import Answer, BatchServer
-from efim_lab.paper.prompts import EFIM_REUSE, FIM_REUSE, NO_REUSE, SCHEMES, Scheme, cut_workload
+from efim_lab.studies.paper import batch_server
+from efim_lab.studies.paper.batch_server import Answer, BatchServer
+from efim_lab.studies.paper.prompts import EFIM_REUSE, FIM_REUSE, NO_REUSE, SCHEMES, Scheme, cut_workload
 from model_runtime.decoder.any_decoder import Span
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.ids import Ids, common_prefix

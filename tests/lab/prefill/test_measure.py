@@ -7,8 +7,8 @@ from itertools import product
 
 import pytest
 
-from efim_lab.errors import WorkError
-from efim_lab.prefill.measure import check_attends_to_all, costs_of, fitted
+from efim_lab.gate.errors import WorkError
+from efim_lab.studies.prefill.measure import check_attends_to_all, costs_of, fitted
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.embedded import EMBEDDED
 

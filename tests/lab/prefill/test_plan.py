@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from efim_lab.commands.cli import main
-from efim_lab.prefill.costs import PrefillCosts
+from efim_lab.commands import main
+from efim_lab.studies.prefill.costs import PrefillCosts
 
 COSTS = PrefillCosts(
     token=4e-5, key=1e-9, layers=32, chunk=512, kv_bytes=131072, hidden_bytes=8192, partial_bytes=16640

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from efim_lab.errors import WorkError
-from efim_lab.prefill import real
+from efim_lab.gate.errors import WorkError
+from efim_lab.studies.prefill import real
 from tests.compiled import require_compiled
 from tests.models import Tiny, make
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_lab.errors import WorkError
-from efim_lab.prefill.costs import Link, PrefillCosts, read_costs
-from efim_lab.prefill.schedules import (
+from efim_lab.gate.errors import WorkError
+from efim_lab.studies.prefill.costs import Link, PrefillCosts, read_costs
+from efim_lab.studies.prefill.schedules import (
     Way,
     balanced_cuts,
     by_keys,

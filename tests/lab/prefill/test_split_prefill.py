@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from efim_lab.errors import WorkError
-from efim_lab.prefill.processes import split_prefill
+from efim_lab.gate.errors import WorkError
+from efim_lab.studies.prefill.processes import split_prefill
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.native.decoder import NativeDecoder

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from efim_lab.reuse.network import Network
-from efim_lab.reuse.policies import definitions, quantized, rows
-from efim_lab.reuse.policies.epicache import epicache
-from efim_lab.reuse.policies.locret import locret, trained_heads
-from efim_lab.reuse.policies.merging import lookm
-from efim_lab.reuse.policies.policy import BudgetPolicy, Kept, StoredChunk, StoredContext, attention_mass
-from efim_lab.reuse.policies.recall import fastkv, ilre
-from efim_lab.reuse.policies.retrieval import sparsevila
-from efim_lab.reuse.policies.rules import is_generated, without_generated
-from efim_lab.reuse.policies.uncomp import uncomp
+from efim_lab.studies.reuse.network import Network
+from efim_lab.studies.reuse.policies import definitions, quantized, rows
+from efim_lab.studies.reuse.policies.epicache import epicache
+from efim_lab.studies.reuse.policies.locret import locret, trained_heads
+from efim_lab.studies.reuse.policies.merging import lookm
+from efim_lab.studies.reuse.policies.policy import BudgetPolicy, Kept, StoredChunk, StoredContext, attention_mass
+from efim_lab.studies.reuse.policies.recall import fastkv, ilre
+from efim_lab.studies.reuse.policies.retrieval import sparsevila
+from efim_lab.studies.reuse.policies.rules import is_generated, without_generated
+from efim_lab.studies.reuse.policies.uncomp import uncomp
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.decoder import Decoder
@@ -60,7 +60,7 @@ def context(network: Network) -> StoredContext:
 @pytest.fixture(scope="module")
 def policies(context: StoredContext) -> dict[str, BudgetPolicy]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("efim_lab.reuse.policies.locret.STEPS", 5)
+        patch.setattr("efim_lab.studies.reuse.policies.locret.STEPS", 5)
         heads, again = trained_heads([context]), trained_heads([context])
     for head, other in zip(heads, again, strict=True):
         pairs = zip(head.parameters(), other.parameters(), strict=True)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from efim_lab.documents import CodeDocument
-from efim_lab.errors import WorkError
-from efim_lab.reuse import command
-from efim_lab.reuse.command import run_reuse
-from efim_lab.reuse.places import choose_reuse_places, definitions
-from efim_lab.reuse.scenarios import other_branch, other_layout
+from efim_lab.gate.documents import CodeDocument
+from efim_lab.gate.errors import WorkError
+from efim_lab.studies.reuse import command
+from efim_lab.studies.reuse.command import run_reuse
+from efim_lab.studies.reuse.places import choose_reuse_places, definitions
+from efim_lab.studies.reuse.scenarios import other_branch, other_layout
 from model_runtime.errors import ModelError
 from tests.models import CODE, Tiny, make
 
@@ -41,7 +41,7 @@ def test_a_measurement_says_the_same_twice(
 ) -> None:
     monkeypatch.setattr(command, "TRAINING", 1)
     for name, value in SMALL.items():
-        monkeypatch.setattr(f"efim_lab.reuse.{name}", value)
+        monkeypatch.setattr(f"efim_lab.studies.reuse.{name}", value)
     folder, reports = make(tmp_path / "tiny", Tiny(context=2048)), list[dict[str, list[dict[str, Any]]]]()
     for _ in range(2):
         run_reuse(repository, folder, 1, tmp_path / "reuse.png")

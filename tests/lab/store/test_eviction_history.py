@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from efim_lab.commands.cli import main
-from efim_lab.errors import WorkError
-from efim_lab.eviction.command import common_blocks
-from efim_lab.eviction.history import block_names, read_history
+from efim_lab.commands import main
+from efim_lab.gate.errors import WorkError
+from efim_lab.studies.eviction.command import common_blocks
+from efim_lab.studies.eviction.history import block_names, read_history
 
 BLOCK = 64  # bytes
 FIRST = "".join(f"x{number} = {number}\n" for number in range(100))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_lab.placement.experts import ExpertCosts, ExpertSimulation, Scores, SimulatedTokens, Way
+from efim_lab.studies.placement.experts import ExpertCosts, ExpertSimulation, Scores, SimulatedTokens, Way
 
 LAYERS, COUNT, CHOSEN = 3, 8, 2
 ALL, LEAST = LAYERS * COUNT, 2 * COUNT

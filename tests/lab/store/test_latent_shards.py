@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_lab.placement.latent_shards import (
+from efim_lab.studies.placement.latent_shards import (
     Array,
     Shard,
     attend,

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from efim_lab.eviction.command import common_blocks, cost_by_depth, replay
-from efim_lab.eviction.history import Touch
-from efim_lab.eviction.policies import KINDS, Farthest, Gdsf, Lru, ReturnTtl
-from efim_lab.eviction.tiers import RankedTier, SegmentedTier, SimulatedTier
+from efim_lab.studies.eviction.command import common_blocks, cost_by_depth, replay
+from efim_lab.studies.eviction.history import Touch
+from efim_lab.studies.eviction.policies import KINDS, Farthest, Gdsf, Lru, ReturnTtl
+from efim_lab.studies.eviction.tiers import RankedTier, SegmentedTier, SimulatedTier
 from kv_store.block import Name
 
 DAY = 24 * 3600

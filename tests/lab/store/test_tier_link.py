@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_lab.prefill.costs import Link
-from efim_lab.tiers.break_even import ModelCosts, draw, ratios
-from efim_lab.tiers.link import PIECE, relayed
+from efim_lab.studies.prefill.costs import Link
+from efim_lab.studies.tiers.break_even import ModelCosts, draw, ratios
+from efim_lab.studies.tiers.link import PIECE, relayed
 from model_runtime.checkpoint.embedded import EMBEDDED
 
 FAST = Link(1.0, 0.001)

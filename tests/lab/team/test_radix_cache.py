@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_lab.replay.radix_cache import RadixCache
+from efim_lab.gate.replay.radix_cache import RadixCache
 from model_runtime.ids import Ids, common_prefix
 
 PROMPTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), min_size=1, max_size=30)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_lab.commands.cli import main
-from efim_lab.errors import WorkError
-from efim_lab.replay.trace import Event, Patch, Trace
-from efim_lab.team.blocks import BlockCache, count_blocks
-from efim_lab.team.people import TYPING, PersonKey, keys_a_minute, people_of
+from efim_lab.commands import main
+from efim_lab.gate.errors import WorkError
+from efim_lab.gate.replay.trace import Event, Patch, Trace
+from efim_lab.gate.team.blocks import BlockCache, count_blocks
+from efim_lab.gate.team.people import TYPING, PersonKey, keys_a_minute, people_of
 from efim_ls.completion.planning.window import Budget
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.ids import Ids, common_prefix

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from efim_lab.errors import WorkError
-from efim_lab.team.load import run_load
-from efim_lab.team.people import PersonKey
-from efim_lab.team.report import summary
+from efim_lab.gate.errors import WorkError
+from efim_lab.gate.team.load import run_load
+from efim_lab.gate.team.people import PersonKey
+from efim_lab.gate.team.report import summary
 from model_runtime.errors import EngineError
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.remote.options import RemoteOptions

@@ -21,12 +21,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from efim_lab.training import checkpoint
-from efim_lab.training.command import main
-from efim_lab.training.corpus import code_files
-from efim_lab.training.finetune import base
-from efim_lab.training.finetune.base import BaseModel
-from efim_lab.training.samples.sample_maker import SampleMaker, Shares
+from efim_lab.workshop.training import checkpoint
+from efim_lab.workshop.training.command import main
+from efim_lab.workshop.training.corpus import code_files
+from efim_lab.workshop.training.finetune import base
+from efim_lab.workshop.training.finetune.base import BaseModel
+from efim_lab.workshop.training.samples.sample_maker import SampleMaker, Shares
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.models import CODE, Tiny, config, make, shard
 from tests.tiny_tokenizers import KINDS, write
@@ -209,7 +209,7 @@ def test_a_package_that_is_too_old_is_told_with_what_to_install(
     refusal: Refusal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("finetune", "tuned_card", "tuner", "lora"):
-        monkeypatch.delitem(sys.modules, f"efim_lab.training.finetune.{name}", raising=False)
+        monkeypatch.delitem(sys.modules, f"efim_lab.workshop.training.finetune.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "peft", ModuleType("peft"))
     assert re.search(r"cannot import name .*'peft'.*: run pip install --editable '\.\[train\]'", refusal())
 

@@ -13,13 +13,13 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from efim_lab.training import checkpoint
-from efim_lab.training.command import main
-from efim_lab.training.corpus import code_files
-from efim_lab.training.finetune import base
-from efim_lab.training.finetune.tuner import Method, Tuner, TunerSettings
-from efim_lab.training.report import Reporter, read_log
-from efim_lab.training.samples.stream import ShardSource
+from efim_lab.workshop.training import checkpoint
+from efim_lab.workshop.training.command import main
+from efim_lab.workshop.training.corpus import code_files
+from efim_lab.workshop.training.finetune import base
+from efim_lab.workshop.training.finetune.tuner import Method, Tuner, TunerSettings
+from efim_lab.workshop.training.report import Reporter, read_log
+from efim_lab.workshop.training.samples.stream import ShardSource
 from model_runtime.checkpoint.config import read_config
 from model_runtime.kv.arena import DenseArena
 from model_runtime.loading.checkpoint_reader import read_checkpoint
@@ -136,7 +136,7 @@ def test_a_resumed_run_is_the_run_that_was_not_interrupted(
     origin, whole, broken = make(tmp_path / "base"), tmp_path / "whole", tmp_path / "broken"
     trained(a_tuner(origin, whole), corpus)
     with pytest.raises(KeyboardInterrupt), monkeypatch.context() as patched:
-        patched.setattr("efim_lab.training.loop.Reporter", Interrupted)
+        patched.setattr("efim_lab.workshop.training.loop.Reporter", Interrupted)
         trained(a_tuner(origin, broken), corpus)
     again = a_tuner(origin, broken)
     again.resume()

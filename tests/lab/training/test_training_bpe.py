@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, pre_tokenizers
 from transformers import AutoTokenizer
 
-from efim_lab.errors import WorkError
-from efim_lab.training.samples import bpe
+from efim_lab.gate.errors import WorkError
+from efim_lab.workshop.training.samples import bpe
 
 SOURCE = Path(bpe.__file__).read_text(encoding="utf-8")
 TOKENIZER = bpe.train([SOURCE], vocabulary=500)

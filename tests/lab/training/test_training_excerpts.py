@@ -7,11 +7,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_lab.documents import CodeDocument
-from efim_lab.training.samples import bpe
-from efim_lab.training.samples.masks import sample_starts
-from efim_lab.training.samples.packages import PackageMates, by_package
-from efim_lab.training.samples.sample_maker import SampleMaker, Shares
+from efim_lab.gate.documents import CodeDocument
+from efim_lab.workshop.training.samples import bpe
+from efim_lab.workshop.training.samples.masks import sample_starts
+from efim_lab.workshop.training.samples.packages import PackageMates, by_package
+from efim_lab.workshop.training.samples.sample_maker import SampleMaker, Shares
 from tests.lab.training.test_training_samples import TOKENIZER, decoded
 
 SHAPES = '''import math

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from efim_lab.documents import CodeDocument
-from efim_lab.errors import WorkError
-from efim_lab.package_counts import PackageCounts
-from efim_lab.training import mixture, observation
-from efim_lab.training.command import main
-from efim_lab.training.mixture import fit, fit_in_place, fit_to, table
-from efim_lab.training.observation import (
+from efim_lab.gate.documents import CodeDocument
+from efim_lab.gate.errors import WorkError
+from efim_lab.gate.package_counts import PackageCounts
+from efim_lab.workshop.training import mixture, observation
+from efim_lab.workshop.training.command import main
+from efim_lab.workshop.training.mixture import fit, fit_in_place, fit_to, table
+from efim_lab.workshop.training.observation import (
     HALF_LIVES,
     LONGEST_MATCH,
     Floats,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_lab.training.samples import bpe, fragments, sample_maker, spans, stream
-from efim_lab.training.samples.packing import pack
-from efim_lab.training.samples.sample_maker import WITHOUT_FRAGMENTS, SampleMaker, Shares, TrainingSample
+from efim_lab.workshop.training.samples import bpe, fragments, sample_maker, spans, stream
+from efim_lab.workshop.training.samples.packing import pack
+from efim_lab.workshop.training.samples.sample_maker import WITHOUT_FRAGMENTS, SampleMaker, Shares, TrainingSample
 from model_runtime.engine.stops import is_closers
 from model_runtime.prompt.tokenizer import Tokenizer
 

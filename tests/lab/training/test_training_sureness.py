@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_lab.documents import CodeDocument
-from efim_lab.errors import WorkError
-from efim_lab.evaluation.typist.lines import whole_text
-from efim_lab.training.sureness import regression
-from efim_lab.training.sureness.fitting import Fitted, Judged, fit_both, shown_at
-from efim_lab.training.sureness.recording import RecordedKey, recorded
-from efim_lab.training.sureness.report import GUESS_INPUTS, WORD_INPUTS, module_of
+from efim_lab.gate.documents import CodeDocument
+from efim_lab.gate.errors import WorkError
+from efim_lab.gate.evaluation.typist.lines import whole_text
+from efim_lab.workshop.training.sureness import regression
+from efim_lab.workshop.training.sureness.fitting import Fitted, Judged, fit_both, shown_at
+from efim_lab.workshop.training.sureness.recording import RecordedKey, recorded
+from efim_lab.workshop.training.sureness.report import GUESS_INPUTS, WORD_INPUTS, module_of
 from efim_ls.completion.filters.place import place_of
 from efim_ls.completion.suggestions import sureness_weights
 from efim_ls.completion.suggestions.explanation import AnswerOrigin

@@ -2,12 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from efim_lab.documents import CodeDocument
-from efim_lab.training import card, network, trainer
-from efim_lab.training.corpus import corpus
-from efim_lab.training.corpus.language import CorpusSource
-from efim_lab.training.corpus.languages import LANGUAGES
-from efim_lab.training.samples import bpe, sample_maker, spans
+from efim_lab.gate.documents import CodeDocument
+from efim_lab.workshop.training import card, network, trainer
+from efim_lab.workshop.training.corpus import corpus
+from efim_lab.workshop.training.corpus.language import CorpusSource
+from efim_lab.workshop.training.corpus.languages import LANGUAGES
+from efim_lab.workshop.training.samples import bpe, sample_maker, spans
 
 VOCABULARY = 500
 

@@ -11,14 +11,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_lab.training import network
-from efim_lab.training.autograd.loss import GpuLoss, attend_masked, cumulative_lengths
-from efim_lab.training.autograd.muon import StackedMuon
-from efim_lab.training.loop import AutogradGradients
-from efim_lab.training.samples import bpe
-from efim_lab.training.samples.masks import sample_starts
-from efim_lab.training.samples.packing import PADDING
-from efim_lab.training.samples.stream import Batches, ShardSource
+from efim_lab.workshop.training import network
+from efim_lab.workshop.training.autograd.loss import GpuLoss, attend_masked, cumulative_lengths
+from efim_lab.workshop.training.autograd.muon import StackedMuon
+from efim_lab.workshop.training.loop import AutogradGradients
+from efim_lab.workshop.training.samples import bpe
+from efim_lab.workshop.training.samples.masks import sample_starts
+from efim_lab.workshop.training.samples.packing import PADDING
+from efim_lab.workshop.training.samples.stream import Batches, ShardSource
 
 SMALL = network.Shape(
     vocabulary=96, width=48, layers=2, heads=4, kv_heads=2, head_dim=16, feed_forward=80, context=64

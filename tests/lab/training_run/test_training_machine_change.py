@@ -9,13 +9,13 @@ from statistics import fmean
 
 import pytest
 
-from efim_lab.documents import CodeDocument, write_documents
-from efim_lab.training import network
-from efim_lab.training.report import read_log
-from efim_lab.training.run.snapshot import write_snapshot
-from efim_lab.training.samples import bpe
-from efim_lab.training.samples.stream import ShardSource
-from efim_lab.training.trainer import Trainer, TrainerSettings
+from efim_lab.gate.documents import CodeDocument, write_documents
+from efim_lab.workshop.training import network
+from efim_lab.workshop.training.report import read_log
+from efim_lab.workshop.training.run.snapshot import write_snapshot
+from efim_lab.workshop.training.samples import bpe
+from efim_lab.workshop.training.samples.stream import ShardSource
+from efim_lab.workshop.training.trainer import Trainer, TrainerSettings
 
 STEP = 1024  # tokens
 BEFORE, WARMUP, AFTER = 300, 15, 60  # steps; the losses of the last are compared

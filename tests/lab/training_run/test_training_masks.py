@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from efim_lab.documents import CodeDocument
-from efim_lab.training import network
-from efim_lab.training.export import export
-from efim_lab.training.run.mask_check import WAYS, check_masks, choose_places
-from efim_lab.training.samples import bpe
+from efim_lab.gate.documents import CodeDocument
+from efim_lab.workshop.training import network
+from efim_lab.workshop.training.export import export
+from efim_lab.workshop.training.run.mask_check import WAYS, check_masks, choose_places
+from efim_lab.workshop.training.samples import bpe
 from model_runtime.checkpoint.config import read_config
 from model_runtime.prompt.tokenizer import Tokenizer
 

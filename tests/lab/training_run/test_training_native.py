@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 
-from efim_lab.training import network
-from efim_lab.training.loop import AutogradGradients
-from efim_lab.training.native import chunk, library
-from efim_lab.training.native.gradients import NativeGradients, why_unfit
-from efim_lab.training.native.muon import KernelMuon
-from efim_lab.training.native.products import Int8Operand, Products, Scratch
-from efim_lab.training.samples import bpe
-from efim_lab.training.samples.masks import sample_starts
-from efim_lab.training.samples.packing import PADDING
-from efim_lab.training.trainer import Trainer, TrainerSettings
+from efim_lab.workshop.training import network
+from efim_lab.workshop.training.loop import AutogradGradients
+from efim_lab.workshop.training.native import chunk, library
+from efim_lab.workshop.training.native.gradients import NativeGradients, why_unfit
+from efim_lab.workshop.training.native.muon import KernelMuon
+from efim_lab.workshop.training.native.products import Int8Operand, Products, Scratch
+from efim_lab.workshop.training.samples import bpe
+from efim_lab.workshop.training.samples.masks import sample_starts
+from efim_lab.workshop.training.samples.packing import PADDING
+from efim_lab.workshop.training.trainer import Trainer, TrainerSettings
 from tests.compiled import require
 
 KERNEL_FLAGS = {"avx512_bf16", "avx512_vnni", "avx512bw", "avx512dq", "avx512vl"}  # as Linux names them

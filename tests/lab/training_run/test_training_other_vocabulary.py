@@ -8,10 +8,10 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from efim_lab.training import checkpoint, network, pretraining
-from efim_lab.training.command import main
-from efim_lab.training.export import export
-from efim_lab.training.samples import bpe
+from efim_lab.workshop.training import checkpoint, network, pretraining
+from efim_lab.workshop.training.command import main
+from efim_lab.workshop.training.export import export
+from efim_lab.workshop.training.samples import bpe
 from tests.lab.training_run.tiny_run import SETTINGS, SHAPE, STEP, a_trainer
 
 OLD, NEW = 300, 340

@@ -8,15 +8,15 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from efim_lab.errors import WorkError
-from efim_lab.training import checkpoint, network, pretraining
-from efim_lab.training.command import main
-from efim_lab.training.export import export
-from efim_lab.training.report import Reporter, read_log
-from efim_lab.training.samples import bpe
-from efim_lab.training.samples.packing import PADDING
-from efim_lab.training.samples.stream import Batches, ShardSource
-from efim_lab.training.trainer import TrainerSettings
+from efim_lab.gate.errors import WorkError
+from efim_lab.workshop.training import checkpoint, network, pretraining
+from efim_lab.workshop.training.command import main
+from efim_lab.workshop.training.export import export
+from efim_lab.workshop.training.report import Reporter, read_log
+from efim_lab.workshop.training.samples import bpe
+from efim_lab.workshop.training.samples.packing import PADDING
+from efim_lab.workshop.training.samples.stream import Batches, ShardSource
+from efim_lab.workshop.training.trainer import TrainerSettings
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.decoder import Decoder

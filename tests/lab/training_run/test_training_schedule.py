@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_lab.errors import WorkError
-from efim_lab.training.checkpoint import RunProgress
-from efim_lab.training.loop import TrainingLoop
-from efim_lab.training.run.clock import ComputingClock
-from efim_lab.training.run.schedule import Schedule, TimeBudget, TokenBudget
+from efim_lab.gate.errors import WorkError
+from efim_lab.workshop.training.checkpoint import RunProgress
+from efim_lab.workshop.training.loop import TrainingLoop
+from efim_lab.workshop.training.run.clock import ComputingClock
+from efim_lab.workshop.training.run.schedule import Schedule, TimeBudget, TokenBudget
 from tests.lab.training_run.tiny_run import SETTINGS, STEP, STEPS, Interrupted, a_trainer, train
 
 MILLION = 1_000_000
@@ -115,8 +115,8 @@ def test_tokens_may_be_raised_until_the_decay_begins(gathered: Path, tmp_path: P
 
 def test_the_clock_leaves_out_time_in_which_the_process_does_not_compute(monkeypatch: pytest.MonkeyPatch):
     wall, processor = iter([0.0, 10.0, 700.0, 710.0]), iter([0.0, 20.0, 25.0, 29.0])
-    monkeypatch.setattr("efim_lab.training.run.clock.time.monotonic", lambda: next(wall))
-    monkeypatch.setattr("efim_lab.training.run.clock.time.process_time", lambda: next(processor))
+    monkeypatch.setattr("efim_lab.workshop.training.run.clock.time.monotonic", lambda: next(wall))
+    monkeypatch.setattr("efim_lab.workshop.training.run.clock.time.process_time", lambda: next(processor))
     clock = ComputingClock()
     # Two threads for ten seconds; stopped for the most part of 690; slowed by others.
     assert [clock() for _ in range(3)] == [10, 15, 19]

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from efim_lab.training import checkpoint
-from efim_lab.training.report import read_log
-from efim_lab.training.run.clock import StopRequest
+from efim_lab.workshop.training import checkpoint
+from efim_lab.workshop.training.report import read_log
+from efim_lab.workshop.training.run.clock import StopRequest
 from tests.waiting import HANG, eventually
 
 STEP = 1024  # tokens: those of a run on a CPU are eight times as many, which take seconds
 PROGRAM = f"""
 import sys
 from dataclasses import replace
-from efim_lab.commands.cli import main
-from efim_lab.training import pretraining
+from efim_lab.commands import main
+from efim_lab.workshop.training import pretraining
 plan = replace(pretraining.PLANS["cpu"], tokens_per_step={STEP}, lengths=((0.0, 256),))
 pretraining.PLANS = dict.fromkeys(pretraining.PLANS, plan)
 sys.exit(main())

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from efim_lab.documents import read_documents
-from efim_lab.training import checkpoint, pretraining
-from efim_lab.training.command import main
-from efim_lab.training.report import read_log, thinned
-from efim_lab.training.run import measurement, snapshot
-from efim_lab.training.run.clock import StopRequest
-from efim_lab.training.samples import bpe
-from efim_lab.training.samples.stream import Batches, ShardSource
+from efim_lab.gate.documents import read_documents
+from efim_lab.workshop.training import checkpoint, pretraining
+from efim_lab.workshop.training.command import main
+from efim_lab.workshop.training.report import read_log, thinned
+from efim_lab.workshop.training.run import measurement, snapshot
+from efim_lab.workshop.training.run.clock import StopRequest
+from efim_lab.workshop.training.samples import bpe
+from efim_lab.workshop.training.samples.stream import Batches, ShardSource
 from tests.lab.training_run.tiny_run import SETTINGS, STEP, STEPS, a_trainer, train
 
 Command = list[str]

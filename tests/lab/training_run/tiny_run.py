@@ -3,10 +3,10 @@
 import itertools
 from pathlib import Path
 
-from efim_lab.training import checkpoint, network
-from efim_lab.training.report import Reporter
-from efim_lab.training.samples.stream import Batches, ShardSource
-from efim_lab.training.trainer import Trainer, TrainerSettings
+from efim_lab.workshop.training import checkpoint, network
+from efim_lab.workshop.training.report import Reporter
+from efim_lab.workshop.training.samples.stream import Batches, ShardSource
+from efim_lab.workshop.training.trainer import Trainer, TrainerSettings
 
 SHAPE = network.Shape(vocabulary=500, width=32, layers=1, heads=2, kv_heads=1, head_dim=16, feed_forward=48)
 STEPS, STEP = 12, 256

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from safetensors.numpy import load_file, save_file
 
-from efim_lab.training.command import main
+from efim_lab.workshop.training.command import main
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.checkpoint.tensor_shapes import TOKEN_VALUES

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from efim_lab.evaluation import heuristic
-from efim_lab.evaluation.figures import markdown, metrics
-from efim_lab.evaluation.figures.intervals import Estimate, mean, proportion, ratio
-from efim_lab.evaluation.places.cursors import Context, CursorPlace
-from efim_lab.evaluation.report import (
+from efim_lab.gate.evaluation import heuristic
+from efim_lab.gate.evaluation.figures import markdown, metrics
+from efim_lab.gate.evaluation.figures.intervals import Estimate, mean, proportion, ratio
+from efim_lab.gate.evaluation.places.cursors import Context, CursorPlace
+from efim_lab.gate.evaluation.report import (
     CompletionSample,
     HeldOutReport,
     arm_figures,

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_lab.documents import CodeDocument
-from efim_lab.errors import WorkError
-from efim_lab.evaluation.ghosts.counting import Ghost, ghosts, refuted_in_word
-from efim_lab.evaluation.ghosts.figures import GhostFigures, ghost_arms
-from efim_lab.evaluation.ghosts.report import table
-from efim_lab.evaluation.ghosts.rows import write_rows
-from efim_lab.evaluation.ghosts.texts import read_texts
-from efim_lab.evaluation.typist.keys import RecordedAnswer, TypedKey, type_line
-from efim_lab.evaluation.typist.levels import LEVELS
-from efim_lab.evaluation.typist.lines import choose_lines, whole_text
+from efim_lab.gate.documents import CodeDocument
+from efim_lab.gate.errors import WorkError
+from efim_lab.gate.evaluation.ghosts.counting import Ghost, ghosts, refuted_in_word
+from efim_lab.gate.evaluation.ghosts.figures import GhostFigures, ghost_arms
+from efim_lab.gate.evaluation.ghosts.report import table
+from efim_lab.gate.evaluation.ghosts.rows import write_rows
+from efim_lab.gate.evaluation.ghosts.texts import read_texts
+from efim_lab.gate.evaluation.typist.keys import RecordedAnswer, TypedKey, type_line
+from efim_lab.gate.evaluation.typist.levels import LEVELS
+from efim_lab.gate.evaluation.typist.lines import choose_lines, whole_text
 from efim_ls.request import Answer
 
 LINE = "total = count(items)"

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_lab.documents import CodeDocument
-from efim_lab.evaluation.figures.intervals import proportion
-from efim_lab.evaluation.inside_line import SERVED, UNCUT, InsideLineReport, hole_figures, table
-from efim_lab.evaluation.places.cursors import Context
-from efim_lab.evaluation.places.holes import LONGEST_HOLE, SHORTEST_HOLE, Hole, choose_holes
+from efim_lab.gate.documents import CodeDocument
+from efim_lab.gate.evaluation.figures.intervals import proportion
+from efim_lab.gate.evaluation.inside_line import SERVED, UNCUT, InsideLineReport, hole_figures, table
+from efim_lab.gate.evaluation.places.cursors import Context
+from efim_lab.gate.evaluation.places.holes import LONGEST_HOLE, SHORTEST_HOLE, Hole, choose_holes
 from model_runtime.engine.stops import is_closers
 
 TEXTS = st.lists(st.text(" \tab_(=é):", max_size=40), min_size=1, max_size=20).map("\n".join)

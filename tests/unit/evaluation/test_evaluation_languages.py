@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from efim_lab.documents import CodeDocument
-from efim_lab.evaluation.figures.intervals import Estimate
-from efim_lab.evaluation.unknown_language import LanguageReport, TypedPlace, choose_places, figures, table
+from efim_lab.gate.documents import CodeDocument
+from efim_lab.gate.evaluation.figures.intervals import Estimate
+from efim_lab.gate.evaluation.unknown_language import LanguageReport, TypedPlace, choose_places, figures, table
 
 PLACE = TypedPlace(CodeDocument("a.go", "for x in y\nend"), "for \nend", 4, "x in y\nend")
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from efim_lab.documents import CodeDocument
-from efim_lab.package_counts import PackageCounts
+from efim_lab.gate.documents import CodeDocument
+from efim_lab.gate.package_counts import PackageCounts
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.counts.snapshot import CountedDocument, Counts, CountsView

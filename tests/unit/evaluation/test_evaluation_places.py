@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_lab.documents import CodeDocument
-from efim_lab.errors import WorkError
-from efim_lab.evaluation import held_out_data
-from efim_lab.evaluation.places.cursors import (
+from efim_lab.gate.documents import CodeDocument
+from efim_lab.gate.errors import WorkError
+from efim_lab.gate.evaluation import held_out_data
+from efim_lab.gate.evaluation.places.cursors import (
     AFTER,
     BEFORE,
     LONGEST_LINE,

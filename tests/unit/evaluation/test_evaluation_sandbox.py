@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from efim_lab.errors import WorkError
-from efim_lab.evaluation.humaneval import guard, sandbox
+from efim_lab.gate.errors import WorkError
+from efim_lab.gate.evaluation.humaneval import guard, sandbox
 
 REFUSED = """
 try:

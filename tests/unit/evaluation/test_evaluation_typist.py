@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_lab.documents import CodeDocument, package_of
-from efim_lab.evaluation.typist.cursor_kinds import CursorKind, kind_of
-from efim_lab.evaluation.typist.figures import VisitedLine, figures, saved_more
-from efim_lab.evaluation.typist.keys import TypedKey, ask_heuristic, key_at, type_line
-from efim_lab.evaluation.typist.known_words import WorkspaceWords, makes_unknown_word
-from efim_lab.evaluation.typist.levels import LEVELS, at_level, figures_by_level
-from efim_lab.evaluation.typist.lines import LONGEST_TYPED, TypedLine, choose_lines, nearest_open, whole_text
-from efim_lab.evaluation.typist.measurement import report
-from efim_lab.evaluation.typist.report import table
-from efim_lab.evaluation.typist.typists import TYPISTS, by_hand, visits, whole, words
-from efim_lab.evaluation.typist.whole_files import (
+from efim_lab.gate.documents import CodeDocument, package_of
+from efim_lab.gate.evaluation.typist.cursor_kinds import CursorKind, kind_of
+from efim_lab.gate.evaluation.typist.figures import VisitedLine, figures, saved_more
+from efim_lab.gate.evaluation.typist.keys import TypedKey, ask_heuristic, key_at, type_line
+from efim_lab.gate.evaluation.typist.known_words import WorkspaceWords, makes_unknown_word
+from efim_lab.gate.evaluation.typist.levels import LEVELS, at_level, figures_by_level
+from efim_lab.gate.evaluation.typist.lines import LONGEST_TYPED, TypedLine, choose_lines, nearest_open, whole_text
+from efim_lab.gate.evaluation.typist.measurement import report
+from efim_lab.gate.evaluation.typist.report import table
+from efim_lab.gate.evaluation.typist.typists import TYPISTS, by_hand, visits, whole, words
+from efim_lab.gate.evaluation.typist.whole_files import (
     RestOfLine,
     draw_cursors,
     whole_file_differences,

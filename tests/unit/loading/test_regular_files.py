@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from efim_lab.documents import read_documents
-from efim_lab.errors import WorkError
+from efim_lab.gate.documents import read_documents
+from efim_lab.gate.errors import WorkError
 from model_runtime.regular_files import MIB, UnfitFile, check_regular, read_regular
 
 

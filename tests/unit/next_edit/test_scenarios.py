@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from efim_lab.next_edit.fit import examples
-from efim_lab.next_edit.histories import Repository
-from efim_lab.next_edit.measure import by_rules, figures, measure
-from efim_lab.next_edit.scenarios import EditScenario, scenarios
+from efim_lab.gate.next_edit.fit import examples
+from efim_lab.gate.next_edit.histories import Repository
+from efim_lab.gate.next_edit.measure import by_rules, figures, measure
+from efim_lab.gate.next_edit.scenarios import EditScenario, scenarios
 from tests.unit.commits import commit
 
 BEFORE = "a = load(1)\nb = load(2)\nc = load(3)\nd = open(n)\ne = open(n)\nf = open(n)\n"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from efim_lab.errors import WorkError
-from efim_lab.next_edit.imports import import_figures, typed
+from efim_lab.gate.errors import WorkError
+from efim_lab.gate.next_edit.imports import import_figures, typed
 from tests.unit.commits import commit
 
 FILES = {

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_lab.replay.policies import POLICIES, count_rows
-from efim_lab.replay.trace import Keystroke
+from efim_lab.gate.replay.policies import POLICIES, count_rows
+from efim_lab.gate.replay.trace import Keystroke
 from efim_ls.completion.planning.window import Budget
 from model_runtime.errors import ModelError
 from model_runtime.prompt.families import FAMILIES

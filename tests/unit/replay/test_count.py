@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from efim_lab.replay.policies import POLICIES, count_radix_rows, count_rows
-from efim_lab.replay.report import KeystrokeRow
-from efim_lab.replay.trace import REST, Event, Keystroke, Patch, Trace, keystrokes
+from efim_lab.gate.replay.policies import POLICIES, count_radix_rows, count_rows
+from efim_lab.gate.replay.report import KeystrokeRow
+from efim_lab.gate.replay.trace import REST, Event, Keystroke, Patch, Trace, keystrokes
 from efim_ls.completion.planning.window import Budget
 
 BUDGET = Budget(head=64, tail=16)

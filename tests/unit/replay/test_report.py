@@ -4,8 +4,15 @@ from typing import Any
 
 import pytest
 
-from efim_lab.replay import report
-from efim_lab.replay.report import LEAST_PLAIN_ANSWERS, GenerationCosts, KeystrokeRow, percentile, row_of, summary
+from efim_lab.gate.replay import report
+from efim_lab.gate.replay.report import (
+    LEAST_PLAIN_ANSWERS,
+    GenerationCosts,
+    KeystrokeRow,
+    percentile,
+    row_of,
+    summary,
+)
 
 COSTS: dict[str, Any] = {
     "frame": "kept", "head": 50, "tail": 20, "typed": 27, "reused": 97, "recomputed": 3,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from efim_lab.replay import trace
-from efim_lab.replay.trace import Event, Patch, Trace, TraceError
+from efim_lab.gate.replay import trace
+from efim_lab.gate.replay.trace import Event, Patch, Trace, TraceError
 
 TIME = "2020-09-10T04:23:15.000Z"
 

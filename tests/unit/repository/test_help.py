@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from efim_lab.commands import cli as laboratory
-from efim_lab.training import command as training
-from efim_lab.training.finetune import command as finetuning
+from efim_lab import commands as laboratory
+from efim_lab.workshop.training import command as training
+from efim_lab.workshop.training.finetune import command as finetuning
 from efim_ls.cli import build_parser
 from efim_ls.commands.arguments import Parser, actions, all_parsers, subparsers
 

@@ -27,36 +27,31 @@ BASE = (
     "model_runtime.errors", "model_runtime.cancel", "model_runtime.isolated", "model_runtime.ids",
     "model_runtime.logits",
     "model_runtime.machine", "model_runtime.c_sources", "model_runtime.mapped_memory", "model_runtime.regular_files",
-    "efim_lab.errors", "efim_lab.git", "efim_lab.documents", "efim_lab.package_counts", "efim_lab.simulation",
+    *(f"efim_lab.gate.{each}" for each in ("errors", "git", "documents", "package_counts", "simulation")),
 )  # fmt: skip
 RUNTIME, STORE = ("model_runtime",), ("kv_store",)
-LAB = tuple(
-    f"efim_lab.{each}"
-    for each in (
-        "training",
-        "evaluation",
-        "replay",
-        "paper",
-        "reuse",
-        "reference",
-        "team",
-        "prefill",
-        "tiers",
-        "eviction",
-        "next_edit",
-        "publishing",
-    )
-)
+GATE = "efim_lab.gate"
 # A room, and the rooms beside itself that it may import.
 ROOMS: dict[str, tuple[str, ...]] = {
     "efim_lab.commands": (
-        *LAB,
+        f"{GATE}.commands",
+        f"{GATE}.reference",
+        "efim_lab.workshop.training",
+        "efim_lab.studies",
+        "efim_ls.commands.arguments",
+    ),  # fmt: skip
+    f"{GATE}.commands": (
+        f"{GATE}.evaluation",
+        f"{GATE}.next_edit",
+        f"{GATE}.replay",
+        f"{GATE}.team",
+        "efim_lab.workshop.training",
         "efim_ls.commands.arguments",
         "efim_ls.completion",
         "editor_clients.headless",
         *RUNTIME,
     ),  # fmt: skip
-    "efim_lab.reference": ("efim_lab.training", "efim_ls.cli", "efim_ls.commands", "model_runtime.remote"),
+    f"{GATE}.reference": ("efim_lab.workshop.training", "efim_ls.cli", "efim_ls.commands", "model_runtime.remote"),
     "efim_ls.cli": ("efim_ls.lsp", "efim_ls.http", "efim_ls.daemon", "efim_ls.commands", "editor_clients.headless"),
     "efim_ls.daemon": (
         "efim_ls.lsp",
@@ -123,26 +118,28 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "model_runtime.prompt": ("model_runtime.counts",),
     "model_runtime.counts": (),
     "kv_store": (),
-    "efim_lab.publishing": ("efim_ls.languages", "model_runtime.checkpoint", "model_runtime.decoder"),
-    "efim_lab.training": (
-        "efim_lab.evaluation",
-        "efim_lab.publishing",
+    f"{GATE}.evaluation": ("efim_ls.completion", "efim_ls.workspace", "efim_ls.access", *RUNTIME),
+    f"{GATE}.replay": ("efim_ls.completion", "editor_clients.headless", *RUNTIME),
+    f"{GATE}.next_edit": ("efim_ls.next_edit", "efim_ls.workspace", "efim_ls.text"),
+    f"{GATE}.team": (f"{GATE}.replay", "efim_ls.completion", *RUNTIME),
+    "efim_lab.workshop.publishing": ("efim_ls.languages", "model_runtime.checkpoint", "model_runtime.decoder"),
+    "efim_lab.workshop.training": (
+        f"{GATE}.evaluation",
+        "efim_lab.workshop.publishing",
         "efim_ls.completion",
         "efim_ls.text.grammars",
         "efim_ls.workspace.modules",
         "efim_ls.commands.arguments",
         *RUNTIME,
     ),  # fmt: skip
-    "efim_lab.evaluation": ("efim_ls.completion", "efim_ls.workspace", "efim_ls.access", *RUNTIME),
-    "efim_lab.replay": ("efim_ls.completion", "editor_clients.headless", *RUNTIME),
-    "efim_lab.reuse": ("efim_lab.evaluation", "efim_ls.completion", *RUNTIME),
-    "efim_lab.next_edit": ("efim_ls.next_edit", "efim_ls.workspace", "efim_ls.text"),
-    "efim_lab.placement": RUNTIME,
-    "efim_lab.eviction": ("efim_lab.evaluation.figures", *STORE),
-    "efim_lab.prefill": ("efim_lab.evaluation", *RUNTIME),
-    "efim_lab.tiers": ("efim_lab.prefill", "efim_ls.completion", *RUNTIME),
-    "efim_lab.team": ("efim_lab.replay", "efim_ls.completion", *RUNTIME),
-    "efim_lab.paper": ("efim_lab.evaluation", "efim_ls.completion", *RUNTIME),
+    "efim_lab.studies": (
+        f"{GATE}.evaluation",
+        f"{GATE}.commands.checks",
+        "efim_ls.completion",
+        "efim_ls.commands.arguments",
+        *RUNTIME,
+        *STORE,
+    ),  # fmt: skip
     "editor_clients.headless": (),
 }
 
@@ -194,7 +191,7 @@ def test_rows_lead_one_way() -> None:
 
 
 def test_every_module_is_in_a_room_or_a_base() -> None:
-    inits = {package for package in PACKAGES} | {f"{package}.__init__" for package in PACKAGES}
+    inits = {f"{package}.__init__" for package in (*PACKAGES, GATE, "efim_lab.workshop")}
     homeless = {m for m in MODULES if room_of(m) is None and not within(m, *BASE)}
     assert homeless - inits == {"efim_ls.__main__", "efim_lab.__main__"}
 
@@ -212,7 +209,7 @@ def test_a_base_imports_no_room_of_its_package(base: str) -> None:
         (HTTP, ("efim_ls.http",)),
         (MODEL, ("model_runtime", "efim_lab")),
         (SHARED, ("kv_store.shared",)),
-        (("httpx2",), ("model_runtime.remote", "model_runtime.checkpoint.hub", "efim_lab.team")),
+        (("httpx2",), ("model_runtime.remote", "model_runtime.checkpoint.hub", f"{GATE}.team")),
     ],
     ids=lambda names: ", ".join(names),
 )

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from efim_lab.commands.cli import build_parser
-from efim_lab.reference.files import rendered
-from efim_lab.reference.settings import settings_page
+from efim_lab.commands import build_parser
+from efim_lab.gate.reference.files import rendered
+from efim_lab.gate.reference.settings import settings_page
 from efim_ls.settings import DESCRIPTIONS
 
 RENDERED = rendered(build_parser())

@@ -54,4 +54,4 @@ def test_a_file_that_is_new_gone_or_renamed_counts(root: Path) -> None:
 
 def test_this_laboratory_imports_the_runtime_and_its_tests_helpers() -> None:
     names = {path.relative_to(ROOT).as_posix() for path in sources(ROOT)}
-    assert {"model_runtime/prompt/tokenizer.py", "tests/models.py", "efim_lab/training/trainer.py"} <= names
+    assert {"model_runtime/prompt/tokenizer.py", "tests/models.py", "efim_lab/workshop/training/trainer.py"} <= names

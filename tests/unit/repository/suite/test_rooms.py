@@ -54,4 +54,4 @@ def test_an_editor_is_driven_if_its_client_changes_and_only_then() -> None:
 
 
 def test_pages_drive_nothing() -> None:
-    assert process_tests(["README.md", "editor_clients/vscode/README.md", "efim_lab/git.py"]) == set()
+    assert process_tests(["README.md", "editor_clients/vscode/README.md", "efim_lab/gate/git.py"]) == set()

@@ -1,0 +1,54 @@
+"""Checks that several verbs make before they import what computes."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from efim_ls.commands.arguments import check_model
+from efim_ls.failures import Failure, Mistake
+
+DATA = "a heldout.jsonl written by `train corpus`, or a folder of .py files"
+
+
+def check_data(path: Path) -> None:
+    """Raise Mistake if code cannot be read."""
+    from efim_lab.gate.documents import read_documents
+
+    with work_errors():
+        if not path.is_dir():
+            read_documents(path)
+
+
+def check_models(models: Sequence[str]) -> None:
+    """Raise Mistake or Failure if a model cannot be read; imports no torch."""
+    from model_runtime.checkpoint.hub.names import model_folder
+
+    with work_errors():
+        for name in models:
+            model_folder(name)
+            check_model(name)
+
+
+@contextmanager
+def extra_required() -> Generator[None]:
+    """Turn a failed import into a Failure that names the extra to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise Failure(f"{error.name} is not installed: run pip install --editable '.[train]' in the clone") from error
+
+
+@contextmanager
+def work_errors() -> Generator[None]:
+    """Turn what is wrong with the user's data or model into a Mistake or a Failure."""
+    from efim_lab.gate.errors import WorkError
+    from model_runtime.errors import ModelError
+
+    try:
+        yield
+    except WorkError as error:
+        raise Mistake(str(error)) from error
+    except ModelError as error:
+        raise Failure(str(error)) from error
