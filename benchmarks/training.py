@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.table import show
-from efim_lab.workshop.training import network
+from efim_lab.gate import network
 from efim_lab.workshop.training.autograd.muon import StackedMuon
 from efim_lab.workshop.training.loop import AutogradGradients, Learner
 from efim_lab.workshop.training.native.gradients import NativeGradients

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, load_model, save_file
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoModelForCausalLM
 
-from efim_lab.workshop.training import network
+from efim_lab.gate import network
 from model_runtime.checkpoint.config import ModelConfig, parse_config, read_config
 from model_runtime.checkpoint.layer_spec import GATE_INPUTS, Dense, Experts, Full, Latent
 from model_runtime.checkpoint.tensor_names import stored_name

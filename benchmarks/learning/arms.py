@@ -18,11 +18,11 @@ import torch
 
 from benchmarks.learning.held_out import HeldOut
 from benchmarks.table import show
-from efim_lab.workshop.training import network
+from efim_lab.gate import network
+from efim_lab.gate.network import EMBEDDED_SHAPE, Shape
 from efim_lab.workshop.training.loop import Learner
 from efim_lab.workshop.training.native.gradients import NativeGradients
 from efim_lab.workshop.training.native.muon import KernelMuon
-from efim_lab.workshop.training.network import EMBEDDED_SHAPE, Shape
 from efim_lab.workshop.training.samples.stream import Batches, ShardSource
 
 ROW, STEP, RATE, WARMUP, DECAY, CLIP = 512, 4096, 3e-3, 250_000, 0.35, 1.0

@@ -12,7 +12,7 @@ import torch
 from efim_lab.gate import documents
 from efim_lab.gate.documents import package_of
 from efim_lab.gate.evaluation.figures.intervals import Estimate, ratio
-from efim_lab.workshop.training.network import EfimForCausalLM
+from efim_lab.gate.network import EfimForCausalLM
 from model_runtime.prompt.tokenizer import Tokenizer
 
 Floats = npt.NDArray[np.float64]

@@ -73,7 +73,7 @@ def _replay_excerpts(arguments: argparse.Namespace, recorded: Trace) -> int:
         raise Mistake("excerpts are only counted: add --count-only")
     check_model(arguments.model)
     from efim_lab.gate.replay import report
-    from efim_lab.gate.replay.layouts import count_layouts
+    from efim_lab.studies.layouts.layouts import count_layouts
     from model_runtime.checkpoint.hub.names import model_folder
 
     if arguments.excerpts and not Path(arguments.excerpts).is_dir():

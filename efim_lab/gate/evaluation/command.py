@@ -26,11 +26,11 @@ from efim_lab.gate.evaluation.held_out import Progress, measure, model_name
 from efim_lab.gate.evaluation.held_out_data import HeldOutCode
 from efim_lab.gate.evaluation.humaneval import tasks as humaneval
 from efim_lab.gate.evaluation.report import HeldOutReport, as_json, percent, table
-from efim_lab.gate.evaluation.repository.command import measure_repositories
 from efim_lab.gate.evaluation.typist import measurement as typist
 from efim_lab.gate.evaluation.typist import report as typing_report
 from efim_lab.gate.evaluation.typist.keys import TypedKey
 from efim_lab.gate.evaluation.typist.measurement import HEURISTIC, TypingOptions, TypingReport
+from efim_lab.studies.repository.command import measure_repositories
 
 
 @dataclass(frozen=True)

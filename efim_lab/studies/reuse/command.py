@@ -16,7 +16,7 @@ from efim_lab.gate.errors import WorkError
 from efim_lab.gate.evaluation import held_out_data
 from efim_lab.gate.evaluation.held_out import model_name
 from efim_lab.studies.reuse.budgets import measure_budgets
-from efim_lab.studies.reuse.composition import measure_composition
+from efim_lab.studies.reuse.methods.composition import measure_composition
 from efim_lab.studies.reuse.methods.droidspeak import Pair, measure_pair
 from efim_lab.studies.reuse.places import ReusePlace, choose_reuse_places
 from efim_lab.studies.reuse.plot import draw

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from efim_lab.studies.reuse.composition import EXACT
+from efim_lab.studies.reuse.methods.composition import EXACT
 from efim_lab.studies.reuse.report import ReuseReport
 
 MARKS = {"context": "o", "formatter": "s", "branch": "^", "jump": "D"}

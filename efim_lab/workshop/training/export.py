@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType]
 from tokenizers import Tokenizer
 
-from efim_lab.workshop.training.network import NORM_EPSILON, ROPE_BASE, EfimForCausalLM, Shape
+from efim_lab.gate.network import NORM_EPSILON, ROPE_BASE, EfimForCausalLM, Shape
 from efim_lab.workshop.training.samples import bpe
 from model_runtime.checkpoint.config import EXCERPTS_KEY, LANGUAGES_KEY
 

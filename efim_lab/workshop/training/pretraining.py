@@ -8,11 +8,11 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from efim_lab.gate import documents
+from efim_lab.gate import documents, network
 from efim_lab.gate.errors import WorkError
 from efim_lab.gate.evaluation import report as reports
 from efim_lab.gate.evaluation.held_out import measure
-from efim_lab.workshop.training import checkpoint, mixture, network
+from efim_lab.workshop.training import checkpoint, mixture
 from efim_lab.workshop.training.card import CardTables, PretrainingSummary, model_card
 from efim_lab.workshop.training.corpus import corpus
 from efim_lab.workshop.training.corpus.languages import LANGUAGES

@@ -8,7 +8,8 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer
 
-from efim_lab.workshop.training import checkpoint, network
+from efim_lab.gate import network
+from efim_lab.workshop.training import checkpoint
 from efim_lab.workshop.training.autograd.loss import GpuLoss, attend_masked, attend_samples
 from efim_lab.workshop.training.autograd.muon import StackedMuon
 from efim_lab.workshop.training.loop import AutogradGradients, Learner, TrainingLoop, device

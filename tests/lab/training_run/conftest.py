@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from efim_lab.gate import network
 from efim_lab.gate.documents import CodeDocument
-from efim_lab.workshop.training import card, network, trainer
+from efim_lab.workshop.training import card, trainer
 from efim_lab.workshop.training.corpus import corpus
 from efim_lab.workshop.training.corpus.language import CorpusSource
 from efim_lab.workshop.training.corpus.languages import LANGUAGES

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_lab.workshop.training import network
+from efim_lab.gate import network
 from efim_lab.workshop.training.autograd.loss import GpuLoss, attend_masked, cumulative_lengths
 from efim_lab.workshop.training.autograd.muon import StackedMuon
 from efim_lab.workshop.training.loop import AutogradGradients

@@ -9,8 +9,8 @@ from statistics import fmean
 
 import pytest
 
+from efim_lab.gate import network
 from efim_lab.gate.documents import CodeDocument, write_documents
-from efim_lab.workshop.training import network
 from efim_lab.workshop.training.report import read_log
 from efim_lab.workshop.training.run.snapshot import write_snapshot
 from efim_lab.workshop.training.samples import bpe

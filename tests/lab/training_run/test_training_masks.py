@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from efim_lab.gate import network
 from efim_lab.gate.documents import CodeDocument
-from efim_lab.workshop.training import network
 from efim_lab.workshop.training.export import export
 from efim_lab.workshop.training.run.mask_check import WAYS, check_masks, choose_places
 from efim_lab.workshop.training.samples import bpe

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 
-from efim_lab.workshop.training import network
+from efim_lab.gate import network
 from efim_lab.workshop.training.loop import AutogradGradients
 from efim_lab.workshop.training.native import chunk, library
 from efim_lab.workshop.training.native.gradients import NativeGradients, why_unfit

@@ -8,7 +8,8 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from efim_lab.workshop.training import checkpoint, network, pretraining
+from efim_lab.gate import network
+from efim_lab.workshop.training import checkpoint, pretraining
 from efim_lab.workshop.training.command import main
 from efim_lab.workshop.training.export import export
 from efim_lab.workshop.training.samples import bpe

@@ -8,8 +8,9 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
+from efim_lab.gate import network
 from efim_lab.gate.errors import WorkError
-from efim_lab.workshop.training import checkpoint, network, pretraining
+from efim_lab.workshop.training import checkpoint, pretraining
 from efim_lab.workshop.training.command import main
 from efim_lab.workshop.training.export import export
 from efim_lab.workshop.training.report import Reporter, read_log

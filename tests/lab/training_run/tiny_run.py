@@ -3,7 +3,8 @@
 import itertools
 from pathlib import Path
 
-from efim_lab.workshop.training import checkpoint, network
+from efim_lab.gate import network
+from efim_lab.workshop.training import checkpoint
 from efim_lab.workshop.training.report import Reporter
 from efim_lab.workshop.training.samples.stream import Batches, ShardSource
 from efim_lab.workshop.training.trainer import Trainer, TrainerSettings

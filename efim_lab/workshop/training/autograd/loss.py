@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from efim_lab.workshop.training.network import (
+from efim_lab.gate.network import (
     EfimForCausalLM,
     EfimLayer,
     Shape,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from efim_lab.workshop.training import network
+from efim_lab.gate import network
 from efim_lab.workshop.training.native.library import Heads, addresses, library
 from efim_lab.workshop.training.native.products import Scratch
 from efim_lab.workshop.training.native.weights import LayerWeights, Matrix, NetworkWeights, Weight

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 from torch import Tensor
 
+from efim_lab.gate.network import EfimForCausalLM, Shape
 from efim_lab.workshop.training.native.chunk import HEAD_DIM, ChunkPass
 from efim_lab.workshop.training.native.products import PANEL
 from efim_lab.workshop.training.native.weights import NetworkWeights
-from efim_lab.workshop.training.network import EfimForCausalLM, Shape
 from efim_lab.workshop.training.samples.masks import sample_starts
 from efim_lab.workshop.training.samples.packing import PADDING
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from efim_lab.gate.network import EfimForCausalLM, EfimLayer, RmsNorm
 from efim_lab.workshop.training.native.products import Products
-from efim_lab.workshop.training.network import EfimForCausalLM, EfimLayer, RmsNorm
 
 
 class Weight:

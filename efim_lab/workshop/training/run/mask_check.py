@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import torch
 
+from efim_lab.gate import network
 from efim_lab.gate.documents import CodeDocument, package_of
 from efim_lab.gate.evaluation.figures import markdown
 from efim_lab.gate.evaluation.figures.intervals import proportion
-from efim_lab.workshop.training import network
 from efim_lab.workshop.training.checkpoint import finished_weights
 from efim_lab.workshop.training.samples import bpe, spans, stream
 from efim_lab.workshop.training.samples.masks import sample_starts

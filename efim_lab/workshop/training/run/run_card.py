@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from efim_lab.gate.evaluation.figures import markdown
+from efim_lab.gate.network import Shape
 from efim_lab.workshop.training.card import mixture_text
 from efim_lab.workshop.training.checkpoint import RunProgress
 from efim_lab.workshop.training.corpus.corpus import Manifest
 from efim_lab.workshop.training.corpus.languages import LANGUAGES
-from efim_lab.workshop.training.network import Shape
 from efim_lab.workshop.training.report import thinned
 from efim_lab.workshop.training.run.measurement import Measurement
 from efim_lab.workshop.training.samples.sample_maker import WITHOUT_FRAGMENTS, Shares

@@ -6,8 +6,9 @@ from typing import Any
 
 from safetensors.torch import load_model  # pyright: ignore[reportUnknownVariableType]
 
+from efim_lab.gate import network
 from efim_lab.gate.errors import WorkError
-from efim_lab.workshop.training import checkpoint, network
+from efim_lab.workshop.training import checkpoint
 from efim_lab.workshop.training.corpus.corpus import read_manifest
 from efim_lab.workshop.training.export import save_halves
 from efim_lab.workshop.training.report import plot, read_log, thinned, write_log

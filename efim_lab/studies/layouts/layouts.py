@@ -16,8 +16,8 @@ import numpy as np
 
 from efim_lab.gate.replay.policies import Policy, PolicyPrompt, StickyWindow, count_with
 from efim_lab.gate.replay.report import KeystrokeRow
-from efim_lab.gate.replay.simulated_repository import SimulatedRepository, files_of
 from efim_lab.gate.replay.trace import Trace, keystrokes
+from efim_lab.studies.layouts.simulated_repository import SimulatedRepository, files_of
 from efim_ls.completion.models.open import FULL_EXCERPTS
 from efim_ls.completion.planning.planner import FRAMES, Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget

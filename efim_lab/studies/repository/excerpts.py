@@ -8,8 +8,8 @@ from itertools import chain
 from pathlib import Path
 
 from efim_lab.gate.documents import CodeDocument, package_of
-from efim_lab.gate.evaluation.repository.places import RepositoryPlace
 from efim_lab.gate.package_counts import PackageCounts
+from efim_lab.studies.repository.places import RepositoryPlace
 from efim_ls.access.rules import Rules
 from efim_ls.settings import DEFAULTS
 from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace

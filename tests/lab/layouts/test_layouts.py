@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from efim_lab.gate.replay.layouts import LAYOUTS, count_layouts
 from efim_lab.gate.replay.report import KeystrokeRow
 from efim_lab.gate.replay.trace import Event, Patch, Trace
+from efim_lab.studies.layouts.layouts import LAYOUTS, count_layouts
 from efim_ls.completion.planning.window import Budget
 from model_runtime.checkpoint.embedded import EMBEDDED
 

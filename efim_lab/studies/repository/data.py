@@ -12,8 +12,8 @@ from platform import python_version
 from efim_lab.gate.documents import CodeDocument, package_of, read_documents
 from efim_lab.gate.errors import WorkError
 from efim_lab.gate.evaluation.held_out_data import read_held_out
-from efim_lab.gate.evaluation.repository.project_names import PACKAGE_FILE
 from efim_lab.gate.evaluation.typist.lines import with_plain_line_ends
+from efim_lab.studies.repository.project_names import PACKAGE_FILE
 
 # The embedded model has not seen them (`heldout` in the corpus' splits.py); all but asyncio come with what is needed.
 HELD_OUT = ("asyncio", "cattrs", "jinja2", "networkx", "pygls")

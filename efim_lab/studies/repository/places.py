@@ -10,14 +10,14 @@ from math import exp
 from typing import Literal
 
 from efim_lab.gate.documents import CodeDocument
-from efim_lab.gate.evaluation.repository.project_names import (
+from efim_lab.gate.evaluation.typist.lines import LONGEST_TYPED, in_turn, shuffled_packages
+from efim_lab.studies.repository.project_names import (
     ProjectModules,
     defined_names,
     definition_places,
     project_uses,
 )
-from efim_lab.gate.evaluation.repository.syntax import PythonSource
-from efim_lab.gate.evaluation.typist.lines import LONGEST_TYPED, in_turn, shuffled_packages
+from efim_lab.studies.repository.syntax import PythonSource
 
 PlaceKind = Literal["first use", "inproject", "infile", "common", "chunk"]
 KINDS: tuple[PlaceKind, ...] = ("first use", "inproject", "infile", "common", "chunk")

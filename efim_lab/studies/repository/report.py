@@ -9,11 +9,11 @@ from statistics import fmean
 from efim_lab.gate.evaluation.figures import markdown, metrics
 from efim_lab.gate.evaluation.figures.intervals import Estimate
 from efim_lab.gate.evaluation.report import cell, percent
-from efim_lab.gate.evaluation.repository.arms import ALONE, RepositoryArm
-from efim_lab.gate.evaluation.repository.data import RepositoryFiles
-from efim_lab.gate.evaluation.repository.measurement import PlaceScore
-from efim_lab.gate.evaluation.repository.places import KINDS
 from efim_lab.gate.evaluation.typist.figures import estimate
+from efim_lab.studies.repository.arms import ALONE, RepositoryArm
+from efim_lab.studies.repository.data import RepositoryFiles
+from efim_lab.studies.repository.measurement import PlaceScore
+from efim_lab.studies.repository.places import KINDS
 
 UNKNOWN = "first use, not known alone"
 TITLES = {

@@ -15,14 +15,14 @@ import torch
 from efim_lab import commands as cli
 from efim_lab.gate.documents import CodeDocument
 from efim_lab.gate.errors import WorkError
-from efim_lab.gate.evaluation.repository import data
-from efim_lab.gate.evaluation.repository.arms import ALONE, ARMS
-from efim_lab.gate.evaluation.repository.bits import bits_of
-from efim_lab.gate.evaluation.repository.data import RepositoryFiles
-from efim_lab.gate.evaluation.repository.excerpts import OtherFiles
-from efim_lab.gate.evaluation.repository.measurement import PlaceScore, measure
-from efim_lab.gate.evaluation.repository.places import RepositoryPlace, choose_places
-from efim_lab.gate.evaluation.repository.report import UNKNOWN, report, table
+from efim_lab.studies.repository import data
+from efim_lab.studies.repository.arms import ALONE, ARMS
+from efim_lab.studies.repository.bits import bits_of
+from efim_lab.studies.repository.data import RepositoryFiles
+from efim_lab.studies.repository.excerpts import OtherFiles
+from efim_lab.studies.repository.measurement import PlaceScore, measure
+from efim_lab.studies.repository.places import RepositoryPlace, choose_places
+from efim_lab.studies.repository.report import UNKNOWN, report, table
 from efim_ls.completion.models.open import load_model
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.embedded import EMBEDDED

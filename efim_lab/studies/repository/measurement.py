@@ -13,10 +13,10 @@ from typing import Literal
 from efim_lab.gate.documents import CodeDocument
 from efim_lab.gate.evaluation.figures import metrics
 from efim_lab.gate.evaluation.held_out import Progress, model_name
-from efim_lab.gate.evaluation.repository.arms import ARMS, RepositoryArm
-from efim_lab.gate.evaluation.repository.bits import bits_of
-from efim_lab.gate.evaluation.repository.excerpts import OtherFiles
-from efim_lab.gate.evaluation.repository.places import RepositoryPlace
+from efim_lab.studies.repository.arms import ARMS, RepositoryArm
+from efim_lab.studies.repository.bits import bits_of
+from efim_lab.studies.repository.excerpts import OtherFiles
+from efim_lab.studies.repository.places import RepositoryPlace
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.models.open import load_model, with_store
 from efim_ls.completion.suggestions.levels import UNSURE

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from efim_lab.gate.errors import WorkError
 from efim_lab.gate.evaluation.held_out import Progress, model_name
-from efim_lab.gate.evaluation.repository.data import read_repositories
-from efim_lab.gate.evaluation.repository.measurement import measure
-from efim_lab.gate.evaluation.repository.places import choose_places
-from efim_lab.gate.evaluation.repository.report import as_json, report, table
+from efim_lab.studies.repository.data import read_repositories
+from efim_lab.studies.repository.measurement import measure
+from efim_lab.studies.repository.places import choose_places
+from efim_lab.studies.repository.report import as_json, report, table
 
 
 def measure_repositories(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePosixPath
 
-from efim_lab.gate.evaluation.repository.syntax import PythonSource
+from efim_lab.studies.repository.syntax import PythonSource
 
 PACKAGE_FILE = "__init__.py"
 Chain = ast.Name | ast.Attribute

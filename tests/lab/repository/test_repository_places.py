@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_lab.gate.documents import CodeDocument
-from efim_lab.gate.evaluation.repository.places import (
+from efim_lab.studies.repository.places import (
     FEWEST_TOKENS,
     KINDS,
     MOST_TOKENS,
@@ -24,8 +24,8 @@ from efim_lab.gate.evaluation.repository.places import (
     classify_lines,
     poisson,
 )
-from efim_lab.gate.evaluation.repository.project_names import project_uses
-from efim_lab.gate.evaluation.repository.syntax import PythonSource
+from efim_lab.studies.repository.project_names import project_uses
+from efim_lab.studies.repository.syntax import PythonSource
 
 GOLDEN = Path(__file__).parents[2] / "golden/repository/shop.toml"
 FILES: list[dict[str, Any]] = tomllib.loads(GOLDEN.read_text("utf-8"))["file"]

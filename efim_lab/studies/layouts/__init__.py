@@ -1,0 +1,1 @@
+"""Counts what prompts cost where other tools' layouts hold the same excerpts of other files."""
