@@ -19,6 +19,7 @@ from torch import Tensor
 
 from benchmarks.table import show
 from efim_lab.gate import network
+from efim_lab.workshop.training import objective
 from efim_lab.workshop.training.autograd.muon import StackedMuon
 from efim_lab.workshop.training.loop import AutogradGradients, Learner
 from efim_lab.workshop.training.native.gradients import NativeGradients
@@ -40,10 +41,10 @@ def side(native: bool) -> Learner:
     torch.manual_seed(0)  # pyright: ignore[reportUnknownMemberType]
     model = network.build(network.EMBEDDED_SHAPE)
     model.train()
-    optimizers = network.optimizers(model, RATE, KernelMuon if native else StackedMuon)
+    optimizers = objective.optimizers(model, RATE, KernelMuon if native else StackedMuon)
     if native:
         return Learner(model, optimizers, NativeGradients(model))
-    compiled = torch.compile(dynamic=False)(network.loss_of)  # pyright: ignore[reportUnknownMemberType]
+    compiled = torch.compile(dynamic=False)(objective.loss_of)  # pyright: ignore[reportUnknownMemberType]
     return Learner(model, optimizers, AutogradGradients(partial(compiled, model), STEP))
 
 

@@ -1,6 +1,6 @@
-"""The command line `python -m efim_lab`: reads arguments and starts one verb.
+"""The command line `python -m efim_lab`: the table of what the gate, the workshop and the studies offer.
 
-What a verb needs is imported when it runs, so that `--help` stays quick.
+It alone knows all three. What a verb needs is imported when it runs, so that `--help` stays quick.
 """
 
 from __future__ import annotations
@@ -8,15 +8,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from efim_lab.gate.commands.evaluate import add_eval
-from efim_lab.gate.commands.next_edit import add_next_edit
-from efim_lab.gate.commands.replay import add_replay
-from efim_lab.gate.commands.team import add_team
-from efim_lab.studies.bench import add_bench
-from efim_ls.commands.arguments import Parser, add_command, epilog, run_command
+from efim_lab.gate.commands.cli import EXAMPLES, PROGRAM, VERBS
+from efim_ls.commands.arguments import Parser, add_command, run_command
 
-PROGRAM = "python -m efim_lab"
+if TYPE_CHECKING:
+    from efim_ls.commands.arguments import Subparsers
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,23 +29,40 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser() -> Parser:
     """Return the parser of all verbs but `train`, which parses its own arguments."""
+    from efim_lab.studies.layouts.arguments import add_layouts
+    from efim_lab.studies.repository.arguments import add_repository
+
     about = "Train models and measure them, in the folder of a clone of efim-ls."
-    examples = epilog(f"{PROGRAM} eval --data src", f"{PROGRAM} replay session.json.gz")
-    parser = Parser(PROGRAM, description=about, epilog=examples)
+    parser = Parser(PROGRAM, description=about, epilog=EXAMPLES)
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     verbs.add_parser("train", help="train a model on your own code, or fine-tune an existing one", add_help=False)
-    add_eval(verbs)
-    add_replay(verbs)
-    add_team(verbs)
-    add_next_edit(verbs)
-    add_bench(verbs)
+    of_gate = {name: add(verbs) for name, add in VERBS.items()}
+    add_repository(of_gate["eval"])
+    add_layouts(of_gate["replay"])
+    _add_bench(verbs)
     summary = "write the pages and the extension's settings that are made from the code"
     add_command(verbs, "docs", summary, f"{PROGRAM} docs").set_defaults(run=_docs)
     return parser
 
 
+def _add_bench(verbs: Subparsers) -> None:
+    """Add `bench` and its experiments."""
+    from efim_lab.studies.eviction.arguments import add_eviction
+    from efim_lab.studies.paper.arguments import add_paper
+    from efim_lab.studies.prefill.arguments import add_plan
+    from efim_lab.studies.reuse.arguments import add_reuse
+    from efim_lab.studies.tiers.arguments import add_tiers
+
+    bench = add_command(verbs, "bench", "run an experiment on this machine", f"{PROGRAM} bench efim-paper")
+    experiments = bench.add_subparsers(metavar="EXPERIMENT", required=True)
+    for add in (add_paper, add_reuse, add_tiers, add_plan, add_eviction):
+        add(experiments)
+
+
 def _docs(_: argparse.Namespace) -> int:
     from efim_lab.gate.reference.files import write_files
+    from efim_lab.laboratory_page import write_page
 
-    write_files(build_parser())
+    write_files()
+    write_page(build_parser())
     return 0

@@ -20,6 +20,7 @@ from benchmarks.learning.held_out import HeldOut
 from benchmarks.table import show
 from efim_lab.gate import network
 from efim_lab.gate.network import EMBEDDED_SHAPE, Shape
+from efim_lab.workshop.training import objective
 from efim_lab.workshop.training.loop import Learner
 from efim_lab.workshop.training.native.gradients import NativeGradients
 from efim_lab.workshop.training.native.muon import KernelMuon
@@ -40,7 +41,7 @@ def train(shape: Shape, source: ShardSource, budget: int) -> network.EfimForCaus
     """Train a network on the source's first rows; the rate rises, stays, and falls to zero over the last share."""
     torch.manual_seed(0)  # pyright: ignore[reportUnknownMemberType]
     model = network.build(replace(shape, context=ROW))
-    learner = Learner(model, network.optimizers(model, RATE, KernelMuon), NativeGradients(model))
+    learner = Learner(model, objective.optimizers(model, RATE, KernelMuon), NativeGradients(model))
     batches = Batches(source)
     try:
         for tokens in range(0, budget, STEP):

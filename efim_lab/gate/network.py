@@ -1,4 +1,4 @@
-"""The embedded model's network in plain torch, its loss and its optimizers.
+"""The embedded model's network in plain torch.
 
 It is a Llama with what the experiments on small budgets recommend, each part by itself (docs/benchmarks/training.md).
 Without any of them it is a Llama of transformers, with the same names of weights. Decoders are compared with it.
@@ -8,28 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, scaled_dot_product_attention, silu
-from torch.optim import AdamW
+from torch.nn.functional import scaled_dot_product_attention, silu
 
-from efim_lab.workshop.training.samples import bpe
-from efim_lab.workshop.training.samples.masks import sample_starts
-from efim_lab.workshop.training.samples.packing import PADDING
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.layer_spec import GATE_INPUTS
 
 ROPE_BASE, NORM_EPSILON = 10000.0, 1e-5
-_DECAY = 0.1  # of matrices, times the learning rate
+VOCABULARY, CONTEXT, PADDING_ID = 8192, 2560, 4  # of the embedded model's tokenizer, in tokens
 _SPREAD = 0.02  # standard deviation of random weights
-
-
-class MakeMuon(Protocol):
-    """Makes an optimizer for matrices: a Muon of ours."""
-
-    def __call__(self, matrices: list[nn.Parameter], /, lr: float, weight_decay: float) -> torch.optim.Optimizer: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +31,14 @@ class Shape:
     matrices that write to the stream begin at zero.
     """
 
-    vocabulary: int = bpe.VOCABULARY
+    vocabulary: int = VOCABULARY
     width: int = 320
     layers: int = 8
     heads: int = 5
     kv_heads: int = 1
     head_dim: int = 64
     feed_forward: int = 864
-    context: int = bpe.CONTEXT
+    context: int = CONTEXT
     head_norms: bool = False
     head_gates: bool = False
     token_values: bool = False
@@ -138,7 +128,7 @@ class EfimModel(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.shape = shape
-        self.embed_tokens = nn.Embedding(shape.vocabulary, shape.width, padding_idx=bpe.ID[bpe.PAD])
+        self.embed_tokens = nn.Embedding(shape.vocabulary, shape.width, padding_idx=PADDING_ID)
         self.layers = nn.ModuleList(EfimLayer(shape) for _ in range(shape.layers))
         self.norm = RmsNorm(shape.width)
         values = shape.layers * shape.kv_heads * shape.head_dim
@@ -234,32 +224,3 @@ def build(shape: Shape) -> EfimForCausalLM:
         elif parameter.ndim == 2:
             nn.init.normal_(parameter, std=_SPREAD)
     return network
-
-
-def loss_of(model: nn.Module, rows: Tensor, seen: Tensor | None = None) -> Tensor:
-    """Return the mean cross entropy in nats of token ids [rows, length], without padding.
-
-    `seen` [rows, 1, length, length] says which keys each query may see; without it, those are all before it.
-    """
-    logits = model(input_ids=rows.clamp(min=0), attention_mask=seen, use_cache=False).logits[:, :-1].float()
-    return cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten(), ignore_index=PADDING)
-
-
-def loss_of_samples(model: nn.Module, rows: Tensor) -> Tensor:
-    """Return the loss where each token sees what `masks.py` lets it see; attention takes longer than without."""
-    return loss_of(model, rows, seen_by(sample_starts(rows)))
-
-
-def seen_by(starts: Tensor) -> Tensor:
-    """Return which keys each query may see [rows, 1, length, length], from where each begins [rows, length]."""
-    places = torch.arange(starts.shape[1], device=starts.device)
-    return ((places <= places[:, None]) & (places >= starts[..., None]))[:, None]
-
-
-def optimizers(model: EfimForCausalLM, rate: float, muon: MakeMuon) -> list[torch.optim.Optimizer]:
-    """Return Muon for the layers' products, and AdamW for look-ups, norms and gates."""
-    named = list(model.named_parameters())
-    matrices = [parameter for name, parameter in named if name.endswith("_proj.weight")]
-    others = [parameter for name, parameter in named if not name.endswith("_proj.weight")]
-    adamw = AdamW(others, lr=rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
-    return [muon(matrices, lr=rate, weight_decay=_DECAY), adamw]

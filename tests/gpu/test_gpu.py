@@ -10,15 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from efim_lab.workshop.training.samples import bpe
-from efim_lab.workshop.training.samples.masks import sample_starts
 from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.machine import cuda_missing
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(cuda_missing() is not None, reason=cuda_missing() or "")]
 pytest.importorskip("xformers", reason="xformers is not installed")
 
-from efim_lab.workshop.training.autograd.loss import attend_masked, attend_samples  # noqa: E402
 from model_runtime.checkpoint.config import read_config  # noqa: E402
 from model_runtime.checkpoint.weights import read_weights  # noqa: E402
 from model_runtime.decoder.any_decoder import Span  # noqa: E402
@@ -384,16 +381,3 @@ def test_the_engine_says_nearly_always_what_the_cpus_says_and_stops_when_told(
     assert sum(same) >= 0.8 * len(same)
     with pytest.raises(Cancelled):
         engines[1].generate(GenerateJob(FrameId("stopped"), prompts[0], ENDLESS, 8), Cancel(lambda: True))
-
-
-# Training
-
-
-def test_samples_of_rows_attend_as_their_mask_says_forward_and_back() -> None:
-    rows = torch.randint(20, 500, (3, 512), device="cuda", generator=torch.Generator("cuda").manual_seed(0))
-    rows[:, ::47] = bpe.ID[bpe.END]
-    starts = sample_starts(rows)
-    q, k, v, push = torch.randn(4, 3, 512, 5, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True).unbind()
-    outs = [attend(q, k, v, starts) for attend in (attend_samples, attend_masked)]
-    found, expected = ([out, *torch.autograd.grad(out, (q, k, v), push)] for out in outs)
-    assert all(map(close, found, expected))

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from efim_lab.gate.commands.checks import DATA, check_data, check_models, extra_required, work_errors
-from efim_ls.commands.arguments import add_command, whole_number
+from efim_lab.gate.held_out_packages import SPLITS
+from efim_ls.commands.arguments import Parser, add_command, whole_number
 from efim_ls.failures import Mistake
 from efim_ls.settings import Settings
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from efim_ls.commands.arguments import Subparsers
 
 
-def add_eval(commands: Subparsers) -> None:
-    """Add `eval`."""
+def add_eval(commands: Subparsers) -> Parser:
+    """Add `eval`; return its parser, to which a study may add."""
     summary = "measure how well models complete held-out code"
     details = (
         "Lines are also typed key by key in their whole files; each folder of the data is a repository, known or "
@@ -29,28 +30,23 @@ def add_eval(commands: Subparsers) -> None:
         "python -m efim_lab eval --data packages --split tuning --only-typing",
         "python -m efim_lab eval --data packages --by-key --lines 200",
         "python -m efim_lab eval --texts tests/golden/tasks/texts.toml",
-        "python -m efim_lab eval --repository",
     )
     evaluate = add_command(commands, "eval", summary, *lines, details=details)
-    data = f"{DATA}; with --repository, a repository's folder, and it can be repeated (default: installed packages)"
-    evaluate.add_argument("--data", type=Path, action="append", default=[], metavar="PATH", help=data)
+    evaluate.add_argument("--data", type=Path, action="append", default=[], metavar="PATH", help=DATA)
     split = "measure the packages of the data that settings are fitted to, or those that only measure (default: all)"
-    evaluate.add_argument("--split", choices=("tuning", "heldout"), help=split)
+    evaluate.add_argument("--split", choices=tuple(SPLITS), help=split)
     texts = "type the texts in this TOML file from the first key to the last, alone and in its project"
     evaluate.add_argument("--texts", type=Path, metavar="FILE", help=texts)
     only = "only type lines: nothing is asked for at random places"
     evaluate.add_argument("--only-typing", action="store_true", help=only)
     by_key = "only ask for several suggestions by a key, inside lines and where statements begin"
     evaluate.add_argument("--by-key", action="store_true", help=by_key)
-    repository = "measure where code uses its own project, with and without what its other files say"
-    evaluate.add_argument("--repository", action="store_true", help=repository)
     model = "a model to measure; repeat it to compare several (default: the embedded model)"
     evaluate.add_argument("--model", metavar="MODEL", action="append", default=[], help=model)
     number = partial(whole_number, 1)
-    lines = "how many lines to complete (default: 1000); of each kind with --by-key (default: 200) or --repository "
-    lines += "(default: 50)"
+    lines = "how many lines to complete (default: 1000); of each kind with --by-key (default: 200)"
     evaluate.add_argument("--lines", type=number, metavar="N", help=lines)
-    typed = "how many of these lines to type key by key (default: 150); with --repository, of each kind (default: 5)"
+    typed = "how many of these lines to type key by key (default: 150)"
     evaluate.add_argument("--typed", type=number, metavar="N", help=typed)
     opened = "other files open while typing, the nearest of the package; repeat it (default: both 0 and 4)"
     evaluate.add_argument("--open", type=partial(whole_number, 0), action="append", metavar="N", help=opened)
@@ -61,14 +57,15 @@ def add_eval(commands: Subparsers) -> None:
     language = "measure suggestions in this language, which the model does not know: typescript, go, rust, ..."
     evaluate.add_argument("--language", metavar="LANGUAGE", help=language)
     evaluate.set_defaults(run=_eval)
+    return evaluate
 
 
 def _eval(arguments: argparse.Namespace) -> int:
     from model_runtime.checkpoint.hub.names import model_folder
 
     names, paths = arguments.model or [""], arguments.data
-    if len(paths) != 1 and not (arguments.repository or arguments.texts):
-        raise Mistake("eval measures one set of code: name it with --data, or add --repository")
+    if len(paths) != 1 and not arguments.texts:
+        raise Mistake("eval measures one set of code: name it with --data")
     for path in paths:
         check_data(path)
     check_models(names)
@@ -79,10 +76,8 @@ def _eval(arguments: argparse.Namespace) -> int:
         if arguments.texts:
             command.evaluate_texts(arguments.texts, folders, rows)
             return 0
-        if arguments.repository:
-            command.evaluate_repositories(paths, folders, arguments.lines or 50, arguments.typed or 5)
-            return 0
-        source, lines = command.HeldOutCode(paths[0], _packages(arguments.split)), arguments.lines or 500
+        packages = SPLITS[arguments.split] if arguments.split else None
+        source, lines = command.HeldOutCode(paths[0], packages), arguments.lines or 500
         opened = tuple(arguments.open or (0, 4))
         options = command.TypingOptions(arguments.typed or 150, opened, arguments.only_typing)
         if arguments.by_key:
@@ -94,14 +89,3 @@ def _eval(arguments: argparse.Namespace) -> int:
         else:
             command.evaluate(source, folders, lines, arguments.humaneval, options, rows)
     return 0
-
-
-def _packages(split: str | None) -> frozenset[str] | None:
-    """Return the packages of a split, None for all."""
-    from efim_lab.workshop.training.corpus.python.splits import SPLITS
-
-    if split is None:
-        return None
-    if split == "heldout":
-        return SPLITS.apart["heldout"] | SPLITS.measured
-    return SPLITS.apart["tuning"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from efim_lab.gate.commands.checks import work_errors
-from efim_ls.commands.arguments import add_command, whole_number
+from efim_ls.commands.arguments import Parser, add_command, whole_number
 from efim_ls.failures import Mistake
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 COMMITS = 3000
 
 
-def add_next_edit(commands: Subparsers) -> None:
-    """Add `next-edit`."""
+def add_next_edit(commands: Subparsers) -> Parser:
+    """Add `next-edit`; return its parser."""
     summary = "measure the next edits that rules offer, on histories of git repositories"
     details = (
         "A commit that changes tokens alike on three lines of a file tells what should be offered after two of them, "
@@ -36,6 +36,7 @@ def add_next_edit(commands: Subparsers) -> None:
     )
     command.add_argument("--fit", action="store_true", help=text)
     command.set_defaults(run=_next_edit)
+    return command
 
 
 def _next_edit(arguments: argparse.Namespace) -> int:

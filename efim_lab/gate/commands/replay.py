@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from efim_ls.commands.arguments import MODEL, add_command, check_file, check_model, whole_number
+from efim_ls.commands.arguments import MODEL, Parser, add_command, check_file, check_model, whole_number
 from efim_ls.failures import Failure, Mistake
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ REPLAY_NUMBERS = (
 )  # name, least, default, help
 
 
-def add_replay(commands: Subparsers) -> None:
-    """Add `replay`."""
+def add_replay(commands: Subparsers) -> Parser:
+    """Add `replay`; return its parser, to which a study may add."""
     summary = "replay a recorded editing session and report what keystrokes cost"
     details = "Every key of the recording is typed into a real server, or only counted."
     lines = (
@@ -38,60 +39,35 @@ def add_replay(commands: Subparsers) -> None:
     replay.add_argument("trace", metavar="TRACE", type=Path, help="a recorded session: JSON, plain or gzipped")
     policy = "no reuse, FIM in PSM or SPM order, EFIM as published, or this server's EFIM (default: efim)"
     replay.add_argument("--policy", choices=POLICIES, default="efim", help=policy)
-    excerpts = (
-        "with --count-only: show excerpts of other files as every part of this server's context and as other tools "
-        "lay the same texts out, cut from the files of a folder or, without one, from the recording's last text"
-    )
-    replay.add_argument("--excerpts", nargs="?", const="", metavar="FOLDER", help=excerpts)
     for name, least, default, text in REPLAY_NUMBERS:
         replay.add_argument(name, type=partial(whole_number, least), default=default, metavar="N", help=text)
     replay.add_argument("--count-only", action="store_true", help="count tokens without running a model")
     replay.add_argument("--json", action="store_true", help="print one JSON object")
     replay.add_argument("--model", metavar="MODEL", default="", help=MODEL)
     replay.set_defaults(run=_replay)
+    return replay
 
 
 def _replay(arguments: argparse.Namespace) -> int:
+    show_rows(arguments.policy, _replayed(arguments, read_part(arguments)), arguments.json)
+    return 0
+
+
+def show_rows(name: str, rows: Sequence[KeystrokeRow], as_json: bool) -> None:
+    """Print the figures of keystrokes, as a table or as one JSON object; raises Mistake if there are none."""
     from efim_lab.gate.replay import report
 
-    if arguments.excerpts is not None:
-        return _replay_excerpts(arguments, _read_part(arguments))
-    rows = _replayed(arguments, _read_part(arguments))
     if not rows:
         raise Mistake("the trace has no keystroke left to replay: lower --skip or raise --limit")
-    figures = report.summary(arguments.policy, rows)
-    if arguments.json:
+    figures = report.summary(name, rows)
+    if as_json:
         print(json.dumps(figures))
     else:
         report.show(figures)
-    return 0
 
 
-def _replay_excerpts(arguments: argparse.Namespace, recorded: Trace) -> int:
-    """Count the recording's keystrokes in all layouts of the same excerpts; return the exit status."""
-    if not arguments.count_only:
-        raise Mistake("excerpts are only counted: add --count-only")
-    check_model(arguments.model)
-    from efim_lab.gate.replay import report
-    from efim_lab.studies.layouts.layouts import count_layouts
-    from model_runtime.checkpoint.hub.names import model_folder
-
-    if arguments.excerpts and not Path(arguments.excerpts).is_dir():
-        raise Mistake(f"{arguments.excerpts} is no folder: name one with source files, or none")
-    other = Path(arguments.excerpts) if arguments.excerpts else None
-    budget, folder = budget_of(arguments.head), model_folder(arguments.model)
-    for layout, rows in count_layouts(recorded, budget, folder, other):
-        if not rows:
-            raise Mistake("the trace has no keystroke left to replay: lower --skip or raise --limit")
-        figures = report.summary(layout, rows)
-        if arguments.json:
-            print(json.dumps(figures))
-        else:
-            report.show(figures)
-    return 0
-
-
-def _read_part(arguments: argparse.Namespace) -> Trace:
+def read_part(arguments: argparse.Namespace) -> Trace:
+    """Read the part of a recording that `--skip` and `--limit` leave; raises Mistake if it is none."""
     from efim_lab.gate.replay import trace
 
     return trace.part(read_trace(arguments.trace), arguments.skip, arguments.limit)

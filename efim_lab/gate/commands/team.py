@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from efim_lab.gate.commands.checks import check_models, work_errors
 from efim_lab.gate.commands.replay import budget_of, read_trace
-from efim_ls.commands.arguments import MODEL, add_command, whole_number
+from efim_ls.commands.arguments import MODEL, Parser, add_command, whole_number
 from efim_ls.failures import Failure
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ NUMBERS = (
 )  # name, least, default, help
 
 
-def add_team(commands: Subparsers) -> None:
-    """Add `team`."""
+def add_team(commands: Subparsers) -> Parser:
+    """Add `team`; return its parser."""
     from model_runtime.remote.options import Kind
 
     summary = "replay recorded sessions of many people against one server, and report latency and cached tokens"
@@ -58,6 +58,7 @@ def add_team(commands: Subparsers) -> None:
     team.add_argument("--pause", type=float, default=0.0, metavar="SECONDS", help=pause)
     team.add_argument("--json", action="store_true", help="also print one JSON object as the last line")
     team.set_defaults(run=_team)
+    return team
 
 
 def _team(arguments: argparse.Namespace) -> int:

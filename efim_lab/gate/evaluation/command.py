@@ -30,7 +30,6 @@ from efim_lab.gate.evaluation.typist import measurement as typist
 from efim_lab.gate.evaluation.typist import report as typing_report
 from efim_lab.gate.evaluation.typist.keys import TypedKey
 from efim_lab.gate.evaluation.typist.measurement import HEURISTIC, TypingOptions, TypingReport
-from efim_lab.studies.repository.command import measure_repositories
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ def evaluate(
     """
     documents = source.read()
     tasks = humaneval.read(tasks_folder) if tasks_folder else {}
-    with _bars() as progress:
+    with progress_bars() as progress:
         typed = _typed(folders, documents, lines, options, rows, progress)
         reports = [measure(folder, documents, lines, progress) for folder in folders]
         inside = {model_name(folder): inside_line.measure(folder, documents, lines, progress) for folder in folders}
@@ -73,7 +72,7 @@ def evaluate(
 def evaluate_typing(source: HeldOutCode, folders: Sequence[Path], options: TypingOptions, rows: Path | None) -> None:
     """Measure every model at the same typed lines and nowhere else."""
     documents = source.read()
-    with _bars() as progress:
+    with progress_bars() as progress:
         typed = _typed(folders, documents, options.typed, options, rows, progress)
     _print_typing(source.path, typed)
 
@@ -81,7 +80,7 @@ def evaluate_typing(source: HeldOutCode, folders: Sequence[Path], options: Typin
 def evaluate_texts(source: Path, folders: Sequence[Path], rows: Path | None) -> None:
     """Measure every model while whole texts are typed, alone and in a project."""
     texts = read_texts(source)
-    with _bars() as progress:
+    with progress_bars() as progress:
         typed = _each_typed(folders, lambda folder: type_texts(folder, texts, progress), rows)
     _print_typing(source, typed)
 
@@ -96,7 +95,7 @@ def evaluate_language(
 ) -> None:
     """Measure suggestions in a language that the models do not know, at the same places for each."""
     documents = source.read(language)
-    with _bars() as progress:
+    with progress_bars() as progress:
         typed = _typed(folders, documents, lines, options, rows, progress)
         measured = [unknown_language.measure(folder, documents, language, lines, progress) for folder in folders]
     print(_typing_tables(typed) + "\n")
@@ -109,7 +108,7 @@ def evaluate_language(
 def evaluate_by_key(source: HeldOutCode, folders: Sequence[Path], count: int, wanted: int) -> None:
     """Ask every model for `wanted` suggestions by a key at up to `count` places of each kind."""
     documents = source.read()
-    with _bars() as progress:
+    with progress_bars() as progress:
         answers = {model_name(each): by_key.measure(each, documents, count, wanted, progress) for each in folders}
     measured = {model: key_report.key_figures(found, wanted) for model, found in answers.items()}
     print(key_report.table(measured) + "\n")
@@ -118,17 +117,6 @@ def evaluate_by_key(source: HeldOutCode, folders: Sequence[Path], count: int, wa
         for model, figures in measured.items()
     ]
     print(json.dumps({"data": str(source.path), "models": models}))
-
-
-def evaluate_repositories(paths: Sequence[Path], folders: Sequence[Path], count: int, typed: int) -> None:
-    """Measure every model where repositories use their own names.
-
-    Without paths, they are the installed ones that are held out. `count` limits the places of each kind, and the
-    first `typed` of each are typed.
-    """
-    with _bars() as progress:
-        measured = measure_repositories(paths, folders, count, typed, progress)
-    print(measured)
 
 
 def _typed(
@@ -210,7 +198,7 @@ def _plain(passed: humaneval.PassRates | None) -> dict[str, dict[str, dict[str, 
 
 
 @contextmanager
-def _bars() -> Generator[Progress]:
+def progress_bars() -> Generator[Progress]:
     """Show a progress bar for each measurement; elsewhere than on a terminal, a line for each tenth of one."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     bars = Bars(*columns, console=Console(file=sys.stdout), disable=not sys.stdout.isatty(), transient=True)

@@ -1,12 +1,10 @@
-"""Renders docs/commands.md and docs/laboratory.md from the parsers of the two command lines."""
+"""Renders docs/commands.md from the parsers of the command line."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
 
-from efim_lab.workshop.training import command as training
-from efim_lab.workshop.training.finetune import command as finetuning
 from efim_ls.cli import build_parser
 from efim_ls.commands.arguments import actions, subparsers
 
@@ -22,43 +20,24 @@ stderr. Training and measuring models has a [command line of its own](laboratory
 Shells can complete commands, options and paths: [`efim-ls completion`](#efim-ls-completion) prints what they need.
 What `efim-ls models --json` prints is in [protocol.md](protocol.md#models).
 """
-LABORATORY = """\
-# Laboratory
-
-<!-- Written by `make docs` from the command line's parsers; do not edit. -->
-
-Models are trained and measured in a clone, in its folder: an installed server does not contain this command line.
-`make .venv/labs` prepares the clone's environment, and `python` is then `.venv/bin/python`. In an environment of your
-own, `pip install --editable '.[train]'` installs what `eval`, `bench` and `train` need, and compiles the kernels that
-train models. How the embedded model was made is in [training.md](training.md).
-
-Exit status and errors are those of [`efim-ls`](commands.md).
-"""
 
 
 def commands_page() -> str:
     """Return docs/commands.md: a section for each command, with its usage, what it does and its arguments."""
-    return "\n".join([COMMANDS, *_sections("efim-ls", build_parser())])
+    return "\n".join([COMMANDS, *sections("efim-ls", build_parser())])
 
 
-def laboratory_page(laboratory: argparse.ArgumentParser) -> str:
-    """Return docs/laboratory.md: the same for the verbs of `python -m efim_lab`, with the steps of `train`."""
-    program = f"{laboratory.prog} train"
-    steps = _sections(program, training.build_parser())
-    tuning = _section(program, finetuning.build_parser(), f"{program} --base")
-    return "\n".join([LABORATORY, *_sections(laboratory.prog, laboratory), *steps, tuning])
-
-
-def _sections(program: str, parser: argparse.ArgumentParser) -> Iterator[str]:
+def sections(program: str, parser: argparse.ArgumentParser) -> Iterator[str]:
     """Render the commands below a parser; one that has commands of its own is replaced by those."""
     for name, command in subparsers(parser).items():
         if subparsers(command):
-            yield from _sections(f"{program} {name}", command)
+            yield from sections(f"{program} {name}", command)
         elif command.description:  # `train` alone has none here: it brings its own parsers
-            yield _section(f"{program} {name}", command)
+            yield section(f"{program} {name}", command)
 
 
-def _section(program: str, parser: argparse.ArgumentParser, title: str = "") -> str:
+def section(program: str, parser: argparse.ArgumentParser, title: str = "") -> str:
+    """Render a command: its usage, what it does, its arguments and its examples."""
     arguments = _arguments(parser)
     usage = " ".join([program, *(_usage(each) for each in arguments)])
     rows = [f"| `{_escaped(_signature(each))}` | {_escaped(_meaning(each))} |" for each in arguments]

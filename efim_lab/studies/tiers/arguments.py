@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from efim_lab.gate.commands.checks import check_data, check_models, extra_required, work_errors
+from efim_lab.studies.examples import ASYNCIO
 from efim_ls.commands.arguments import add_command, whole_number
 
 if TYPE_CHECKING:
     from efim_ls.commands.arguments import Subparsers
 
 
-def add_tiers(experiments: Subparsers, file: Path) -> None:
-    """Add `bench tiers`, which opens `file` unless another is named."""
+def add_tiers(experiments: Subparsers) -> None:
+    """Add `bench tiers`."""
     summary = "measure first completions on a second machine that shares a cache with one that has computed the file"
     details = "A relay in front of the server makes links of several speeds. The last line is one JSON object."
     lines = (
@@ -27,7 +28,7 @@ def add_tiers(experiments: Subparsers, file: Path) -> None:
         "--models", metavar="MODEL", nargs="+", default=[""], help="the models (default: the embedded one)"
     )
     where = "the Python file that is opened (default: one of Python's own)"
-    tiers.add_argument("--file", type=Path, default=file, metavar="FILE", help=where)
+    tiers.add_argument("--file", type=Path, default=ASYNCIO / "base_events.py", metavar="FILE", help=where)
     for name, default, text in (("--tokens", 2048, "tokens of the prompt"), ("--repeats", 3, "of each measurement")):
         kind = partial(whole_number, 1)
         tiers.add_argument(name, type=kind, default=default, metavar="N", help=f"{text} (default: {default})")

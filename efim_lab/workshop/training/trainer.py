@@ -9,7 +9,7 @@ import torch
 from tokenizers import Tokenizer
 
 from efim_lab.gate import network
-from efim_lab.workshop.training import checkpoint
+from efim_lab.workshop.training import checkpoint, objective
 from efim_lab.workshop.training.autograd.loss import GpuLoss, attend_masked, attend_samples
 from efim_lab.workshop.training.autograd.muon import StackedMuon
 from efim_lab.workshop.training.loop import AutogradGradients, Learner, TrainingLoop, device
@@ -76,13 +76,13 @@ def _learner(model: network.EfimForCausalLM, settings: TrainerSettings, compiled
     if device().type == "cuda":
         loss = GpuLoss(model, attend_masked if settings.shares.repository else attend_samples, compiled)
         gradients = AutogradGradients(loss, settings.tokens_at_once)
-        return Learner(model, network.optimizers(model, settings.rate, StackedMuon), gradients)
+        return Learner(model, objective.optimizers(model, settings.rate, StackedMuon), gradients)
     reason = library.why_unsupported() or why_unfit(settings.shape)
     if not reason:
-        return Learner(model, network.optimizers(model, settings.rate, KernelMuon), NativeGradients(model))
+        return Learner(model, objective.optimizers(model, settings.rate, KernelMuon), NativeGradients(model))
     print(f"gradients are computed by autograd: {reason}")
     compile_loss = torch.compile(dynamic=False)  # pyright: ignore[reportUnknownMemberType]
-    of_rows = network.loss_of_samples if settings.shares.repository else network.loss_of
+    of_rows = objective.loss_of_samples if settings.shares.repository else objective.loss_of
     loss = partial(compile_loss(of_rows) if compiled else of_rows, model)
     gradients = AutogradGradients(loss, settings.tokens_at_once)
-    return Learner(model, network.optimizers(model, settings.rate, StackedMuon), gradients)
+    return Learner(model, objective.optimizers(model, settings.rate, StackedMuon), gradients)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from efim_lab import commands as cli
+from efim_lab.gate.commands import cli
 from efim_lab.gate.evaluation.inside_line import SERVED
 from tests.engine.evaluating import with_ngrams, write_tasks
 from tests.models import CODE, Tiny, make
@@ -124,9 +124,8 @@ def test_the_command_measures_a_language_that_the_model_does_not_know(
             2,
             "none cannot be read (No such file or directory): make it with",
         ),
-        ([], 2, "eval measures one set of code: name it with --data, or add --repository"),
+        ([], 2, "eval measures one set of code: name it with --data"),
         (["--data", "code", "--data", "code"], 2, "eval measures one set of code"),
-        (["--repository", "--data", "empty.jsonl"], 2, "empty.jsonl has no code besides tests"),
         (["--data", "empty.jsonl"], 2, "empty.jsonl has no code"),
         (["--data", "bad.jsonl"], 2, "bad.jsonl is damaged"),
         (["--data", "code", "--model", "none"], 1, "none"),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_lab.commands import main
+from efim_lab.gate.commands.cli import main
 from efim_lab.gate.errors import WorkError
 from efim_lab.gate.replay.trace import Event, Patch, Trace
 from efim_lab.gate.team.blocks import BlockCache, count_blocks

@@ -230,6 +230,13 @@ def test_tests_alone_are_no_repository(tmp_path: Path) -> None:
         data.read_repositories([tmp_path])
 
 
+def test_data_without_code_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty.jsonl").write_text("")
+    assert cli.main(["eval", "--repository", "--data", str(tmp_path / "empty.jsonl")]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and "empty.jsonl has no code besides tests" in err and err.count("\n") == 1
+
+
 def test_without_data_the_installed_packages_that_are_held_out_are_measured(tmp_path: Path) -> None:
     found = {each.name: each for each in data.read_repositories([])}
     assert "asyncio" in found and set(found) <= set(data.HELD_OUT)

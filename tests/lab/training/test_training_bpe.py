@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, pre_tokenizers
 from transformers import AutoTokenizer
 
+from efim_lab.gate import network
 from efim_lab.gate.errors import WorkError
 from efim_lab.workshop.training.samples import bpe
 
@@ -72,3 +73,8 @@ def test_a_tokenizer_with_other_markers_is_refused(tmp_path: Path):
     )
     with pytest.raises(WorkError, match="other special tokens"):
         bpe.load(tmp_path)
+
+
+def test_the_network_knows_the_sizes_of_the_vocabulary():
+    assert (network.VOCABULARY, network.CONTEXT) == (bpe.VOCABULARY, bpe.CONTEXT)
+    assert network.PADDING_ID == bpe.ID[bpe.PAD]

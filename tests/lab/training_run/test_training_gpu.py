@@ -12,17 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from efim_lab.gate import network
-from efim_lab.workshop.training.autograd.loss import GpuLoss, attend_masked, cumulative_lengths
+from efim_lab.workshop.training import objective
+from efim_lab.workshop.training.autograd.loss import GpuLoss, attend_masked, attend_samples, cumulative_lengths
 from efim_lab.workshop.training.autograd.muon import StackedMuon
 from efim_lab.workshop.training.loop import AutogradGradients
 from efim_lab.workshop.training.samples import bpe
 from efim_lab.workshop.training.samples.masks import sample_starts
 from efim_lab.workshop.training.samples.packing import PADDING
 from efim_lab.workshop.training.samples.stream import Batches, ShardSource
+from model_runtime.machine import cuda_missing
 
 SMALL = network.Shape(
     vocabulary=96, width=48, layers=2, heads=4, kv_heads=2, head_dim=16, feed_forward=80, context=64
 )
+ROUGH = 0.02  # of bf16, beside the same computed otherwise
 PARTS = ("head_norms", "head_gates", "token_values")
 seeds = st.integers(0, 2**32 - 1)
 
@@ -46,7 +49,7 @@ def test_gradients_are_those_of_the_network(parts: tuple[str, ...]) -> None:
     for parameter in model.parameters():
         parameter.data += 0.1 * torch.randn_like(parameter)
     rows = rows_of_samples(1, 4, 64)
-    wanted = network.loss_of_samples(model, rows)
+    wanted = objective.loss_of_samples(model, rows)
     gradients = torch.autograd.grad(wanted, list(model.parameters()))
     # Two passes of two rows: with the same count of targets in each, their means are the mean.
     found = AutogradGradients(GpuLoss(model, attend_masked, compiled=False), 2 * rows.shape[1])
@@ -94,3 +97,15 @@ def test_rows_do_not_depend_on_how_many_processes_make_them(gathered: Path) -> N
         taken.append([batches.take(2, length) for length in (64, 64, 64, 64, 32, 32)])
         batches.close()
     assert all(map(np.array_equal, *taken))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(cuda_missing() is not None, reason=cuda_missing() or "")
+def test_samples_of_rows_attend_as_their_mask_says_forward_and_back() -> None:
+    rows = torch.randint(20, 500, (3, 512), device="cuda", generator=torch.Generator("cuda").manual_seed(0))
+    rows[:, ::47] = bpe.ID[bpe.END]
+    starts = sample_starts(rows)
+    q, k, v, push = torch.randn(4, 3, 512, 5, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True).unbind()
+    outs = [attend(q, k, v, starts) for attend in (attend_samples, attend_masked)]
+    found, expected = ([out, *torch.autograd.grad(out, (q, k, v), push)] for out in outs)
+    assert all((ours - theirs).norm() <= ROUGH * theirs.norm() for ours, theirs in zip(found, expected, strict=True))

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 
 from efim_lab.gate import network
+from efim_lab.workshop.training import objective
 from efim_lab.workshop.training.loop import AutogradGradients
 from efim_lab.workshop.training.native import chunk, library
 from efim_lab.workshop.training.native.gradients import NativeGradients, why_unfit
@@ -253,7 +254,7 @@ def test_the_gradients_are_those_of_autograd(
         parameter.data += 0.1 * torch.randn_like(parameter)
     ids = torch.randint(len(bpe.SPECIAL), SMALL.vocabulary, (rows, length))  # torch gives padding's row no gradient
     ids[0, -5:] = PADDING
-    loss = network.loss_of(model, ids)
+    loss = objective.loss_of(model, ids)
     loss.backward()
     wanted = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     gradients = NativeGradients(model)
@@ -319,15 +320,15 @@ def test_gradients_of_isolated_excerpts_are_those_of_a_mask() -> None:
     sample = [token for kind, count in kinds for token in (bpe.ID[kind], *(next(ordinary) for _ in range(count)))]
     rows = torch.full((1, 128), PADDING)
     rows[0, : len(sample)] = torch.tensor(sample)
-    network.loss_of_samples(model, rows).backward()  # pyright: ignore[reportUnknownMemberType]
+    objective.loss_of_samples(model, rows).backward()  # pyright: ignore[reportUnknownMemberType]
     wanted = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-    loss = network.loss_of_samples(model, rows).item()
+    loss = objective.loss_of_samples(model, rows).item()
     model.zero_grad()
     assert NativeGradients(model)(rows) == pytest.approx(loss, rel=2e-3)
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None
         assert off(parameter.grad, wanted[name]) < 0.07, name
-    assert network.loss_of(model, rows).item() != pytest.approx(loss, rel=1e-3)
+    assert objective.loss_of(model, rows).item() != pytest.approx(loss, rel=1e-3)
 
 
 @given(seeds, st.integers(1, 4), st.integers(1, 4), st.integers(1, 3))

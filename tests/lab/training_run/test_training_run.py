@@ -10,7 +10,7 @@ from transformers import LlamaForCausalLM
 
 from efim_lab.gate import network
 from efim_lab.gate.errors import WorkError
-from efim_lab.workshop.training import checkpoint, pretraining
+from efim_lab.workshop.training import checkpoint, objective, pretraining
 from efim_lab.workshop.training.command import main
 from efim_lab.workshop.training.export import export
 from efim_lab.workshop.training.report import Reporter, read_log
@@ -145,7 +145,7 @@ def test_the_export_is_the_model_in_half_precision(gathered: Path, tmp_path: Pat
     ids = torch.arange(7, 207).view(2, 100)
     with torch.no_grad():
         torch.testing.assert_close(loaded(ids).logits, model(ids).logits, atol=2e-3, rtol=1e-2)
-        assert network.loss_of(model, ids).item() == pytest.approx(loaded(ids, labels=ids).loss.item(), abs=1e-3)
+        assert objective.loss_of(model, ids).item() == pytest.approx(loaded(ids, labels=ids).loss.item(), abs=1e-3)
     assert LlamaForCausalLM.from_pretrained(tmp_path).dtype == torch.float16
     config = json.loads((tmp_path / "config.json").read_text())
     assert (config["eos_token_id"], config["pad_token_id"], config["bos_token_id"]) == (0, 4, None)
@@ -157,7 +157,7 @@ def test_padding_is_not_learnt():
     model = network.build(SHAPE)
     ids = torch.arange(7, 39).view(1, 32)
     padded = torch.cat((ids, torch.full((1, 8), PADDING)), dim=1)
-    assert network.loss_of(model, padded).item() == pytest.approx(network.loss_of(model, ids).item(), rel=1e-5)
+    assert objective.loss_of(model, padded).item() == pytest.approx(objective.loss_of(model, ids).item(), rel=1e-5)
 
 
 def test_a_corpus_too_small_for_a_batch_is_refused(gathered: Path):

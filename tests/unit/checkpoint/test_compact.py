@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +15,17 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from safetensors.numpy import load_file, save_file
 
-from efim_lab.workshop.training.command import main
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.checkpoint.tensor_shapes import TOKEN_VALUES
 from model_runtime.checkpoint.tensors.quantized_rows import QuantizedRows
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.quantization import quantized
-from model_runtime.decoder.weights.layer import fused, head, norm, token_values
-from model_runtime.decoder.weights.product import Product
 from model_runtime.errors import ModelError
-from tests.models import LLAMA, Tiny, make
+from tests.models import Tiny
+from tests.unit.checkpoint.compact_form import MATRIX, TABLE, computed_with, exported, write_compact
 
 TINY = Tiny(family="efim")
-TABLE, MATRIX = "model.embed_tokens.weight", "model.layers.1.mlp.down_proj.weight"
 COMPACT = {"format": "efim-ls compact 1"}
 HALVES = st.floats(-65504, 65504, width=16) | st.sampled_from([0.0, -0.0, 2.0**-24, -(2.0**-24), 65504.0])
 # Of each embedded model as it was exported, in fp16.
@@ -62,43 +58,9 @@ def test_the_embedded_models_are_what_their_exported_weights_are_quantized_to(na
     assert computed_with(EMBEDDED.with_name(name)) == EXPORTED[name]
 
 
-def computed_with(folder: Path) -> str:
-    """A hash of all numbers that the compiled decoder computes with in int8, but for rotations."""
-    config, digest = read_config(folder), hashlib.sha256()
-    weights = read_weights(folder, config)
-    layers = [fused(config, weights, index) for index in range(len(config.layers))]
-    tables = weights[TABLE], token_values(config, weights)
-    for array in numbers((layers, norm(config, weights, "model.norm"), Product(head(config, weights), None), tables)):
-        digest.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
-    return digest.hexdigest()
-
-
-def numbers(of: Any) -> Iterator[npt.NDArray[Any]]:
-    if isinstance(of, Product):
-        yield from quantized(of.weight)
-        yield from numbers(of.bias)
-    elif isinstance(of, tuple | list):
-        for each in of:
-            yield from numbers(each)
-    elif of is not None:
-        yield of
-
-
-def exported(folder: Path, tiny: Tiny = TINY) -> Path:
-    """A tiny model in fp16, as a run exports it."""
-    path = make(folder, tiny) / "model.safetensors"
-    save_file({name: weight.astype(np.float16) for name, weight in load_file(path).items()}, path)
-    return folder
-
-
 @pytest.fixture
 def compact(tmp_path: Path) -> Path:
-    assert compacted(exported(tmp_path / "exported"), tmp_path / "compact") == 0
-    return tmp_path / "compact"
-
-
-def compacted(model: Path, out: Path) -> int:
-    return main(["compact", "--model", str(model), "--out", str(out)])
+    return write_compact(exported(tmp_path / "exported", TINY), tmp_path / "compact")
 
 
 def test_a_compact_model_computes_with_the_same_numbers_and_has_all_other_files(compact: Path) -> None:
@@ -200,11 +162,3 @@ def test_another_version_is_told(compact: Path) -> None:
     save_file(load_file(path), path, {"format": "efim-ls compact 2"})
     with pytest.raises(ModelError, match="version 2 of the compact form: install a newer efim-ls"):
         read_weights(compact, read_config(compact))
-
-
-def test_what_has_no_compact_form_is_told(tmp_path: Path, compact: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert compacted(exported(tmp_path / "llama", LLAMA), tmp_path / "out") == 1
-    assert "of the family llama has no compact form" in capsys.readouterr().err
-    assert compacted(compact, tmp_path / "out") == 1
-    assert "is not in fp16: name the folder that `run` exported" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()

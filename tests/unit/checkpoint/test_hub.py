@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +17,6 @@ from huggingface_hub.utils import HFValidationError, validate_repo_id
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_lab.workshop.training.finetune import base
 from efim_ls.completion.models.open import fetch
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import read_config
@@ -29,34 +28,13 @@ from model_runtime.checkpoint.hub.names import cached_folder, cached_models, hub
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.errors import ModelError
 from model_runtime.machine import install_command
-from tests.models import make, shard
-from tests.unit.checkpoint.hub_server import COMMIT, TOKEN, Hub, serving
+from tests.models import shard
+from tests.unit.checkpoint.hub_server import COMMIT, TOKEN, Hub
+from tests.unit.checkpoint.published import NEVER, folder, hub
 from tests.waiting import HANG
 
+__all__ = ["folder", "hub"]
 NAME = "owner/tiny"
-NEVER = ("pytorch_model.bin", "modeling.py", "README.md", "model.gguf", "other.safetensors")
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """What is published: a model, and beside it what is never to be asked for."""
-    folder = make(tmp_path / "published")
-    for name in NEVER:
-        (folder / name).write_bytes(b"never")
-    return folder
-
-
-@pytest.fixture
-def hub(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    with serving(tiny=folder) as hub:
-        monkeypatch.setattr(constants, "ENDPOINT", hub.url)
-        monkeypatch.setattr(
-            constants, "HUGGINGFACE_CO_URL_TEMPLATE", f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
-        )
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache" / "hub"))
-        monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no token"))
-        monkeypatch.setattr(download, "PAUSE", 0.01)
-        yield hub
 
 
 def fetched(
@@ -351,30 +329,6 @@ def test_a_model_in_a_folder_needs_no_client_of_the_hub() -> None:
     told += "print({'huggingface_hub', 'transformers', 'httpx2'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, timeout=HANG, check=True)
     assert done.stdout == "set()\n"
-
-
-def test_a_fine_tuning_fetches_its_base(hub: Hub, folder: Path) -> None:
-    found = base.find_base(NAME)
-    assert (found.name, found.folder.parent.name) == (NAME, "snapshots")
-    assert (found.folder / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
-    asked = len(hub.asked)
-    assert base.find_base(NAME).folder == found.folder
-    assert len(hub.asked) == asked
-
-
-def test_a_fine_tuning_fetches_the_revision_that_is_asked_for(hub: Hub) -> None:
-    hub.revisions = {"v1.0": COMMIT}
-    with pytest.raises(ModelError, match="no revision 'main'"):
-        base.find_base(NAME)
-    assert base.find_base(NAME, "v1.0").folder == cached_folder(NAME, "v1.0")
-
-
-def test_a_base_without_markers_is_refused_before_its_weights_are_asked_for(hub: Hub, folder: Path) -> None:
-    path = folder / "tokenizer.json"
-    path.write_text(path.read_text(encoding="utf-8").replace("<|fim_", "<|no_"), encoding="utf-8")
-    with pytest.raises(ModelError, match="fill-in-the-middle"):
-        base.find_base(NAME)
-    assert "model.safetensors" not in hub.files_asked()
 
 
 @pytest.mark.parametrize("page", [b"<html>Please log in</html>", b"[]", b"{}"], ids=["a page", "a list", "nothing"])

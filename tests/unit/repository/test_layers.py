@@ -27,31 +27,33 @@ BASE = (
     "model_runtime.errors", "model_runtime.cancel", "model_runtime.isolated", "model_runtime.ids",
     "model_runtime.logits",
     "model_runtime.machine", "model_runtime.c_sources", "model_runtime.mapped_memory", "model_runtime.regular_files",
-    *(f"efim_lab.gate.{each}" for each in ("errors", "git", "documents", "package_counts", "simulation")),
+    "efim_lab.gate.errors", "efim_lab.gate.git", "efim_lab.gate.documents", "efim_lab.gate.held_out_packages",
+    "efim_lab.gate.package_counts", "efim_lab.gate.simulation",
 )  # fmt: skip
 RUNTIME, STORE = ("model_runtime",), ("kv_store",)
-GATE = "efim_lab.gate"
+GATE, WORKSHOP, STUDIES = "efim_lab.gate", "efim_lab.workshop", "efim_lab.studies"
 # A room, and the rooms beside itself that it may import.
 ROOMS: dict[str, tuple[str, ...]] = {
     "efim_lab.commands": (
-        f"{GATE}.commands",
+        f"{GATE}.commands.cli",
         f"{GATE}.reference",
-        "efim_lab.workshop.training",
-        "efim_lab.studies",
+        "efim_lab.laboratory_page",
+        WORKSHOP,
+        STUDIES,
         "efim_ls.commands.arguments",
     ),  # fmt: skip
+    "efim_lab.laboratory_page": (f"{GATE}.reference", WORKSHOP),
     f"{GATE}.commands": (
         f"{GATE}.evaluation",
         f"{GATE}.next_edit",
         f"{GATE}.replay",
         f"{GATE}.team",
-        "efim_lab.workshop.training",
         "efim_ls.commands.arguments",
         "efim_ls.completion",
         "editor_clients.headless",
         *RUNTIME,
     ),  # fmt: skip
-    f"{GATE}.reference": ("efim_lab.workshop.training", "efim_ls.cli", "efim_ls.commands", "model_runtime.remote"),
+    f"{GATE}.reference": ("efim_ls.cli", "efim_ls.commands", "model_runtime.remote"),
     "efim_ls.cli": ("efim_ls.lsp", "efim_ls.http", "efim_ls.daemon", "efim_ls.commands", "editor_clients.headless"),
     "efim_ls.daemon": (
         "efim_ls.lsp",
@@ -122,20 +124,25 @@ ROOMS: dict[str, tuple[str, ...]] = {
     f"{GATE}.replay": ("efim_ls.completion", "editor_clients.headless", *RUNTIME),
     f"{GATE}.next_edit": ("efim_ls.next_edit", "efim_ls.workspace", "efim_ls.text"),
     f"{GATE}.team": (f"{GATE}.replay", "efim_ls.completion", *RUNTIME),
-    "efim_lab.workshop.publishing": ("efim_ls.languages", "model_runtime.checkpoint", "model_runtime.decoder"),
-    "efim_lab.workshop.training": (
+    f"{GATE}.network": ("model_runtime.checkpoint",),
+    f"{WORKSHOP}.publishing": ("efim_ls.languages", "model_runtime.checkpoint", "model_runtime.decoder"),
+    f"{WORKSHOP}.training": (
         f"{GATE}.evaluation",
-        "efim_lab.workshop.publishing",
+        f"{GATE}.network",
+        f"{WORKSHOP}.publishing",
         "efim_ls.completion",
         "efim_ls.text.grammars",
         "efim_ls.workspace.modules",
         "efim_ls.commands.arguments",
         *RUNTIME,
     ),  # fmt: skip
-    "efim_lab.studies": (
+    STUDIES: (
+        f"{GATE}.commands",
         f"{GATE}.evaluation",
-        f"{GATE}.commands.checks",
+        f"{GATE}.replay",
         "efim_ls.completion",
+        "efim_ls.workspace",
+        "efim_ls.access",
         "efim_ls.commands.arguments",
         *RUNTIME,
         *STORE,
@@ -191,9 +198,9 @@ def test_rows_lead_one_way() -> None:
 
 
 def test_every_module_is_in_a_room_or_a_base() -> None:
-    inits = {f"{package}.__init__" for package in (*PACKAGES, GATE, "efim_lab.workshop")}
+    inits = {f"{package}.__init__" for package in (*PACKAGES, GATE, WORKSHOP)}
     homeless = {m for m in MODULES if room_of(m) is None and not within(m, *BASE)}
-    assert homeless - inits == {"efim_ls.__main__", "efim_lab.__main__"}
+    assert homeless - inits == {"efim_ls.__main__", "efim_lab.__main__", f"{GATE}.__main__"}
 
 
 @pytest.mark.parametrize("base", [module for module in MODULES if within(module, *BASE)])

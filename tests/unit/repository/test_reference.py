@@ -1,4 +1,4 @@
-"""What `make docs` renders from the code is in the repository as it would be rendered now."""
+"""What `make docs` renders from the product's code is in the repository as it would be rendered now."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from efim_lab.commands import build_parser
-from efim_lab.gate.reference.files import rendered
+from efim_lab.gate.reference.files import RENDERED
 from efim_lab.gate.reference.settings import settings_page
 from efim_ls.settings import DESCRIPTIONS
-
-RENDERED = rendered(build_parser())
 
 
 @pytest.mark.parametrize("path", RENDERED, ids=lambda path: path.name)

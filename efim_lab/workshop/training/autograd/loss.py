@@ -19,9 +19,9 @@ from efim_lab.gate.network import (
     Shape,
     rms_norm,
     rotations,
-    seen_by,
     turned,
 )
+from efim_lab.workshop.training.objective import seen_by
 from efim_lab.workshop.training.samples.masks import sample_starts
 from efim_lab.workshop.training.samples.packing import PADDING
 from model_runtime.checkpoint.layer_spec import GATE_INPUTS

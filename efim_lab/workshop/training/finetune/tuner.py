@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.optim import AdamW
 from transformers import PreTrainedModel
 
-from efim_lab.gate.network import loss_of
 from efim_lab.workshop.training.finetune import lora
 from efim_lab.workshop.training.finetune.base import BaseModel
 from efim_lab.workshop.training.loop import AutogradGradients, Learner, TrainingLoop, device
+from efim_lab.workshop.training.objective import loss_of
 from efim_lab.workshop.training.run.schedule import Schedule, TimeBudget
 from efim_lab.workshop.training.samples.sample_maker import Shares
 from model_runtime.decoder.hf.read import read_hf_model

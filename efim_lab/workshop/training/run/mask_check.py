@@ -14,6 +14,7 @@ from efim_lab.gate import network
 from efim_lab.gate.documents import CodeDocument, package_of
 from efim_lab.gate.evaluation.figures import markdown
 from efim_lab.gate.evaluation.figures.intervals import proportion
+from efim_lab.workshop.training import objective
 from efim_lab.workshop.training.checkpoint import finished_weights
 from efim_lab.workshop.training.samples import bpe, spans, stream
 from efim_lab.workshop.training.samples.masks import sample_starts
@@ -94,7 +95,7 @@ def _measured(
         done, stub = heal(tokenizer, place.window[place.span.anchor : place.span.cursor])
         first = ids.index(bpe.ID[bpe.MIDDLE]) + 1 + len(tokenizer.encode(done))
         rows, line = torch.tensor([ids]), ids[first:-1]
-        seen = network.seen_by(sample_starts(rows))
+        seen = objective.seen_by(sample_starts(rows))
         logits = model(input_ids=rows, attention_mask=seen, use_cache=False).logits[0, first - 1 : -2].float()
         _constrain(logits, tokenizer, stub.encode(), line)
         wanted = torch.tensor(line)

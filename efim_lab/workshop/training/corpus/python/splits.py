@@ -1,7 +1,8 @@
-"""Names the packages that are not trained on: they measure, or settings are fitted to them."""
+"""Keeps the packages that measure, or that settings are fitted to, out of what is trained on."""
 
 import re
 
+from efim_lab.gate.held_out_packages import HELD_OUT, MEASURED, TUNING
 from efim_lab.workshop.training.corpus.language import Splits
 
 
@@ -14,26 +15,7 @@ def _covers(listed: str, name: str) -> bool:
     return canonical(name) == listed
 
 
-SPLITS = Splits(
-    apart={
-        "heldout": frozenset({"asyncio", "cattrs", "jinja2", "networkx", "pygls"}),
-        "tuning": frozenset(
-            """
-            apscheduler arrow click cookiecutter copier dramatiq gunicorn honcho huey isort loguru mido mistune mkdocs
-            mongoengine nox omegaconf openpyxl paramiko pelican praw pypdf quart rich sanic tomlkit trio tweepy
-            websockets werkzeug
-            """.split()  # noqa: SIM905 - shorter than a list
-        ),
-    },
-    # httpx2 continues httpx from the same code.
-    measured=frozenset(
-        """
-        aiohttp black bottle celery fabric falcon httpx httpx2 invoke luigi marshmallow peewee pyramid redis rq scrapy
-        structlog textual tornado
-        """.split()  # noqa: SIM905 - shorter than a list
-    ),
-    covers=_covers,
-)
+SPLITS = Splits(apart={"heldout": HELD_OUT, "tuning": TUNING}, measured=MEASURED, covers=_covers)
 _NOT_LEARNT = SPLITS.measured.union(*SPLITS.apart.values())
 _ONE_FILE = frozenset({"bottle", "peewee"})
 _CARRIERS = frozenset({"", "bundled", "contrib", "deps", "lib", "libs", "packages", "thirdparty", "third-party"})
