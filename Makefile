@@ -230,7 +230,7 @@ dist/wheels: $(SERVER) | .venv/releases
 	touch $@
 
 $(GO): $(shell git ls-files model_runtime/embedded/go) efim_lab/workshop/publishing/wheel.py pyproject.toml | .venv/runs
-	$(BIN)/python -m efim_lab train wheel --model model_runtime/embedded/go --name efim-ls-go --version $(VERSION) --out dist
+	$(BIN)/python -m efim_lab.workshop.publishing.wheel model_runtime/embedded/go efim-ls-go $(VERSION) dist
 
 # As wheels name machines, and as zig does, a compiler for all of them.
 ELSEWHERE = manylinux_2_28_aarch64=aarch64-linux-gnu.2.28 macosx-11.0-arm64=aarch64-macos.11.0 \

@@ -1,40 +1,36 @@
-"""Whether the laboratory has changed since its tests passed.
+"""Whether the workshop and the studies have changed since their tests passed.
 
-python -m tests.lab.passed            exits with 1 if it has, and says so
+python -m tests.lab.passed            exits with 1 if they have, and says so
 python -m tests.lab.passed record     records that the tests of what is there have passed
 
-The sources are the laboratory, its tests, and the files of this repository that either imports.
+The sources are these rooms and their tests, the command lines of the laboratory, and the files of this repository
+that any of them imports.
 """
 
 from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
-from tests.source.imports import imports
+from tests.source.imports import files_of, imports
 
 ROOT = Path(__file__).parents[2]
 RECORD = Path(__file__).with_name("passed.sha256")
-FOLDERS = ("efim_lab", "tests/lab")
+FOLDERS = ("efim_lab/workshop", "efim_lab/studies", "efim_lab/gate/commands", "tests/lab")
+ABOVE = "efim_lab"  # whose own files are the table of the rooms
 SUFFIXES = (".py", ".c", ".h")
 
 
 def sources(root: Path) -> list[Path]:
-    """Return the files of the laboratory and its tests, with the files that these import, in order."""
+    """Return the files of the rooms and their tests, with the files that these import, in order."""
     own = {path for folder in FOLDERS for path in (root / folder).rglob("*") if path.suffix in SUFFIXES}
+    own |= set((root / ABOVE).glob("*.py"))
     imported = {
-        path for each in own if each.suffix == ".py" for name in imports(each, root) for path in _files(name, root)
+        path for each in own if each.suffix == ".py" for name in imports(each, root) for path in files_of(name, root)
     }
     return sorted(own | imported)
-
-
-def _files(name: str, root: Path) -> Iterator[Path]:
-    """Yield the file of a module, or of the module that a name is in."""
-    for module in (name, name.rpartition(".")[0]):
-        place = root / module.replace(".", "/")
-        yield from (path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file())
 
 
 def digest(root: Path, paths: Iterable[Path]) -> str:
@@ -52,9 +48,9 @@ def main(*words: str) -> int:
         RECORD.write_text(f"{now}\n", "utf-8")
         return 0
     if RECORD.exists() and RECORD.read_text("utf-8").strip() == now:
-        print("the laboratory is as it was when its tests passed")
+        print("workshop and studies are as they were when their tests passed")
         return 0
-    print("the laboratory, or a file that it imports, has changed since its tests passed: `make test-lab`")
+    print("the workshop, a study, or a file that they import, has changed since their tests passed: `make test-lab`")
     return 1
 
 

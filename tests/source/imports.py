@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
@@ -16,6 +17,27 @@ def imports(path: Path, root: Path) -> set[str]:
             above = package.rsplit(".", node.level - 1)[0] if node.level else ""
             module = ".".join(part for part in (above, node.module) if part)
             found |= {f"{module}.{each.name}" for each in node.names}
+    return found
+
+
+def files_of(name: str, root: Path) -> Iterator[Path]:
+    """Yield the file of a module, or of the module that a name is in, below `root`."""
+    for module in (name, name.rpartition(".")[0]):
+        place = root / module.replace(".", "/")
+        yield from (path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file())
+
+
+def reached(paths: Iterable[Path], root: Path) -> set[Path]:
+    """Return files with all that they import below `root`, however far, and the packages that those lie in."""
+    found, left = set[Path](), [*paths]
+    while left:
+        path = left.pop()
+        if path in found:
+            continue
+        found.add(path)
+        left += (each for name in imports(path, root) for each in files_of(name, root))
+        above = (folder / "__init__.py" for folder in path.parents if folder.is_relative_to(root))
+        left += (each for each in above if each.is_file())
     return found
 
 

@@ -1,4 +1,8 @@
-"""Packs a model's folder as a wheel, which a server finds by its entry points once it is installed beside it."""
+"""Packs a model's folder as a wheel, which a server finds by its entry points once it is installed beside it.
+
+`python -m efim_lab.workshop.publishing.wheel MODEL NAME VERSION OUT` is a step of `make release`; for people it is
+`python -m efim_lab train wheel`.
+"""
 
 from __future__ import annotations
 
@@ -89,3 +93,8 @@ def _project(package: ModelPackage, languages: tuple[str, ...]) -> str:
         f'{package.module} = ["*"]',
     ]
     return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    folder, name, version, out = sys.argv[1:]
+    write_wheel(ModelPackage(Path(folder), name, version), Path(out))

@@ -9,7 +9,7 @@ import pytest
 from efim_lab.gate.commands import cli
 from tests.processes.command_line import run, status
 
-GATE = "efim_lab.gate"
+PROGRAM = "efim_lab.gate"
 MODEL_RAN = {
     "ttft_ms", "ttft_steps", "total_ms", "step_ms", "passes", "tokens_per_pass", "known", "typed_through",
 }  # fmt: skip
@@ -65,7 +65,7 @@ def test_counting_and_replaying_see_the_same_keystrokes(tmp_path: Path, name: st
     start = "def area(width, height):\n    return width * height\n\n\n"
     path = str(Path(trace(tmp_path, *typed("def edge(wid", len(start)), start=start)).rename(tmp_path / name))
     counted, replayed = (
-        json.loads(run(GATE, "replay", path, "--skip", "2", "--limit", "8", "--json", *more).stdout)
+        json.loads(run(PROGRAM, "replay", path, "--skip", "2", "--limit", "8", "--json", *more).stdout)
         for more in (["--count-only"], [])
     )
     for figures in (counted, replayed):
@@ -80,7 +80,7 @@ def test_counting_and_replaying_see_the_same_keystrokes(tmp_path: Path, name: st
 
 def test_a_replay_that_the_server_does_not_complete_has_no_figures(tmp_path: Path):
     path = trace(tmp_path, *typed("x", 0), start="# too large to be completed\n" * 200_000)
-    done = run(GATE, "replay", path)
+    done = run(PROGRAM, "replay", path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "python -m efim_lab: a keystroke was not completed: file too large\n"
 
@@ -98,7 +98,7 @@ def test_where_the_cursor_rests_the_server_works_ahead(tmp_path: Path):
     ends = [at for at, letter in enumerate(start) if letter == "\n"]
     jumps = [(at + number, 0, "s") for number, at in enumerate(ends[::2])]
     hasty, patient = (
-        json.loads(run(GATE, "replay", trace(tmp_path, *jumps, start=start, minutes=minutes), "--json").stdout)
+        json.loads(run(PROGRAM, "replay", trace(tmp_path, *jumps, start=start, minutes=minutes), "--json").stdout)
         for minutes in (0, 1)
     )
     assert patient["background"]["mean"] > 10

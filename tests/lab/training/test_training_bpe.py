@@ -77,4 +77,4 @@ def test_a_tokenizer_with_other_markers_is_refused(tmp_path: Path):
 
 def test_the_network_knows_the_sizes_of_the_vocabulary():
     assert (network.VOCABULARY, network.CONTEXT) == (bpe.VOCABULARY, bpe.CONTEXT)
-    assert network.PADDING_ID == bpe.ID[bpe.PAD]
+    assert bpe.ID[bpe.PAD] == network.PADDING_ID

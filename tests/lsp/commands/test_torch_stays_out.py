@@ -92,22 +92,15 @@ def test_a_mistake_is_refused_before_torch_is_imported(folder: Path, line: str, 
         ("replay none.json", 2, "none.json is not a file: check the path"),
         ("eval --data . --model ./none", 1, "'./none' is not a folder here"),
         ("eval --data none.jsonl", 2, "none.jsonl cannot be read"),
-        ("bench efim-paper --model ./none", 1, "'./none' is not a folder here"),
     ],
 )
-def test_the_laboratory_refuses_a_mistake_before_torch_is_imported(
+def test_the_gate_refuses_a_mistake_before_torch_is_imported(
     folder: Path, line: str, status: int, complaint: str
 ) -> None:
-    done = run(folder, *line.split(), program="efim_lab")
+    done = run(folder, *line.split(), program="efim_lab.gate")
     assert (done.returncode, done.stdout) == (status, "")
     [told] = [each for each in done.stderr.splitlines() if each.startswith("python -m efim_lab")]
     assert complaint in told
-    assert not imports(done, "torch")
-
-
-def test_the_help_of_the_laboratory_imports_no_torch(folder: Path) -> None:
-    done = run(folder, "train", "--help", program="efim_lab")
-    assert done.returncode == 0
     assert not imports(done, "torch")
 
 

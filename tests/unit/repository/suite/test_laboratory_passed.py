@@ -1,4 +1,4 @@
-"""What counts as a change of the laboratory: its files, its tests, and what these import."""
+"""What counts as a change of workshop and studies: their files, their tests, and what these import."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from tests.lab.passed import ROOT, digest, sources
 
 FILES = {
     "efim_lab/__init__.py": "",
-    "efim_lab/kernel.c": "int one;",
-    "efim_lab/train.py": "from shop.pen import Pen\nimport shop.ink.colour\nimport numpy",
-    "tests/lab/test_train.py": "from tests.coins import COINS\nfrom efim_lab import train",
+    "efim_lab/gate/typing.py": "",
+    "efim_lab/gate/commands/cli.py": "",
+    "efim_lab/studies/paper.py": "",
+    "efim_lab/workshop/kernel.c": "int one;",
+    "efim_lab/workshop/train.py": "from shop.pen import Pen\nimport shop.ink.colour\nimport numpy",
+    "tests/lab/test_train.py": "from tests.coins import COINS\nfrom efim_lab.workshop import train",
     "tests/coins.py": "from shop.till import Till",
     "shop/pen.py": "Pen = 1",
     "shop/till.py": "Till = 1",
@@ -20,8 +23,8 @@ FILES = {
     "shop/ink/colour.py": "",
     "shop/other.py": "",
 }
-IMPORTED = {"shop/pen.py", "shop/ink/__init__.py", "shop/ink/colour.py", "tests/coins.py"}
-COUNTED = {name for name in FILES if name.startswith(("efim_lab/", "tests/lab/"))} | IMPORTED
+OTHERS = {"efim_lab/gate/typing.py", "shop/till.py", "shop/other.py"}
+COUNTED = set(FILES) - OTHERS
 
 
 @pytest.fixture
@@ -33,7 +36,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_counts_if_the_laboratory_has_or_imports_it(root: Path, name: str) -> None:
+def test_a_file_counts_if_a_room_has_or_imports_it(root: Path, name: str) -> None:
     before = digest(root, sources(root))
     with (root / name).open("a") as file:
         file.write("\n")
@@ -41,11 +44,11 @@ def test_a_file_counts_if_the_laboratory_has_or_imports_it(root: Path, name: str
 
 
 def test_a_file_that_is_new_gone_or_renamed_counts(root: Path) -> None:
-    kernel, seen = root / "efim_lab/kernel.c", set[str]()
+    kernel, seen = root / "efim_lab/workshop/kernel.c", set[str]()
     seen.add(digest(root, sources(root)))
     kernel.rename(kernel.with_name("other.c"))
     seen.add(digest(root, sources(root)))
-    (root / "efim_lab/other.c").unlink()
+    (root / "efim_lab/workshop/other.c").unlink()
     seen.add(digest(root, sources(root)))
     (root / "tests/lab/test_more.py").touch()
     seen.add(digest(root, sources(root)))
