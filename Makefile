@@ -40,8 +40,8 @@ test: editors released .venv/kernels .venv/rewritten
 test-editors: editors
 	$(PYTEST) tests/editors --durations 10
 
-# Training and studies; recorded, so that .ci/run need not run them again until the laboratory changes.
-test-lab: .venv/labs
+# Workshop and studies; recorded, so that .ci/run need not run them again until these change. The gate's are in `test`.
+test-lab: .venv/workshop
 	$(PYTEST) $(SIDE_BY_SIDE) tests/lab --durations 10
 	$(BIN)/python -m tests.lab.passed record
 
@@ -133,7 +133,7 @@ gpu-check:
 	then $(MAKE) gpu-run GPU_PYTHON=$(PYTHON); else $(MAKE) .venv-gpu/develops gpu-run; fi
 
 gpu-run:
-	$(GPU_PYTHON) -m pytest -m gpu -rs tests/gpu
+	$(GPU_PYTHON) -m pytest -m gpu -rs tests/gpu tests/lab/training_run/test_training_gpu.py
 	$(GPU_PYTHON) -m benchmarks.gpu
 
 # Servers that are running, with the embedded model: VLLM_URL=http://host:8000, LLAMA_CPP_URL=http://host:8080, or both.
@@ -141,7 +141,7 @@ team-check: .venv/tests
 	@test -n "$(VLLM_URL)$(LLAMA_CPP_URL)" || { echo "no server to check: name VLLM_URL or LLAMA_CPP_URL" >&2; exit 2; }
 	EFIM_LS_VLLM_URL="$(VLLM_URL)" EFIM_LS_LLAMA_CPP_URL="$(LLAMA_CPP_URL)" $(BIN)/python -m pytest -m team tests/team
 
-eval: .venv/labs
+eval: .venv/tests
 	$(BIN)/python -m efim_lab eval --data "$(DATA)" $(MODEL:%=--model %) $(HUMANEVAL:%=--humaneval %)
 
 clean:
@@ -158,9 +158,9 @@ $(BIN)/python:
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt torch
 	touch $@
 
-# An editable installation compiles the laboratory's kernels beside those of the server; setup.py says how.
 INSTALLED := pyproject.toml setup.py constraints.txt $(wildcard model_runtime/decoder/native/*.[ch] \
-	model_runtime/counts/native/*.c model_runtime/engine/native/*.c efim_lab/workshop/training/native/*.[ch])
+	model_runtime/counts/native/*.c model_runtime/engine/native/*.c)
+KERNELS := $(wildcard efim_lab/workshop/training/native/*.[ch])
 
 .venv/runs: .venv/torch $(INSTALLED)
 	$(UV) --editable .
@@ -185,9 +185,15 @@ STAGES := $(addprefix .venv/,lints tests kernels nodes editors labs types releas
 .venv/lints .venv/nodes: | $(BIN)/python
 .venv/tests .venv/releases: .venv/runs
 .venv/kernels .venv/labs: .venv/tests
+.venv/workshop: .venv/labs
 .venv/editors: .venv/tests .venv/nodes
 .venv/types: .venv/editors .venv/labs
 .venv/crosses: .venv/releases
+
+# The workshop's own kernels, which nothing else needs.
+.venv/workshop: setup.py $(KERNELS)
+	$(BIN)/python setup.py --quiet kernels
+	touch $@
 
 # Compiles the tests once: otherwise each of the processes that run them would compile them all.
 .venv/rewritten: .venv/editors
@@ -267,6 +273,6 @@ GCC_FLAGS = $(if $(findstring Free Software,$(shell c++ --version 2>/dev/null)),
 
 # What only `make bench` needs. Without it llama.cpp's figures are missing, and it says so. SOURCE_DATE_EPOCH, which is
 # exported above, would turn off the instructions of this CPU, and pip would keep what it has built so.
-.venv/benches: .venv/labs
+.venv/benches: .venv/workshop
 	@echo "building llama.cpp, to compare with: about five minutes"
 	CMAKE_ARGS=-DGGML_NATIVE=ON CXXFLAGS="$(GCC_FLAGS)" $(UV) --no-cache-dir --editable '.[bench]' && touch $@ || echo "llama.cpp was not built" >&2

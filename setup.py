@@ -1,6 +1,7 @@
 """Builds the compiled parts and tags wheels: ctypes loads plain libraries, so one wheel serves every Python.
 
-An editable installation of a clone has the laboratory, with its kernels; wheels and the source archive have not.
+An editable installation of a clone has the laboratory; wheels and the source archive have not. What trains models is
+compiled by `python setup.py kernels`, in its folder.
 """
 
 import os
@@ -70,10 +71,17 @@ class EveryPython(bdist_wheel):
 
 
 class WithLaboratory(editable_wheel):
-    """Adds `efim_lab`, and compiles the kernels of training in their folder."""
+    """Adds `efim_lab`."""
 
     def finalize_options(self) -> None:
         super().finalize_options()
+        self.distribution.packages += find_packages(include=["efim_lab*"])
+
+
+class Kernels(PlainLibraries):
+    """Compiles the kernels of training, and nothing else, in their folder."""
+
+    def finalize_options(self) -> None:
         kernels = Extension(
             "efim_lab.workshop.training.native._kernels",
             sources=sorted(map(str, KERNELS.glob("*.c"))),
@@ -82,8 +90,9 @@ class WithLaboratory(editable_wheel):
             libraries=["m"],
             optional=True,
         )
-        self.distribution.ext_modules.append(kernels)
-        self.distribution.packages += find_packages(include=["efim_lab*"])
+        self.distribution.ext_modules = [kernels]
+        self.inplace = True
+        super().finalize_options()
 
 
 def _message(ext: Extension) -> Path:
@@ -113,4 +122,11 @@ def _errors_to(file: int) -> Iterator[None]:
             os.environ["LC_ALL"] = language
 
 
-setup(cmdclass={"build_ext": PlainLibraries, "bdist_wheel": EveryPython, "editable_wheel": WithLaboratory})
+setup(
+    cmdclass={
+        "build_ext": PlainLibraries,
+        "bdist_wheel": EveryPython,
+        "editable_wheel": WithLaboratory,
+        "kernels": Kernels,
+    }
+)

@@ -16,9 +16,10 @@ LABORATORY = """\
 <!-- Written by `make docs` from the command line's parsers; do not edit. -->
 
 Models are trained and measured in a clone, in its folder: an installed server does not contain this command line.
-`make .venv/labs` prepares the clone's environment, and `python` is then `.venv/bin/python`. In an environment of your
-own, `pip install --editable '.[train]'` installs what `eval`, `bench` and `train` need, and compiles the kernels that
-train models. How the embedded model was made is in [training.md](training.md).
+`python` is `.venv/bin/python` in the clone's environment: `make .venv/tests` prepares it for `eval`, `replay`, `team`
+and `next-edit`, which judge a change, and `make .venv/workshop` for `bench` and `train` as well. In an environment of
+your own, `pip install --editable '.[gate]'` or `'.[train]'` installs the same, and `python setup.py kernels` compiles
+the kernels that train models. How the embedded model was made is in [training.md](training.md).
 
 Exit status and errors are those of [`efim-ls`](commands.md).
 """

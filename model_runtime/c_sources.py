@@ -37,13 +37,13 @@ def build_error(library: Path) -> str:
         return ""
 
 
-def why_missing(library: Path, part: str) -> str:
-    """Return why a library is not there, or not from these sources, with the remedy."""
+def why_missing(library: Path, part: str, again: str = "install efim-ls again") -> str:
+    """Return why a library is not there, or not from these sources, with the remedy: how it is built `again`."""
     if log := build_error(library):
         first = next((line for line in log.splitlines() if "error" in line), log.splitlines()[0]).strip()
-        return f"{part} could not be compiled ({first}): install gcc 11 or newer, then efim-ls again"
+        return f"{part} could not be compiled ({first}): install gcc 11 or newer, then {again}"
     built = "was built from other sources" if library.is_file() else "was not built"
-    return f"{part} {built}: install efim-ls again with gcc 11 or newer"
+    return f"{part} {built}: {again} with gcc 11 or newer"
 
 
 def load_library(library: Path, part: str, function: str) -> ctypes.CDLL | str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from efim_ls.commands.arguments import check_model
 from efim_ls.failures import Failure, Mistake
@@ -32,12 +33,13 @@ def check_models(models: Sequence[str]) -> None:
 
 
 @contextmanager
-def extra_required() -> Generator[None]:
+def extra_required(extra: Literal["gate", "train"]) -> Generator[None]:
     """Turn a failed import into a Failure that names the extra to install."""
     try:
         yield
     except ModuleNotFoundError as error:
-        raise Failure(f"{error.name} is not installed: run pip install --editable '.[train]' in the clone") from error
+        remedy = f"run pip install --editable '.[{extra}]' in the clone"
+        raise Failure(f"{error.name} is not installed: {remedy}") from error
 
 
 @contextmanager

@@ -69,7 +69,7 @@ def _eval(arguments: argparse.Namespace) -> int:
     for path in paths:
         check_data(path)
     check_models(names)
-    with extra_required():
+    with extra_required("gate"):
         from efim_lab.gate.evaluation import command
     with work_errors():
         folders, rows = [model_folder(name) for name in names], arguments.rows

@@ -33,7 +33,7 @@ def add_eviction(experiments: Subparsers) -> None:
 
 
 def _eviction(arguments: argparse.Namespace) -> int:
-    with extra_required():
+    with extra_required("train"):
         from efim_lab.studies.eviction.command import run_eviction
 
     with work_errors():

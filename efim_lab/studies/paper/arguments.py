@@ -42,7 +42,7 @@ def _efim_paper(arguments: argparse.Namespace) -> int:
 
     check_data(arguments.data)
     check_models([arguments.model])
-    with extra_required():
+    with extra_required("train"):
         from efim_lab.studies.paper.command import ExperimentSize, run_experiment
 
     size = ExperimentSize(arguments.users, arguments.rounds, arguments.tokens)

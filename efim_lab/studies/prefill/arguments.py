@@ -50,7 +50,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     if arguments.costs is not None:
         check_file(arguments.costs)
     check_models([arguments.model])
-    with extra_required():
+    with extra_required("train"):
         from efim_lab.studies.prefill.plan import run_plan
         from efim_lab.studies.prefill.real import run_real
 

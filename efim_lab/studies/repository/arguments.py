@@ -32,7 +32,7 @@ def _eval(run: Callable[[argparse.Namespace], int], arguments: argparse.Namespac
     for path in arguments.data:
         check_data(path)
     check_models(names)
-    with extra_required():
+    with extra_required("train"):
         from efim_lab.gate.evaluation.command import progress_bars
         from efim_lab.studies.repository.command import measure_repositories
     with work_errors(), progress_bars() as progress:

@@ -42,7 +42,7 @@ def _reuse(arguments: argparse.Namespace) -> int:
 
     check_data(arguments.data)
     check_models([arguments.model, *([arguments.tuned] if arguments.tuned else [])])
-    with extra_required():
+    with extra_required("train"):
         from efim_lab.studies.reuse.command import run_reuse
 
     tuned = model_folder(arguments.tuned) if arguments.tuned else None

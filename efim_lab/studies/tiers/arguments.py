@@ -43,7 +43,7 @@ def add_tiers(experiments: Subparsers) -> None:
 def _tiers(arguments: argparse.Namespace) -> int:
     check_data(arguments.file.parent)
     check_models(arguments.models)
-    with extra_required():
+    with extra_required("train"):
         from efim_lab.studies.tiers.command import TierBench, run_tiers
 
     bench = TierBench(arguments.file, arguments.tokens, arguments.repeats, arguments.gigabits)

@@ -138,7 +138,7 @@ def test_what_the_compiler_said_is_in_the_log_and_in_the_reason(
     found = library.library.__wrapped__()
     assert found == (
         "the compiled part could not be compiled (native.c:40:5: error: expected ';'): "
-        "install gcc 11 or newer, then efim-ls again"
+        "install gcc 11 or newer, then install efim-ls again"
     )
     assert said in caplog.text
 

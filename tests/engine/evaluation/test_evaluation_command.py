@@ -172,7 +172,7 @@ def test_a_missing_extra_is_named(
     assert cli.main(["eval", "--data", str(tmp_path)]) == 1
     assert (
         capsys.readouterr().err
-        == "python -m efim_lab: rapidfuzz is not installed: run pip install --editable '.[train]' in the clone\n"
+        == "python -m efim_lab: rapidfuzz is not installed: run pip install --editable '.[gate]' in the clone\n"
     )
 
 

@@ -390,6 +390,6 @@ def test_missing_kernels_are_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path:
     library.library.cache_clear()
     monkeypatch.setattr(library, "library_path", lambda: tmp_path / "missing.so")
     try:
-        assert "was not built" in (library.why_unsupported() or "")
+        assert "was not built: run python setup.py kernels" in (library.why_unsupported() or "")
     finally:
         library.library.cache_clear()

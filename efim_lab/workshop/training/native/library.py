@@ -11,6 +11,7 @@ from torch import Tensor
 
 from model_runtime.c_sources import embedded_hash, sources_hash, why_missing
 
+BUILD = "run python setup.py kernels in the clone"
 _SIGNATURES = {
     "train_add_norm": (*[c_int64] * 2, *[c_void_p] * 3, c_float, *[c_void_p] * 3),
     "train_norm_back": (*[c_int64] * 2, *[c_void_p] * 7),
@@ -93,7 +94,7 @@ def why_unsupported() -> str | None:
     try:
         supported = library().train_supported()
     except (OSError, AttributeError):
-        return why_missing(library_path(), "the library of training kernels")
+        return why_missing(library_path(), "the library of training kernels", BUILD)
     return None if supported else "this CPU has no AVX-512 with bf16 and VNNI"
 
 
