@@ -192,7 +192,7 @@ STAGES := $(addprefix .venv/,lints tests kernels nodes editors labs types releas
 
 # The workshop's own kernels, which nothing else needs.
 .venv/workshop: setup.py $(KERNELS)
-	$(BIN)/python setup.py --quiet kernels
+	$(BIN)/python -W ignore setup.py --quiet kernels
 	touch $@
 
 # Compiles the tests once: otherwise each of the processes that run them would compile them all.

@@ -22,7 +22,7 @@ TEXTS = {
 }
 SMALL = {
     "places.LONGEST_EXCERPT": 160, "policies.locret.STEPS": 2, "budgets.SHARES": (0.25,), "budgets.BEFORE": 300,
-    "budgets.AFTER": 100, "scenarios.BEFORE": 800, "scenarios.AFTER": 100, "composition.NEW_TOKENS": 3,
+    "budgets.AFTER": 100, "scenarios.BEFORE": 800, "scenarios.AFTER": 100, "methods.composition.NEW_TOKENS": 3,
     "budgets.NEW_TOKENS": 3,
 }  # fmt: skip
 
