@@ -62,7 +62,7 @@ def test_it_is_parsed_as_a_whole_would_be(
     before, said = source[max(0, cursor - above) : cursor], source[begin : begin + size] + more
     before = before[before.find("\n") + 1 :]
     start, code = len(before.encode()), (before + said + rest).encode()
-    found = ParsedSuggestion(grammar, language == "python", code, start, start + len(said.encode()))
+    found = ParsedSuggestion(grammar, LANGUAGES[language].comment, code, start, start + len(said.encode()))
     whole = Parser(grammar).parse(code + open_code(code, LANGUAGES[language].comment).closers)
     assert shape(found.tree.root_node) == shape(whole.root_node)
     if found.known_end >= found.start and whole.root_node.has_error and parses(found):
