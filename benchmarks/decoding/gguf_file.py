@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.layer_spec import Experts
+from model_runtime.checkpoint.families.layer_spec import Experts
 from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32
 
 gguf: Any = import_module("gguf")  # types are checked without it, too

@@ -15,7 +15,7 @@ from benchmarks.decoding.shapes import MIXTURE, checkpoint
 from benchmarks.table import show
 from efim_lab.studies.placement.experts import ExpertCosts, ExpertSimulation, Scores, Way
 from model_runtime.checkpoint.config import read_config
-from model_runtime.checkpoint.layer_spec import Experts
+from model_runtime.checkpoint.families.layer_spec import Experts
 from model_runtime.checkpoint.weights import Fp32, read_weights
 from model_runtime.decoder.native.decoder import NativeDecoder
 from model_runtime.decoder.native.places.experts import ExpertPlacement

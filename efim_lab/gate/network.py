@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention, silu
 
 from model_runtime.checkpoint.config import read_config
-from model_runtime.checkpoint.layer_spec import GATE_INPUTS
+from model_runtime.checkpoint.families.layer_spec import GATE_INPUTS
 
 ROPE_BASE, NORM_EPSILON = 10000.0, 1e-5
 VOCABULARY, CONTEXT, PADDING_ID = 8192, 2560, 4  # of the embedded model's tokenizer, in tokens

@@ -128,7 +128,7 @@ def _models(completer: Completer) -> Facts:
 
 def _measure_formats(model: str, in_use: str) -> Facts:
     """Time passes on the CPU in each way that works here; `in_use` names the one that computes the model."""
-    from model_runtime.checkpoint.hub.names import model_folder
+    from model_runtime.checkpoint.hub_names import model_folder
     from model_runtime.loading.checkpoint_reader import read_architecture
     from model_runtime.loading.pass_times import measure_passes
     from model_runtime.loading.weight_format import usable_methods

@@ -22,7 +22,7 @@ from efim_ls.memory_shares import share_out
 from efim_ls.settings import DEFAULTS
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.embedded import EMBEDDED, SHIPPED, embedded_models
-from model_runtime.checkpoint.hub.names import CachedModel, cached_models
+from model_runtime.checkpoint.hub_names import CachedModel, cached_models
 from model_runtime.decoder.gpu.device import BF16
 from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from time import perf_counter
 from typing import Self
 
-from efim_ls.completion.document_state import DocumentState
+from efim_ls.completion.answerers.document_state import DocumentState
 from efim_ls.completion.model_in_use import MOST_DOCUMENTS, ModelInUse
 from efim_ls.completion.models.kinds import kind_of
 from efim_ls.completion.models.open import OpenedModel

@@ -19,14 +19,21 @@ from efim_ls.languages.table import family_of
 from efim_ls.memory_shares import share_out
 from efim_ls.paths import cache_folder
 from efim_ls.settings import DEFAULTS, Settings
-from efim_ls.workspace.content import IndexedFile, Kept, content_of, digest_of
-from efim_ls.workspace.counts import FileCounts, IndexedText, Publication, nearest
 from efim_ls.workspace.database.origin import OF_INDEX, IndexOrigin
 from efim_ls.workspace.database.place import index_path
 from efim_ls.workspace.database.tables import Entry
-from efim_ls.workspace.discovery import KnownFolders, SourceFile, is_entered, read_source, readable, source_files
 from efim_ls.workspace.excerpts.chooser import ExcerptChooser
 from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace, WorkspaceExcerpts
+from efim_ls.workspace.files.content import IndexedFile, Kept, content_of, digest_of
+from efim_ls.workspace.files.counts import FileCounts, IndexedText, Publication, nearest
+from efim_ls.workspace.files.discovery import (
+    KnownFolders,
+    SourceFile,
+    is_entered,
+    read_source,
+    readable,
+    source_files,
+)
 from efim_ls.workspace.imports.files import IndexedFiles
 from efim_ls.workspace.index_file import IndexFile
 from efim_ls.workspace.overlay import MIB, Overlay

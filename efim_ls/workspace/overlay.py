@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from efim_ls.workspace.counts import Digests, IndexedText, documents, fitting, new
 from efim_ls.workspace.excerpts.workspace_excerpts import ClientExcerpts, RetrievalPlace
+from efim_ls.workspace.files.counts import Digests, IndexedText, documents, fitting, new
 from model_runtime.counts.snapshot import EMPTY, Counts
 from model_runtime.ids import Ids
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from watchfiles import watch
 
-from efim_ls.workspace.discovery import ENVIRONMENT, entered_folders, is_entered
+from efim_ls.workspace.files.discovery import ENVIRONMENT, entered_folders, is_entered
 
 STEP = 500  # milliseconds between looks for changes, the only work while there are none
 SETTLED = 2_000  # milliseconds without changes, after which a new watch counts as begun

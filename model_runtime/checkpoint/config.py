@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 from model_runtime.checkpoint.families.by_name import FAMILY_FIELDS
-from model_runtime.checkpoint.families.shared_fields import UnknownArchitecture, read_kv_heads, read_rope
-from model_runtime.checkpoint.fields import Fields, read_json, refuse_quantized, refuse_too_deep
-from model_runtime.checkpoint.layer_spec import (
+from model_runtime.checkpoint.families.fields import Fields, read_json, refuse_quantized, refuse_too_deep
+from model_runtime.checkpoint.families.layer_spec import (
     AltUp,
     Attention,
     Convolved,
@@ -24,7 +23,8 @@ from model_runtime.checkpoint.layer_spec import (
     ShortConv,
     State,
 )
-from model_runtime.checkpoint.rope_parameters import Rope
+from model_runtime.checkpoint.families.rope_parameters import Rope
+from model_runtime.checkpoint.families.shared_fields import UnknownArchitecture, read_kv_heads, read_rope
 from model_runtime.checkpoint.weight_files import refuse_other_layouts
 from model_runtime.errors import ModelError
 from model_runtime.isolated import Mask

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from model_runtime.checkpoint.layer_spec import Experts
+from model_runtime.checkpoint.families.layer_spec import Experts
 
 
 class ExpertNames(NamedTuple):

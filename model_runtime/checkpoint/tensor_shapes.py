@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.expert_names import expert_shapes
-from model_runtime.checkpoint.layer_spec import (
+from model_runtime.checkpoint.families.layer_spec import (
     GATE_INPUTS,
     AltUp,
     Attention,

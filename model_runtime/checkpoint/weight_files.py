@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from model_runtime.checkpoint.fields import read_json
+from model_runtime.checkpoint.families.fields import read_json
 from model_runtime.errors import ModelError
 from model_runtime.regular_files import check_regular
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.hub.names import hub_origin
+from model_runtime.checkpoint.hub_names import hub_origin
 from model_runtime.checkpoint.tensor_names import stored_name
 from model_runtime.checkpoint.tensor_shapes import EMBEDDING, HEAD, expected_shapes
 from model_runtime.checkpoint.tensors.compact import check_version, expanded

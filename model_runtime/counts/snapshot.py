@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from model_runtime.counts.changes import NO_DOCUMENTS, VERSIONS, Held, State, changed, merged
+from model_runtime.counts.counter import NativeCounter
 from model_runtime.counts.lookup import (
     LONGEST_DRAFT,
     MOST_PLACES,
@@ -26,7 +27,6 @@ from model_runtime.counts.lookup import (
     neighbours,
 )
 from model_runtime.counts.native import library as c
-from model_runtime.counts.native.counter import NativeCounter
 from model_runtime.counts.segment import MOST, CountedDocument, Segment, build_segment
 from model_runtime.ids import Ids
 

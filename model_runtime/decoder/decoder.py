@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.layer_spec import LayerSpec
+from model_runtime.checkpoint.families.layer_spec import LayerSpec
 from model_runtime.checkpoint.rope import rotations
 from model_runtime.checkpoint.tensor_shapes import EARLY_NORM
 from model_runtime.checkpoint.weights import Weights

@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch.nn import functional as F
 
-from model_runtime.checkpoint.layer_spec import Dense, ExpertActivation, Experts, Mlp
+from model_runtime.checkpoint.families.layer_spec import Dense, ExpertActivation, Experts, Mlp
 from model_runtime.decoder.linear import Linear, linear
 from model_runtime.decoder.quantization import Format
 from model_runtime.decoder.tensors import as_tensor

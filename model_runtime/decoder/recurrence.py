@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch.nn import functional as F
 
-from model_runtime.checkpoint.layer_spec import Recurrence, ShortConv, State
+from model_runtime.checkpoint.families.layer_spec import Recurrence, ShortConv, State
 from model_runtime.decoder.any_decoder import Span
 from model_runtime.decoder.feed_forward import packed
 from model_runtime.decoder.quantization import Format

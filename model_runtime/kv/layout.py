@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.layer_spec import Attention, Latent, Recurrence
+from model_runtime.checkpoint.families.layer_spec import Attention, Latent, Recurrence
 
 FP32 = 4  # bytes
 # Rows that layers which slide keep beside their window: for one pass, and for cuts without computing all again.

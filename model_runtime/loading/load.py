@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, NotRequired, TypedDict, Unpack
 
 from model_runtime.checkpoint.config import ModelConfig, read_languages
-from model_runtime.checkpoint.hub.names import hub_origin
+from model_runtime.checkpoint.hub_names import hub_origin
 from model_runtime.checkpoint.rope import rotation_bytes
 from model_runtime.checkpoint.tensor_shapes import count_parameters
 from model_runtime.checkpoint.weight_files import weight_files

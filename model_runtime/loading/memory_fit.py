@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.layer_spec import Experts, up_outputs
+from model_runtime.checkpoint.families.layer_spec import Experts, up_outputs
 from model_runtime.checkpoint.rope import rotation_bytes
 from model_runtime.checkpoint.tensor_shapes import computed_shapes, count_active, count_experts
 from model_runtime.decoder.gpu.device import GPU_RESERVE, GpuFormat, gpu_unfit, most_weight_bytes, weight_bytes

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.layer_spec import Experts, Mlp
+from model_runtime.checkpoint.families.layer_spec import Experts, Mlp
 from model_runtime.checkpoint.tensor_shapes import count_active, expected_shapes
 from model_runtime.checkpoint.weights import Weights
 from model_runtime.decoder.any_decoder import AnyDecoder

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from efim_ls.completion.answerers.document_state import DocumentState
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.models.kv_persistence import open_for
 from efim_ls.completion.models.open import OpenedModel
 from efim_ls.completion.models.saved_documents import StoredDocuments

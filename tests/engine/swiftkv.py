@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 from torch.nn import functional as F
 
-from model_runtime.checkpoint.fields import read_json
+from model_runtime.checkpoint.families.fields import read_json
 
 
 class SwiftKv(torch.nn.Module):

@@ -24,7 +24,7 @@ def check_data(path: Path) -> None:
 
 def check_models(models: Sequence[str]) -> None:
     """Raise Mistake or Failure if a model cannot be read; imports no torch."""
-    from model_runtime.checkpoint.hub.names import model_folder
+    from model_runtime.checkpoint.hub_names import model_folder
 
     with work_errors():
         for name in models:

@@ -61,7 +61,7 @@ def add_eval(commands: Subparsers) -> Parser:
 
 
 def _eval(arguments: argparse.Namespace) -> int:
-    from model_runtime.checkpoint.hub.names import model_folder
+    from model_runtime.checkpoint.hub_names import model_folder
 
     names, paths = arguments.model or [""], arguments.data
     if len(paths) != 1 and not arguments.texts:

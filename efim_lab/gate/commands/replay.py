@@ -101,7 +101,7 @@ def _replayed(arguments: argparse.Namespace, recorded: Trace) -> list[KeystrokeR
     from efim_lab.gate.replay.policies import count_rows
     from efim_lab.gate.replay.trace import keystrokes
     from efim_ls.settings import Settings
-    from model_runtime.checkpoint.hub.names import model_folder
+    from model_runtime.checkpoint.hub_names import model_folder
     from model_runtime.errors import ModelError
 
     settings = {"model": arguments.model, "head_tokens": arguments.head}

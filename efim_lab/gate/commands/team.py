@@ -66,7 +66,7 @@ def _team(arguments: argparse.Namespace) -> int:
     from efim_lab.gate.team.blocks import SIZES, count_blocks
     from efim_lab.gate.team.people import keys_a_minute, people_of
     from efim_lab.gate.team.report import show_blocks
-    from model_runtime.checkpoint.hub.names import model_folder
+    from model_runtime.checkpoint.hub_names import model_folder
 
     recordings = [read_trace(path) for path in arguments.traces]
     budget, folder = budget_of(arguments.head), model_folder(arguments.model)

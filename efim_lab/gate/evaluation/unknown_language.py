@@ -20,9 +20,9 @@ from efim_lab.gate.evaluation.report import cell, percent
 from efim_lab.gate.evaluation.typist.lines import with_plain_line_ends
 from efim_lab.gate.evaluation.typist.measurement import TypingReport
 from efim_lab.gate.package_counts import PackageCounts
+from efim_ls.completion.answerers.document_state import DocumentState
 from efim_ls.completion.answerers.phrases import SURE, PhraseAnswerer
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.planning.planner import Planner
 from efim_ls.languages.table import ANY, name_of
 from efim_ls.request import Request

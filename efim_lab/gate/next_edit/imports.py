@@ -18,8 +18,8 @@ from efim_lab.gate.next_edit.scenarios import ENDINGS
 from efim_ls.languages.language import Import
 from efim_ls.languages.table import family_of, language_of
 from efim_ls.next_edit.import_lines import ITEM, ImportStatement, import_statements
-from efim_ls.next_edit.next_edits import NextEdits
 from efim_ls.next_edit.rules.imports import imports
+from efim_ls.next_edit.rules.next_edits import NextEdits
 from efim_ls.next_edit.situation import Situation
 from efim_ls.text.document import Document, EditHistory, PastEdit
 from efim_ls.text.lines import enclosing_line

@@ -31,7 +31,7 @@ def _replay(run: Callable[[argparse.Namespace], int], arguments: argparse.Namesp
         raise Mistake("excerpts are only counted: add --count-only")
     check_model(arguments.model)
     from efim_lab.studies.layouts.layouts import count_layouts
-    from model_runtime.checkpoint.hub.names import model_folder
+    from model_runtime.checkpoint.hub_names import model_folder
 
     if arguments.excerpts and not Path(arguments.excerpts).is_dir():
         raise Mistake(f"{arguments.excerpts} is no folder: name one with source files, or none")

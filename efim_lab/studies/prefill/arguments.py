@@ -43,7 +43,7 @@ def add_plan(experiments: Subparsers) -> None:
 
 
 def _plan(arguments: argparse.Namespace) -> int:
-    from model_runtime.checkpoint.hub.names import model_folder
+    from model_runtime.checkpoint.hub_names import model_folder
 
     if arguments.real and (arguments.costs is not None or arguments.plot is not None):
         raise Mistake("what is done is measured, and not drawn: leave out --costs and --plot, or --real")

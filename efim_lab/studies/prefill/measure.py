@@ -13,7 +13,7 @@ import numpy as np
 from efim_lab.gate.errors import WorkError
 from efim_lab.studies.prefill.costs import PrefillCosts
 from model_runtime.checkpoint.config import ModelConfig, read_config
-from model_runtime.checkpoint.layer_spec import Latent
+from model_runtime.checkpoint.families.layer_spec import Latent
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.kv.arena import Arena, DenseArena

@@ -24,7 +24,7 @@ def add_repository(evaluate: Parser) -> None:
 
 
 def _eval(run: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
-    from model_runtime.checkpoint.hub.names import model_folder
+    from model_runtime.checkpoint.hub_names import model_folder
 
     if not arguments.repository:
         return run(arguments)

@@ -38,7 +38,7 @@ def add_reuse(experiments: Subparsers) -> None:
 
 
 def _reuse(arguments: argparse.Namespace) -> int:
-    from model_runtime.checkpoint.hub.names import model_folder
+    from model_runtime.checkpoint.hub_names import model_folder
 
     check_data(arguments.data)
     check_models([arguments.model, *([arguments.tuned] if arguments.tuned else [])])

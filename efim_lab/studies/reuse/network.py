@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.layer_spec import GATE_INPUTS
+from model_runtime.checkpoint.families.layer_spec import GATE_INPUTS
 from model_runtime.checkpoint.rope import rotations
 from model_runtime.checkpoint.weights import Weights
 from model_runtime.decoder.tensors import as_tensor, norm_tensors

@@ -26,7 +26,7 @@ from efim_lab.studies.prefill.costs import Link
 from efim_lab.studies.tiers.break_even import FORMS, ModelCosts, draw, ratios
 from efim_lab.studies.tiers.link import relayed
 from efim_lab.studies.tiers.machine import FirstCompletion, first_completion
-from model_runtime.checkpoint.hub.names import model_folder
+from model_runtime.checkpoint.hub_names import model_folder
 
 DELAYS = (1e-3, 20e-3)  # seconds there and back
 STARTING = 10.0  # seconds that a server may take to start

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
-from efim_ls.completion.document_state import DocumentState
+from efim_ls.completion.answerers.document_state import DocumentState
 from efim_ls.completion.suggestions.recent import Asked
 from efim_ls.request import Answer, Request
 from model_runtime.cancel import Cancel, Preparation

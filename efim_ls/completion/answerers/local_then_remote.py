@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 from efim_ls.completion.answerers.answerer import Answerer
+from efim_ls.completion.answerers.document_state import DocumentState
 from efim_ls.completion.answerers.model import ModelAnswerer
 from efim_ls.completion.answerers.remote import RemoteAnswer, RemoteAnswerer
-from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.suggestions.recent import Asked
 from efim_ls.request import Answer, BetterAnswer, Request
 from model_runtime.cancel import Cancel, Preparation

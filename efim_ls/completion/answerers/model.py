@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from efim_ls.completion.costs import CostMeter
-from efim_ls.completion.document_state import DocumentState
-from efim_ls.completion.filters.chain import clean, several
+from efim_ls.completion.answerers.cleaning import clean, several
+from efim_ls.completion.answerers.costs import CostMeter
+from efim_ls.completion.answerers.document_state import DocumentState
 from efim_ls.completion.filters.closed_below import closed_below
 from efim_ls.completion.filters.place import place_of
 from efim_ls.completion.filters.syntax.readable import readable

@@ -7,9 +7,9 @@ repository's counts and of the suggestions that are still typed through.
 from __future__ import annotations
 
 from efim_ls.access.reasons import without_prompt
-from efim_ls.completion.costs import CostMeter
-from efim_ls.completion.document_state import DocumentState
-from efim_ls.completion.filters.chain import clean
+from efim_ls.completion.answerers.cleaning import clean
+from efim_ls.completion.answerers.costs import CostMeter
+from efim_ls.completion.answerers.document_state import DocumentState
 from efim_ls.completion.filters.depth import phrase_depth
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.filters.syntax.readable import readable

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from efim_ls.access.ignored import is_text_ignored
 from efim_ls.access.secrets import may_reach_disk
+from efim_ls.completion.answerers.document_state import DocumentState
 from efim_ls.completion.answerers.model import ModelAnswerer
-from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.models.open import RemoteModel
 from efim_ls.languages.table import ANY
 from efim_ls.paths import file_path

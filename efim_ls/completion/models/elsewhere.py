@@ -9,7 +9,7 @@ from efim_ls.completion.models.open import Progress, RemoteModel, capacity, fit_
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import read_languages
 from model_runtime.checkpoint.hub.fetch import fetch_tokenizer
-from model_runtime.checkpoint.hub.names import cached_folder, hub_name, local_folder
+from model_runtime.checkpoint.hub_names import cached_folder, hub_name, local_folder
 from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import Model

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.checkpoint.config import UnknownArchitecture, read_config
-from model_runtime.checkpoint.hub.names import cached_folder, checked_revision, hub_name, local_folder
+from model_runtime.checkpoint.hub_names import cached_folder, checked_revision, hub_name, local_folder
 from model_runtime.checkpoint.weight_files import weight_files
 
 if TYPE_CHECKING:

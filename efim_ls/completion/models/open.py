@@ -17,7 +17,7 @@ from efim_ls.paths import EXPERTS, HASHES, cache_folder
 from efim_ls.settings import Approximation, Settings
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.hub.fetch import fetch_folder
-from model_runtime.checkpoint.hub.names import cached_folder, hub_name, local_folder
+from model_runtime.checkpoint.hub_names import cached_folder, hub_name, local_folder
 from model_runtime.engine.engine import Engine, KeepingEngine
 from model_runtime.engine.local import LocalEngine
 from model_runtime.errors import ModelError

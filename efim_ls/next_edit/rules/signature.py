@@ -12,10 +12,10 @@ from efim_ls.languages.table import LANGUAGES
 from efim_ls.next_edit.changes import LineChange, is_being_typed
 from efim_ls.next_edit.import_lines import import_statements
 from efim_ls.next_edit.pattern import Occurrence, outwards, whole_words
-from efim_ls.next_edit.scope import is_bound, is_prose
 from efim_ls.next_edit.situation import Candidate, Situation
 from efim_ls.next_edit.syntax.calls import Call, ParameterChange, Step, argument, calls, changed_parameter, followed
 from efim_ls.next_edit.syntax.definitions import ChangedDefinition, changed_definition
+from efim_ls.next_edit.syntax.scope import is_bound, is_prose
 from efim_ls.next_edit.tokens import TokenChange, tokens
 from efim_ls.text.document import Document, PastEdit
 from efim_ls.text.lines import enclosing_line, line_start

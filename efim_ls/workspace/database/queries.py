@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from efim_ls.languages.language import Import
 from efim_ls.text.outline import Definition, Outline
-from efim_ls.workspace.content import LONGEST_WORD, PASSAGE_LINES, indexed_form
+from efim_ls.workspace.files.content import LONGEST_WORD, PASSAGE_LINES, indexed_form
 
 PASSAGE_BITS = 16  # of a passage's row number; the content's stands above them
 MOST_COMPARED = (

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 import xxhash
 
-from efim_ls.workspace.content import PASSAGE_LINES, Content, IndexedFile, Kept, SearchText
 from efim_ls.workspace.database.queries import PASSAGE_BITS, IndexQueries
-from efim_ls.workspace.discovery import SourceFile
+from efim_ls.workspace.files.content import PASSAGE_LINES, Content, IndexedFile, Kept, SearchText
+from efim_ls.workspace.files.discovery import SourceFile
 from model_runtime.ids import Ids
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 

@@ -11,8 +11,8 @@ from typing import NamedTuple, TypeVar
 
 from efim_ls.languages.table import LANGUAGES, family_of, language_of
 from efim_ls.text.outline import MEMBERS
-from efim_ls.workspace.counts import nearest
 from efim_ls.workspace.database.queries import FoundImport
+from efim_ls.workspace.files.counts import nearest
 from efim_ls.workspace.imports.files import IndexedFiles
 from efim_ls.workspace.imports.paths import PACKAGE_FILES, ImportedName, is_from, read_import, takes
 

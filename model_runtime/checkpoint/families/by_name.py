@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from model_runtime.checkpoint.families import convolved, dense, experts, latents, states, windows
-from model_runtime.checkpoint.fields import Fields
+from model_runtime.checkpoint.families.fields import Fields
 
 FAMILY_FIELDS: dict[str, Callable[[Fields], dict[str, Any]]] = {
     "llama": dense.llama,

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from model_runtime.checkpoint.families.experts import read_experts
+from model_runtime.checkpoint.families.fields import Fields
+from model_runtime.checkpoint.families.layer_spec import Convolved
 from model_runtime.checkpoint.families.shared_fields import (
     UnknownArchitecture,
     count_layers,
@@ -15,8 +17,6 @@ from model_runtime.checkpoint.families.shared_fields import (
     rope_of,
     windows_of,
 )
-from model_runtime.checkpoint.fields import Fields
-from model_runtime.checkpoint.layer_spec import Convolved
 
 CONVOLVES, SLIDES = "hybrid", "hybrid_sliding"  # transformers' names of kinds of layers
 THETAS = {CONVOLVES: 5e6, SLIDES: 1e4}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from model_runtime.checkpoint.families.fields import Fields
 from model_runtime.checkpoint.families.shared_fields import count_layers, read_activation, read_sliding, windows_of
-from model_runtime.checkpoint.fields import Fields
 from model_runtime.errors import ModelError
 
 

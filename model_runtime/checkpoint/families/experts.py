@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from model_runtime.checkpoint.families.dense import granite, qwen2, qwen3
+from model_runtime.checkpoint.families.fields import Fields
+from model_runtime.checkpoint.families.layer_spec import Activation, Experts
 from model_runtime.checkpoint.families.shared_fields import (
     count_layers,
     read_activation,
@@ -13,8 +15,6 @@ from model_runtime.checkpoint.families.shared_fields import (
     read_sliding,
     windows_of,
 )
-from model_runtime.checkpoint.fields import Fields
-from model_runtime.checkpoint.layer_spec import Activation, Experts
 from model_runtime.errors import ModelError
 
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from model_runtime.checkpoint.families.experts import read_experts
+from model_runtime.checkpoint.families.fields import Fields
+from model_runtime.checkpoint.families.layer_spec import Experts, Latent
 from model_runtime.checkpoint.families.shared_fields import (
     UnknownArchitecture,
     count_layers,
@@ -13,8 +15,6 @@ from model_runtime.checkpoint.families.shared_fields import (
     read_rope,
     sharpened,
 )
-from model_runtime.checkpoint.fields import Fields
-from model_runtime.checkpoint.layer_spec import Experts, Latent
 from model_runtime.errors import ModelError
 
 

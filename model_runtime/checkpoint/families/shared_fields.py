@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from typing import cast
 
-from model_runtime.checkpoint.fields import Fields
-from model_runtime.checkpoint.layer_spec import Activation
-from model_runtime.checkpoint.rope_parameters import Rope, RopeKind
+from model_runtime.checkpoint.families.fields import Fields
+from model_runtime.checkpoint.families.layer_spec import Activation
+from model_runtime.checkpoint.families.rope_parameters import Rope, RopeKind
 from model_runtime.errors import ModelError
 
 ACTIVATIONS: dict[str, Activation] = {

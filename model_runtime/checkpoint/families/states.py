@@ -8,6 +8,9 @@ from typing import Any
 
 from model_runtime.checkpoint.families.dense import granite, llama
 from model_runtime.checkpoint.families.experts import qwen_experts, read_experts, sparse_layers
+from model_runtime.checkpoint.families.fields import Fields
+from model_runtime.checkpoint.families.layer_spec import Experts, Gating, Recurrence, ShortConv, State
+from model_runtime.checkpoint.families.rope_parameters import Rope
 from model_runtime.checkpoint.families.shared_fields import (
     FULL,
     UnknownArchitecture,
@@ -16,9 +19,6 @@ from model_runtime.checkpoint.families.shared_fields import (
     read_kinds,
     read_rope,
 )
-from model_runtime.checkpoint.fields import Fields
-from model_runtime.checkpoint.layer_spec import Experts, Gating, Recurrence, ShortConv, State
-from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.errors import ModelError
 
 LINEAR, CONVOLVES = "linear_attention", "conv"  # transformers' names of kinds of layers

@@ -7,6 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from model_runtime.checkpoint.families.dense import gemma
+from model_runtime.checkpoint.families.fields import Fields
+from model_runtime.checkpoint.families.layer_spec import AltUp, Dense
+from model_runtime.checkpoint.families.rope_parameters import Rope
 from model_runtime.checkpoint.families.shared_fields import (
     FULL,
     SLIDES,
@@ -18,9 +21,6 @@ from model_runtime.checkpoint.families.shared_fields import (
     rope_of,
     windows_of,
 )
-from model_runtime.checkpoint.fields import Fields
-from model_runtime.checkpoint.layer_spec import AltUp, Dense
-from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.errors import ModelError
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from model_runtime.checkpoint.hub.download import Report, Source, download, incomplete_path, retry
 from model_runtime.checkpoint.hub.errors import explained_errors
-from model_runtime.checkpoint.hub.names import REQUIRED_FILES, checked_revision
+from model_runtime.checkpoint.hub_names import REQUIRED_FILES, checked_revision
 from model_runtime.checkpoint.weight_files import INDEX_FILE, SINGLE_FILE, shard_names
 from model_runtime.errors import ModelError
 

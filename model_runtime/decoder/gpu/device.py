@@ -7,7 +7,7 @@ from math import prod
 from typing import Literal, NamedTuple
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.layer_spec import Experts, Full, LayerSpec, up_outputs
+from model_runtime.checkpoint.families.layer_spec import Experts, Full, LayerSpec, up_outputs
 from model_runtime.checkpoint.tensor_shapes import TOKEN_VALUES, expected_shapes
 from model_runtime.errors import ModelError
 from model_runtime.machine import available_memory, cuda_missing, free_gpu_memory, gpu_name, roomiest_gpu

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch.nn import functional as F
 
-from model_runtime.checkpoint.layer_spec import GATE_INPUTS, Activation
+from model_runtime.checkpoint.families.layer_spec import GATE_INPUTS, Activation
 from model_runtime.decoder.gpu import products
 from model_runtime.decoder.gpu.products import ScaledProduct, scaled_product
 from model_runtime.decoder.weights.layer import Norm

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.layer_spec import Dense, Experts, LayerSpec, Mlp
+from model_runtime.checkpoint.families.layer_spec import Dense, Experts, LayerSpec, Mlp
 from model_runtime.checkpoint.weights import Fp32
 from model_runtime.decoder.feed_forward import activated, choose_experts
 from model_runtime.decoder.gpu.device import GpuFormat

@@ -11,8 +11,8 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from model_runtime.checkpoint.config import ModelConfig, refuse_excerpts
-from model_runtime.checkpoint.fields import Fields, refuse_quantized
-from model_runtime.checkpoint.layer_spec import Dense, Full, LayerSpec
+from model_runtime.checkpoint.families.fields import Fields, refuse_quantized
+from model_runtime.checkpoint.families.layer_spec import Dense, Full, LayerSpec
 from model_runtime.decoder.hf.pack import count_unpacked
 from model_runtime.decoder.hf.read import first_line, read_hf_config
 from model_runtime.errors import ModelError

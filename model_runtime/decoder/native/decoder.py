@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.layer_spec import Experts, Latent, LayerSpec, Recurrence
+from model_runtime.checkpoint.families.layer_spec import Experts, Latent, LayerSpec, Recurrence
 from model_runtime.checkpoint.weights import BF16, Fp32, Weights, as_fp32
 from model_runtime.decoder.any_decoder import CHUNK, Rotations, Span, parts_of
 from model_runtime.decoder.native import library as c

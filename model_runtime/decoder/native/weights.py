@@ -10,7 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.layer_spec import LATENT_NORM_EPS, Attention, Experts, Full, Latent, Recurrence, State
+from model_runtime.checkpoint.families.layer_spec import (
+    LATENT_NORM_EPS,
+    Attention,
+    Experts,
+    Full,
+    Latent,
+    Recurrence,
+    State,
+)
 from model_runtime.checkpoint.rope import rotations
 from model_runtime.checkpoint.tensor_shapes import EARLY_NORM
 from model_runtime.checkpoint.weights import Fp32, Weights

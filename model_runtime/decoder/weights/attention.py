@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.layer_spec import Attention, Convolved, Full, Latent, LayerSpec
+from model_runtime.checkpoint.families.layer_spec import Attention, Convolved, Full, Latent, LayerSpec
 from model_runtime.checkpoint.tensor_shapes import early_suffix
 from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32
 from model_runtime.decoder.weights.product import Product, joined_product

@@ -9,7 +9,7 @@ import numpy as np
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.expert_names import EXPERT_NAMES
-from model_runtime.checkpoint.layer_spec import Dense, Experts, Mlp
+from model_runtime.checkpoint.families.layer_spec import Dense, Experts, Mlp
 from model_runtime.checkpoint.tensor_shapes import up_names
 from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32
 from model_runtime.decoder.weights.product import Product, joined_product

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.layer_spec import Lookback, Recurrence, State
+from model_runtime.checkpoint.families.layer_spec import Lookback, Recurrence, State
 from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32
 from model_runtime.decoder.weights.product import Product
 

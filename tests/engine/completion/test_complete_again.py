@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from efim_ls.completion.document_state import DocumentState
+from efim_ls.completion.answerers.document_state import DocumentState
 from efim_ls.request import Answer, Request
 from model_runtime.cancel import NEVER, Cancel
 from tests.engine.completion.test_complete import FITTING, SETTINGS, Make, ask, maker

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.layer_spec import Dense, Full, LayerSpec
+from model_runtime.checkpoint.families.layer_spec import Dense, Full, LayerSpec
 from model_runtime.engine.sampler import Choices, SeenCounts
 from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.kv.layout import FP32, arena_bytes

@@ -17,7 +17,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.utils import logging as transformers_logging
 
 from model_runtime.checkpoint.config import read_config
-from model_runtime.checkpoint.layer_spec import Dense
+from model_runtime.checkpoint.families.layer_spec import Dense
 from model_runtime.checkpoint.tensor_shapes import expected_shapes
 from model_runtime.checkpoint.weights import as_fp32, read_weights
 from model_runtime.decoder.any_decoder import Span

@@ -22,7 +22,7 @@ from transformers.utils import logging as transformers_logging
 
 from model_runtime.checkpoint.config import ModelConfig, parse_config, read_config
 from model_runtime.checkpoint.embedded import EMBEDDED
-from model_runtime.checkpoint.layer_spec import Attention, Dense, Full, Latent, Recurrence, State
+from model_runtime.checkpoint.families.layer_spec import Attention, Dense, Full, Latent, Recurrence, State
 from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32, read_weights
 from model_runtime.decoder.any_decoder import AnyDecoder, Span
 from model_runtime.decoder.decoder import Decoder

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 
 from model_runtime.checkpoint.config import ModelConfig, read_config
-from model_runtime.checkpoint.layer_spec import Experts
+from model_runtime.checkpoint.families.layer_spec import Experts
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.any_decoder import Span
 from model_runtime.decoder.native.decoder import NativeDecoder

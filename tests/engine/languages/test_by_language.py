@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from efim_ls.completion import models_by_language
+from efim_ls.completion.answerers.document_state import DocumentState
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.shared_models import SharedModels
 from efim_ls.completion.suggestions.recent import Asked
 from efim_ls.request import Answer, Request

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from efim_ls.completion.answerers.document_state import DocumentState
 from efim_ls.completion.answerers.phrases import LONGEST_LINE, SHORTEST, PhraseAnswerer
-from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.suggestions.recent import Asked
 from efim_ls.request import Answer, Costs, Request
 from efim_ls.session.prefetch import accepted

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from model_runtime.checkpoint.config import parse_config, read_config
+from model_runtime.checkpoint.families.rope_parameters import Rope
 from model_runtime.checkpoint.rope import rotation_bytes, rotations
-from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.checkpoint.tensor_shapes import expected_shapes
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.errors import ModelError

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from efim_lab.workshop.training.finetune import base
-from model_runtime.checkpoint.hub.names import cached_folder
+from model_runtime.checkpoint.hub_names import cached_folder
 from model_runtime.errors import ModelError
 from tests.unit.checkpoint.hub_server import COMMIT, Hub
 from tests.unit.checkpoint.published import folder, hub

@@ -19,8 +19,8 @@ from model_runtime.checkpoint.config import (
     read_languages,
 )
 from model_runtime.checkpoint.embedded import EMBEDDED
-from model_runtime.checkpoint.fields import read_json
-from model_runtime.checkpoint.rope_parameters import Rope
+from model_runtime.checkpoint.families.fields import read_json
+from model_runtime.checkpoint.families.rope_parameters import Rope
 from model_runtime.checkpoint.tensor_shapes import count_active, expected_shapes
 from model_runtime.errors import ModelError
 from tests.models import CLASSES, FIELDS, Family, Tiny, config, reshaped

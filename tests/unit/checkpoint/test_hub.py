@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 
 from efim_ls.completion.models.open import fetch
 from efim_ls.settings import Settings
+from model_runtime.checkpoint import hub_names
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.embedded import EMBEDDED
-from model_runtime.checkpoint.hub import download, names
+from model_runtime.checkpoint.hub import download
 from model_runtime.checkpoint.hub.fetch import fetch_folder, fetch_tokenizer
-from model_runtime.checkpoint.hub.names import REPOSITORY_NAME as NAMES
-from model_runtime.checkpoint.hub.names import cached_folder, cached_models, hub_name, hub_origin, local_folder
+from model_runtime.checkpoint.hub_names import REPOSITORY_NAME as NAMES
+from model_runtime.checkpoint.hub_names import cached_folder, cached_models, hub_name, hub_origin, local_folder
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.errors import ModelError
 from model_runtime.machine import install_command
@@ -349,11 +350,11 @@ def test_a_damaged_file_is_fetched_again_once_it_is_removed(hub: Hub) -> None:
 
 
 def test_without_the_hubs_client_its_models_are_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "find_spec", lambda name: None)
-    assert names.cached_models() == []
+    monkeypatch.setattr(hub_names, "find_spec", lambda name: None)
+    assert hub_names.cached_models() == []
     remedy = re.escape(install_command("huggingface_hub"))
     with pytest.raises(ModelError, match=f"owner/tiny is a model of the hub.*: run {remedy}$"):
-        names.cached_folder("owner/tiny", "")
+        hub_names.cached_folder("owner/tiny", "")
 
 
 def test_a_model_of_the_hub_may_name_its_revision() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.completion.filters.chain import FILTERS, clean
+from efim_ls.completion.answerers.cleaning import FILTERS, clean
 from efim_ls.completion.filters.place import Place
 from efim_ls.completion.filters.rest_of_line import before_code
 from model_runtime.engine.stops import PUNCTUATION, evidence, is_closers

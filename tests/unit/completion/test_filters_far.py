@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from efim_ls.completion.filters.chain import clean
+from efim_ls.completion.answerers.cleaning import clean
 from efim_ls.completion.filters.place import NEIGHBOURHOOD, Place, place_at
 
 FAR = "".join(f"    value_{number} = {number}\n" for number in range(NEIGHBOURHOOD))

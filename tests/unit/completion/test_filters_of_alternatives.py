@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.completion.filters.chain import distinct, several
+from efim_ls.completion.answerers.cleaning import distinct, several
 from efim_ls.completion.filters.place import Place
 from efim_ls.completion.filters.syntax.statements import breaks_off, whole_statements
 

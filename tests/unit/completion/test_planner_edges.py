@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from efim_ls.completion.document_state import DocumentState
+from efim_ls.completion.answerers.document_state import DocumentState
 from efim_ls.completion.planning.planner import CHEAP, REMEMBERED_LINES, UNBEATABLE, Plan, Planner
 from efim_ls.completion.planning.window import Budget
 from efim_ls.request import Request

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from model_runtime.counts import lookup
-from model_runtime.counts.native import library
+from model_runtime.counts.native import library, lookup
 from tests.unit.counted import collections, counts_of, ids, names, require_counts, texts, unhurried
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from efim_ls.settings import DEFAULTS
-from efim_ls.workspace.content import IndexedFile, content_of, digest_of
 from efim_ls.workspace.database.origin import IndexOrigin
-from efim_ls.workspace.discovery import SourceFile
 from efim_ls.workspace.excerpts.chooser import ExcerptChooser
+from efim_ls.workspace.files.content import IndexedFile, content_of, digest_of
+from efim_ls.workspace.files.discovery import SourceFile
 from efim_ls.workspace.index_file import IndexFile
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.prompt.excerpts import ExcerptBudget

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.completion.filters.chain import clean
+from efim_ls.completion.answerers.cleaning import clean
 from efim_ls.completion.filters.closed_below import closed_below
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.filters.syntax.readable import readable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.completion.filters.chain import clean
+from efim_ls.completion.answerers.cleaning import clean
 from efim_ls.completion.filters.indentation import indentation
 from efim_ls.completion.filters.place import Place, place_at
 

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.completion.filters.chain import clean
+from efim_ls.completion.answerers.cleaning import clean
 from efim_ls.completion.filters.place import Place, lines_with
 from efim_ls.completion.filters.repetition.loops import (
     ENOUGH_TURNS,

@@ -16,8 +16,8 @@ import torch
 
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.embedded import EMBEDDED
-from model_runtime.checkpoint.layer_spec import AltUp
-from model_runtime.checkpoint.rope_parameters import Rope
+from model_runtime.checkpoint.families.layer_spec import AltUp
+from model_runtime.checkpoint.families.rope_parameters import Rope
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.any_decoder import Runtime
 from model_runtime.decoder.gpu.device import DeviceChoice

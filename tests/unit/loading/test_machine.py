@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from model_runtime import machine
 from model_runtime.checkpoint.config import parse_config
-from model_runtime.checkpoint.layer_spec import GATE_INPUTS, Dense
+from model_runtime.checkpoint.families.layer_spec import GATE_INPUTS, Dense
 from model_runtime.decoder.gpu.device import (
     GPU_RESERVE,
     MIB,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from efim_ls.completion.filters.chain import clean
+from efim_ls.completion.answerers.cleaning import clean
 from efim_ls.completion.filters.place import place_of
 from efim_ls.request import Request
 from efim_ls.workspace.modules.environment import Environment

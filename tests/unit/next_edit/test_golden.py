@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from efim_ls.next_edit.next_edits import NextEdits
+from efim_ls.next_edit.rules.next_edits import NextEdits
 from efim_ls.next_edit.rules.table import RULES
 from efim_ls.text.outline import Importable
 from tests.unit.edited import Edited, Marked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from efim_ls.next_edit.next_edits import NextEdits
+from efim_ls.next_edit.rules.next_edits import NextEdits
 from tests.unit.edited import Drawn, Edited
 
 BINDINGS = {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.next_edit.next_edits import NextEdits
+from efim_ls.next_edit.rules.next_edits import NextEdits
 from efim_ls.next_edit.syntax.parameters import items, parameters
 from tests.unit.edited import Drawn, Edited
 

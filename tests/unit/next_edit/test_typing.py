@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from efim_ls.languages.table import language_of
-from efim_ls.next_edit.next_edits import NextEdits
+from efim_ls.next_edit.rules.next_edits import NextEdits
 from efim_ls.next_edit.tokens import NAME
 from efim_ls.text.lines import enclosing_line
 from tests.unit.edited import Edited

@@ -14,7 +14,7 @@ READERS = {
     "efim_ls/completion/answerers/remote.py": "how long another machine's better answer is waited for",
     "efim_ls/completion/model_in_use.py": "when a model that nobody uses leaves memory",
     "efim_ls/completion/completer.py": "how long closing may write",
-    "efim_ls/completion/costs.py": MEASURES,
+    "efim_ls/completion/answerers/costs.py": MEASURES,
     "efim_ls/session/documents.py": "which edits are one step, for next edits",
     "efim_ls/session/engine_thread.py": "whose work comes first",
     "efim_ls/session/idle_budget.py": "how much is computed ahead",

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from efim_ls.settings import DEFAULTS
-from efim_ls.workspace.content import IndexedFile, content_of, digest_of
 from efim_ls.workspace.database.origin import IndexOrigin
-from efim_ls.workspace.discovery import SourceFile
+from efim_ls.workspace.files.content import IndexedFile, content_of, digest_of
+from efim_ls.workspace.files.discovery import SourceFile
 from efim_ls.workspace.index_file import IndexFile
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.prompt.tokenizer import Tokenizer

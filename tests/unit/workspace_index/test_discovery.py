@@ -10,7 +10,14 @@ import pytest
 
 from efim_ls.access.rules import Rules
 from efim_ls.settings import Settings
-from efim_ls.workspace.discovery import LARGEST_SOURCE, KnownFolders, SourceFile, read_source, readable, source_files
+from efim_ls.workspace.files.discovery import (
+    LARGEST_SOURCE,
+    KnownFolders,
+    SourceFile,
+    read_source,
+    readable,
+    source_files,
+)
 
 
 def write(folder: Path, *names: str, text: str = "x = 1\n") -> None:

@@ -17,8 +17,8 @@ from threading import Barrier
 import pytest
 
 from efim_ls.workspace import index_file as module
-from efim_ls.workspace.content import digest_of
 from efim_ls.workspace.database.place import remove_index
+from efim_ls.workspace.files.content import digest_of
 from efim_ls.workspace.index_file import IndexFile
 from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZER, TOKENIZERS, Open, has_name, indexed
 from tests.waiting import HANG

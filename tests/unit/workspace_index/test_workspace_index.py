@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from efim_ls.access.rules import Rules
 from efim_ls.settings import Settings
-from efim_ls.workspace.content import digest_of
+from efim_ls.workspace.files.content import digest_of
 from efim_ls.workspace.index import Scope, Steps, WorkspaceIndex, open_index
 from efim_ls.workspace.overlay import Overlay
 from model_runtime.checkpoint.embedded import EMBEDDED, SHIPPED

@@ -24,7 +24,7 @@ from efim_lab.gate.network import (
 from efim_lab.workshop.training.objective import seen_by
 from efim_lab.workshop.training.samples.masks import sample_starts
 from efim_lab.workshop.training.samples.packing import PADDING
-from model_runtime.checkpoint.layer_spec import GATE_INPUTS
+from model_runtime.checkpoint.families.layer_spec import GATE_INPUTS
 
 _SAMPLE_BLOCK = 256  # the count of samples is rounded up to it, so that tensors of few sizes are made
 

@@ -11,9 +11,9 @@ from rich.progress import Progress
 
 from efim_lab.gate.errors import WorkError
 from efim_lab.workshop.training.samples.sample_maker import Layout
-from model_runtime.checkpoint.fields import Fields, read_json
+from model_runtime.checkpoint.families.fields import Fields, read_json
 from model_runtime.checkpoint.hub.fetch import fetch_folder
-from model_runtime.checkpoint.hub.names import cached_folder, hub_origin, local_folder
+from model_runtime.checkpoint.hub_names import cached_folder, hub_origin, local_folder
 from model_runtime.loading.checkpoint_reader import TemplateOverride, read_checkpoint
 from model_runtime.prompt.families import FAMILIES
 from model_runtime.prompt.template import Template

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from model_runtime.checkpoint.layer_spec import Experts
+from model_runtime.checkpoint.families.layer_spec import Experts
 from model_runtime.checkpoint.weights import Fp32
 from model_runtime.decoder.native.library import FETCH, WAIT, NativeMatrix
 from model_runtime.decoder.native.places.file import ExpertFile

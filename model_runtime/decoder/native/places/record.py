@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from model_runtime.checkpoint.layer_spec import Experts
+from model_runtime.checkpoint.families.layer_spec import Experts
 from model_runtime.decoder.native.packing import INPUTS, OUTPUTS, PackedMatrix, pack, round_up
 from model_runtime.decoder.quantization import Format
 from model_runtime.decoder.weights.feed_forward import DenseWeights

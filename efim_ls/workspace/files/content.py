@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 from efim_ls.text.outline import Outline, outline
-from efim_ls.workspace.discovery import SourceFile
+from efim_ls.workspace.files.discovery import SourceFile
 from model_runtime.ids import Ids
 
 Kept = Literal["ids", "outlines", "passages"]  # what an index keeps of texts, each with all before it

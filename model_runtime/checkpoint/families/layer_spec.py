@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from model_runtime.checkpoint.rope_parameters import Rope
+from model_runtime.checkpoint.families.rope_parameters import Rope
 
 LATENT_NORM_EPS = 1e-6  # of the norms inside of attention over latents, whatever that of a model's other norms is
 GATE_INPUTS = 16  # the first elements of a layer's normed input
