@@ -9,8 +9,9 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from model_runtime.counts import lookup
 from model_runtime.counts.lookup import Followers
-from model_runtime.counts.native import library, lookup
+from model_runtime.counts.native import library
 from model_runtime.counts.segment import LEAST, MOST, CountedDocument
 from model_runtime.counts.snapshot import EMPTY, Counts, CountsView
 from model_runtime.engine.ngrams import matches

@@ -8,7 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from model_runtime.counts import changes as change
-from model_runtime.counts.native import library, lookup
+from model_runtime.counts import lookup
+from model_runtime.counts.native import library
 from model_runtime.counts.segment import LEAST, MOST, build_segment
 from model_runtime.counts.snapshot import EMPTY
 from tests.unit.counted import (

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from model_runtime.counts.native import library, lookup
+from model_runtime.counts import lookup
+from model_runtime.counts.native import library
 from tests.unit.counted import collections, counts_of, ids, names, require_counts, texts, unhurried
 
 
