@@ -153,6 +153,18 @@ class Costs:
     ms: Milliseconds = field(default_factory=Milliseconds)
 
 
+@dataclass(frozen=True, eq=False)
+class Upcoming:
+    """A place that may be asked about next, for what the answer needs to be computed ahead; it equals itself alone.
+
+    It is where the user will be once a suggestion is `accepted`, where the cursor has `rested` and no suggestion is
+    shown, so that the prompt takes up the excerpts that are offered, or anywhere in a document just `opened`.
+    """
+
+    request: Request
+    because: Literal["accepted", "rested", "opened"] = "accepted"
+
+
 @dataclass(frozen=True)
 class Ahead:
     """Tokens computed by prefetching, how many of them were discarded unused, and the milliseconds that took."""

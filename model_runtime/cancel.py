@@ -29,20 +29,3 @@ class Cancel:
 
 
 NEVER = Cancel(lambda: False)
-Preparation = Callable[[Cancel], bool]  # works until told to stop; returns whether it is done
-
-
-def begun_later(begin: Callable[[], Preparation]) -> Preparation:
-    """Return work that calls `begin` when it starts, and from then on does what that returned."""
-    begun: list[Preparation] = []
-
-    def prepare(cancel: Cancel) -> bool:
-        begun[:] = begun or [begin()]
-        return begun[0](cancel)
-
-    return prepare
-
-
-def nothing_to_prepare(_: Cancel) -> bool:
-    """Do nothing, which is done at once."""
-    return True

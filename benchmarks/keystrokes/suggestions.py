@@ -11,7 +11,7 @@ from statistics import median
 from benchmarks.table import show
 from efim_lab.gate.replay.report import percentile
 from efim_ls.completion.completer import Completer
-from efim_ls.request import Answer, Request
+from efim_ls.request import Answer, Request, Upcoming
 from efim_ls.session.prefetch import accepted
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER
@@ -28,7 +28,7 @@ def measure() -> dict[str, float]:
         for typed in range(1, len(suggested)):
             answer = _ask(completer, accepted(request, suggested[:typed]))
             keys.append((answer, answer.text == suggested[typed:]))
-        completer.prefetch(accepted(request, suggested))(NEVER)
+        completer.prepare(Upcoming(accepted(request, suggested)), NEVER)
         whole.append(_ask(completer, accepted(request, suggested)))
     result = {
         "keys": len(keys),

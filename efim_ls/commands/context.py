@@ -17,7 +17,7 @@ from rich.text import Text
 from efim_ls.access.reasons import as_dict, why_empty
 from efim_ls.commands.arguments import check_model
 from efim_ls.failures import FilePlace
-from efim_ls.request import Request
+from efim_ls.request import Request, Upcoming
 from efim_ls.session.one_shot import cursor_at, load, read, with_repository
 from model_runtime.cancel import NEVER
 
@@ -49,7 +49,7 @@ def show(place: FilePlace, as_json: bool, model: str, shows_excerpts: bool = Fal
     budget = completer.excerpt_budget
     request = with_repository(request, model, completer.tokenizers, unindexed=True, excerpts=budget)
     if shows_excerpts:
-        completer.prefetch(request, rested=True)(NEVER)
+        completer.prepare(Upcoming(request, "rested"), NEVER)
     answer = completer.complete(request, NEVER)
     explained = completer.explain(request, answer) | as_dict(why_empty(answer))
     if as_json:

@@ -13,10 +13,10 @@ from efim_ls.completion.models.kinds import kind_of
 from efim_ls.completion.models.open import OpenedModel
 from efim_ls.completion.models_by_language import Models
 from efim_ls.completion.suggestions.explanation import AnswerOrigin
-from efim_ls.request import Ahead, Answer, Request
+from efim_ls.request import Ahead, Answer, Request, Upcoming
 from efim_ls.settings import Settings
-from model_runtime.cancel import Cancel, Preparation, begun_later
-from model_runtime.prompt.excerpts import ExcerptBudget, Excerpts
+from model_runtime.cancel import Cancel
+from model_runtime.prompt.excerpts import ExcerptBudget
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 
 CLOSING = 1.0  # seconds that a model may take to write what is left, once nobody works in its languages
@@ -59,29 +59,17 @@ class Completer:
         asked = document.ask(self.models.readable(model, request))
         return model.answerer(request.language).complete(document, asked, cancel)
 
-    def prefetch(self, request: Request, rested: bool = False) -> Preparation:
-        """Return work that prefetches what a completion for this request will need.
+    def prepare(self, place: Upcoming, cancel: Cancel) -> bool:
+        """Compute what a completion will need until `cancel()` is true; return whether nothing is left to do.
 
-        Where the cursor has `rested` and no suggestion is shown, the prompt takes up the excerpts that are offered.
+        Called again for the same place, it goes on where it stopped. The document's model is loaded if need be.
         """
-
-        def begin() -> Preparation:
+        started, request = perf_counter(), place.request
+        try:
             document = self._document(request.uri, request.language)
-            return self._model_of[request.uri].answerer(request.language).prefetch(document, request, rested)
-
-        return self._ahead_of_need(begin)
-
-    def prefetch_opened(
-        self, uri: str, text: str, language: str = "", excerpts: Excerpts | None = None
-    ) -> Preparation:
-        """Return work that loads a document's model, and prefetches what a first completion in it will need."""
-        opened = Request(uri, text, 0, language=language, excerpts=excerpts)
-
-        def begin() -> Preparation:
-            document = self._document(uri, language)
-            return self._model_of[uri].answerer(language).prefetch_opened(document, opened)
-
-        return self._ahead_of_need(begin)
+            return self._model_of[request.uri].answerer(request.language).prepare(document, place, cancel)
+        finally:
+            self._ahead_ms += (perf_counter() - started) * 1e3
 
     def explain(self, request: Request, answered: Answer | None = None) -> dict[str, object]:
         """Return the exact prompt that a request would send, its costs, and what was `answered` there last.
@@ -237,15 +225,3 @@ class Completer:
         for uri in its_own:
             self._documents.pop(uri, None)
             del self._model_of[uri]
-
-    def _ahead_of_need(self, begin: Callable[[], Preparation]) -> Preparation:
-        """Return work that `begin` returns on the engine thread, when it starts; its time is counted."""
-        work = begun_later(begin)
-
-        def prepare(cancel: Cancel) -> bool:
-            started = perf_counter()
-            done = work(cancel)
-            self._ahead_ms += (perf_counter() - started) * 1e3
-            return done
-
-        return prepare

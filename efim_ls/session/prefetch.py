@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from efim_ls.request import Request
+from efim_ls.request import Request, Upcoming
 from efim_ls.session.documents import IdleTimer, OpenDocument, OpenDocuments
-from efim_ls.session.engine_thread import EngineClient, Job
+from efim_ls.session.engine_thread import EngineClient
 from efim_ls.session.loader import ModelLoader
 from model_runtime.cancel import Cancel, Cancelled
 
@@ -57,8 +57,7 @@ class BackgroundWork:
 
     def answered(self, document: OpenDocument, request: Request, suggested: str) -> None:
         """Prefetch for the request that follows if the suggestion is accepted; save once the user has paused."""
-        if (completer := self._completer) is not None:
-            self._begin(document, completer.prefetch(accepted(request, suggested), rested=False))
+        self._prepare(document, Upcoming(accepted(request, suggested)))
         document.save_timer.start(REST, lambda: self._rest(document))
         self._long_rest.start(LONG_REST, self._give_back)
 
@@ -67,9 +66,8 @@ class BackgroundWork:
         request = self._request_at(document, cursor)
         answered = document.last_answer(request.text, request.cursor)
         is_shown = answered is not None and bool(answered.text)
-        completer, off = self._completer, self._documents.why_off(request.uri, len(request.text))
-        if completer is not None and off is None:
-            self._begin(document, completer.prefetch(request, rested=not is_shown))
+        if self._documents.why_off(request.uri, len(request.text)) is None:
+            self._prepare(document, Upcoming(request, "accepted" if is_shown else "rested"))
 
     def drop_prefetch(self, document: OpenDocument) -> None:
         """Drop all prefetching for a document."""
@@ -129,16 +127,17 @@ class BackgroundWork:
         """Prefetch for a document's cursor or, if it is unknown, for the document's beginning."""
         if document.cursor is not None:
             self.prefetch_rested(document, document.cursor)
-        elif (completer := self._completer) and self._documents.why_off(document.uri) is None:
+        elif self._documents.why_off(document.uri) is None:
             excerpts = self._request_at(document, 0).excerpts
-            self._begin(
-                document, completer.prefetch_opened(document.uri, document.public, document.language, excerpts)
-            )
+            opened = Request(document.uri, document.public, 0, language=document.language, excerpts=excerpts)
+            self._prepare(document, Upcoming(opened, "opened"))
 
-    def _begin(self, document: OpenDocument, job: Job[bool]) -> None:
+    def _prepare(self, document: OpenDocument, place: Upcoming) -> None:
+        if (completer := self._completer) is None:
+            return
         document.prefetch_timer.cancel()
         if self._engine.idle_seconds > 0:
-            self._engine.run_idle(document.uri, job)
+            self._engine.run_idle(document.uri, lambda cancel: completer.prepare(place, cancel))
 
     def _rest(self, document: OpenDocument) -> None:
         self._save(document.uri)

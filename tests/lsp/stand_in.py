@@ -12,13 +12,12 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
 from efim_ls.completion.suggestions.levels import least_of
 from efim_ls.lsp.server import serve
-from efim_ls.request import Ahead, Answer, Costs, Milliseconds, Request
+from efim_ls.request import Ahead, Answer, Costs, Milliseconds, Request, Upcoming
 from efim_ls.session import prefetch
 from efim_ls.session.loader import Progress, nothing_to_fetch
 from efim_ls.settings import Settings
@@ -58,14 +57,13 @@ class StandIn:
         others = re.findall(r"# or (.*)", request.text) if request.explicit else ()
         return Answer(text, COSTS, None if text else "empty", tuple(others), confidence)
 
-    def prefetch(self, request: Request, rested: bool = False) -> Callable[[Cancel], bool]:
-        return lambda cancel: self.work_ahead(request.uri, request.text[: request.cursor], cancel)
+    def prepare(self, place: Upcoming, cancel: Cancel) -> bool:
+        request = place.request
+        what = "opened" if place.because == "opened" else request.text[: request.cursor]
+        return self.work_ahead(request.uri, what, cancel)
 
     def notice(self, language: str) -> str | None:
         return None
-
-    def prefetch_opened(self, uri: str, text: str, language: str, *_: object) -> Callable[[Cancel], bool]:
-        return lambda cancel: self.work_ahead(uri, "opened", cancel)
 
     @property
     def excerpt_budget(self) -> ExcerptBudget:

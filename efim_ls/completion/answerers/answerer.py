@@ -7,8 +7,8 @@ from typing import Protocol
 
 from efim_ls.completion.answerers.document_state import DocumentState
 from efim_ls.completion.suggestions.recent import Asked
-from efim_ls.request import Answer, Request
-from model_runtime.cancel import Cancel, Preparation
+from efim_ls.request import Answer, Request, Upcoming
+from model_runtime.cancel import Cancel
 
 
 class Answerer(Protocol):
@@ -26,15 +26,8 @@ class Answerer(Protocol):
         """Answer a request; once `cancel()` is true, soon return it as superseded."""
         ...
 
-    def prefetch(self, document: DocumentState, request: Request, rested: bool) -> Preparation:
-        """Return work that prefetches what a completion for this request will need.
-
-        Where the cursor has `rested` and no suggestion is shown, the prompt takes up the excerpts that are offered.
-        """
-        ...
-
-    def prefetch_opened(self, document: DocumentState, opened: Request) -> Preparation:
-        """Return work that prefetches what a first completion will need, wherever in the `opened` text it is."""
+    def prepare(self, document: DocumentState, place: Upcoming, cancel: Cancel) -> bool:
+        """Compute what a completion will need until `cancel()` is true; return whether nothing is left to do."""
         ...
 
     def explain(self, document: DocumentState, request: Request, answered: Answer | None) -> dict[str, object]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from efim_ls.completion.planning.planner import Frame, Plan, Planner
 from efim_ls.completion.suggestions.explanation import AnswerOrigin
 from efim_ls.completion.suggestions.recent import Asked, RecentSuggestions
-from efim_ls.request import Request
+from efim_ls.request import Request, Upcoming
 from model_runtime.cancel import Cancel
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
@@ -31,6 +31,7 @@ class DocumentState:
         self._excerpts = NO_EXCERPTS  # that were offered last
         self._planner: Planner | None = None
         self._requested: dict[int, Frame] = {}
+        self._ahead: tuple[Upcoming, Sequence[Frame]] | None = None  # what was planned ahead last
 
     @property
     def planner(self) -> Planner:
@@ -99,6 +100,26 @@ class DocumentState:
         self._requested[frame.plan.number] = frame
         return frame
 
+    def plan_ahead(self, place: Upcoming, cancel: Cancel) -> Sequence[Frame]:
+        """Return the frames that a completion at a place will need, its own and one for the next line.
+
+        They are planned once: the document may change while they are computed. Raises Cancelled.
+        """
+        if self._ahead is None or self._ahead[0] is not place:
+            self._ahead = place, self._planned_ahead(place, cancel)
+        return self._ahead[1]
+
+    def _planned_ahead(self, place: Upcoming, cancel: Cancel) -> Sequence[Frame]:
+        request = place.request
+        planner = self.set_excerpts(request.excerpts, request.excluded_files)
+        if place.because == "opened":
+            frames = [planner.plan_unopened(request.text, cancel)]
+        else:
+            plan = planner.plan_at_rest if place.because == "rested" else planner.plan
+            at = request.text, request.cursor, cancel
+            frames = [plan(*at), planner.plan_next(*at)]
+        return [frame for frame in frames if frame is not None]
+
     def requested_frames(self) -> list[Frame]:
         """Return the requested frames that the planner still remembers."""
         numbers = [frame.plan.number for frame in self._frames]
@@ -116,4 +137,4 @@ class DocumentState:
 
     def forget_frames(self) -> None:
         """Forget all but the saved plans."""
-        self._planner, self._requested = None, {}
+        self._planner, self._requested, self._ahead = None, {}, None

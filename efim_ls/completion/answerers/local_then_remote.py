@@ -11,8 +11,8 @@ from efim_ls.completion.answerers.document_state import DocumentState
 from efim_ls.completion.answerers.model import ModelAnswerer
 from efim_ls.completion.answerers.remote import RemoteAnswer, RemoteAnswerer
 from efim_ls.completion.suggestions.recent import Asked
-from efim_ls.request import Answer, BetterAnswer, Request
-from model_runtime.cancel import Cancel, Preparation
+from efim_ls.request import Answer, BetterAnswer, Request, Upcoming
+from model_runtime.cancel import Cancel
 
 
 class LocalThenRemote:
@@ -26,6 +26,7 @@ class LocalThenRemote:
         """Answer with both, in the languages of the local one."""
         self.languages, self._local, self._remote = local.languages, local, remote
         self._last: tuple[Asked, Answer] | None = None  # the last answer, which a better one may replace
+        self._prepared: Upcoming | None = None  # the last place that was prepared, in part or in full
 
     def complete(self, document: DocumentState, asked: Asked, cancel: Cancel) -> Answer:
         """Answer a request; once `cancel()` is true, soon return it as superseded."""
@@ -40,14 +41,12 @@ class LocalThenRemote:
         self._last = asked, answer
         return answer
 
-    def prefetch(self, document: DocumentState, request: Request, rested: bool) -> Preparation:
-        """Return work that prefetches here what a completion will need; the other machine begins with it at once."""
-        self._remote.prefetch(request, rested)
-        return self._local.prefetch(document, request, rested)
-
-    def prefetch_opened(self, document: DocumentState, opened: Request) -> Preparation:
-        """Return work that prefetches here what a first completion will need."""
-        return self._local.prefetch_opened(document, opened)
+    def prepare(self, document: DocumentState, place: Upcoming, cancel: Cancel) -> bool:
+        """Compute here what a completion will need; the other machine begins with it at once."""
+        if place is not self._prepared and place.because != "opened":
+            self._remote.prepare(place)
+        self._prepared = place
+        return self._local.prepare(document, place, cancel)
 
     def explain(self, document: DocumentState, request: Request, answered: Answer | None) -> dict[str, object]:
         """Return what answers a request here, and what was `answered` there last."""

@@ -24,9 +24,9 @@ from efim_ls.completion.suggestions.explanation import AnswerOrigin, explained
 from efim_ls.completion.suggestions.recent import Asked, Remainder
 from efim_ls.completion.suggestions.shown import ShownPart, shown_part
 from efim_ls.completion.suggestions.sure import paused_part, sure_part
-from efim_ls.request import Answer, Reason, Request
+from efim_ls.request import Answer, Reason, Request, Upcoming
 from efim_ls.text.lines import enclosing_line
-from model_runtime.cancel import Cancel, Cancelled, Preparation
+from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import GenerateJob, Generation, PrepareJob
 from model_runtime.engine.output import TextProbability
@@ -125,26 +125,15 @@ class ModelAnswerer:
         meter.lap()
         return self._cleaned(planned, made)
 
-    def prefetch(self, document: DocumentState, request: Request, rested: bool) -> Preparation:
-        """Return work that prefetches what a completion for this request will need, and one on the next line.
-
-        Where the cursor has `rested` and no suggestion is shown, the prompt takes up the excerpts that are offered.
-        """
-
-        def frames(cancel: Cancel) -> list[Frame | None]:
-            planner = document.set_excerpts(request.excerpts, request.excluded_files)
-            place = request.text, request.cursor, cancel
-            return [planner.plan_at_rest(*place) if rested else planner.plan(*place), planner.plan_next(*place)]
-
-        return self._preparation(request.uri, frames)
-
-    def prefetch_opened(self, document: DocumentState, opened: Request) -> Preparation:
-        """Return work that prefetches what a first completion in an opened document will need."""
-
-        def frames(cancel: Cancel) -> list[Frame | None]:
-            return [document.set_excerpts(opened.excerpts).plan_unopened(opened.text, cancel)]
-
-        return self._preparation(opened.uri, frames)
+    def prepare(self, document: DocumentState, place: Upcoming, cancel: Cancel) -> bool:
+        """Compute the frames of a place until `cancel()` is true; return whether nothing is left to do."""
+        try:
+            frames = document.plan_ahead(place, cancel)
+            return all(self._prepare(place.request.uri, frame, cancel) for frame in frames)
+        except Cancelled:
+            return False
+        except EngineError:
+            return True  # the request that follows says so
 
     def explain(self, document: DocumentState, request: Request, answered: Answer | None) -> dict[str, object]:
         """Return the exact prompt that a request would send, its costs, and what was `answered` there last."""
@@ -175,21 +164,6 @@ class ModelAnswerer:
         before, after = surroundings(request.text, plan.start, below + len(plan.tail))
         prompt = replace(frame.prompt, counts=request.counts)
         return surrounded(self._model.tokenizer, prompt, Surroundings(before, after, request.others))
-
-    def _preparation(self, uri: str, frames_of: Callable[[Cancel], list[Frame | None]]) -> Preparation:
-        """Return work that plans once, when it starts: the document may change while the work is interrupted."""
-        frames: list[Frame | None] = []
-
-        def prepare(cancel: Cancel) -> bool:
-            try:
-                frames[:] = frames or frames_of(cancel)
-                return all(self._prepare(uri, frame, cancel) for frame in frames if frame)
-            except Cancelled:
-                return False
-            except EngineError:
-                return True  # the request that follows says so
-
-        return prepare
 
     def _prepare(self, uri: str, frame: Frame, cancel: Cancel) -> bool:
         if self._refusal(frame.plan, frame.prompt):

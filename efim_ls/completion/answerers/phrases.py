@@ -17,9 +17,9 @@ from efim_ls.completion.planning.window import SURROUNDING_CHARACTERS, surroundi
 from efim_ls.completion.suggestions.explanation import suggestion
 from efim_ls.completion.suggestions.recent import Asked
 from efim_ls.languages.table import ANY
-from efim_ls.request import Answer, Preset, Reason, Request
+from efim_ls.request import Answer, Preset, Reason, Request, Upcoming
 from efim_ls.text.lines import enclosing_line
-from model_runtime.cancel import Cancel, Cancelled, Preparation, nothing_to_prepare
+from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.engine.phrases import Phrases
 from model_runtime.engine.stops import stop_rule
 from model_runtime.prompt.prompt import history_of
@@ -61,13 +61,9 @@ class PhraseAnswerer:
         document.suggestions.add(asked, text)
         return Answer(text, meter.total(), confidence=confidence)
 
-    def prefetch(self, document: DocumentState, request: Request, rested: bool) -> Preparation:
-        """Return work that does nothing: no frame is planned."""
-        return nothing_to_prepare
-
-    def prefetch_opened(self, document: DocumentState, opened: Request) -> Preparation:
-        """Return work that does nothing: no frame is planned."""
-        return nothing_to_prepare
+    def prepare(self, document: DocumentState, place: Upcoming, cancel: Cancel) -> bool:
+        """Return that nothing is left to do: phrases are looked for when they are asked for."""
+        return True
 
     def explain(self, document: DocumentState, request: Request, answered: Answer | None) -> dict[str, object]:
         """Return why nothing is suggested, if so, and what was `answered` last, without a prompt."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from efim_ls.completion.answerers.model import ModelAnswerer
 from efim_ls.completion.models.open import RemoteModel
 from efim_ls.languages.table import ANY
 from efim_ls.paths import file_path
-from efim_ls.request import Answer, Request
+from efim_ls.request import Answer, Request, Upcoming
 from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
 from model_runtime.engine.output import TextProbability
@@ -42,7 +43,7 @@ class _Asked:
     """A request that waits or is under way, or one to prefetch for, with what stops it."""
 
     request: Request
-    ahead: bool = False
+    ahead: Upcoming | None = None
     stop: threading.Event = field(default_factory=threading.Event)
     answer: Future[RemoteAnswer | None] = field(default_factory=Future[RemoteAnswer | None])
     begun: float | None = None  # by the clock
@@ -95,11 +96,11 @@ class RemoteAnswerer:
             running.stop.set()
         return asked.answer if is_in_time else None
 
-    def prefetch(self, request: Request, rested: bool) -> None:
+    def prepare(self, place: Upcoming) -> None:
         """Have the server compute what a completion will need, unless it is at work or rests."""
         with self._lock:
             if self._waiting is None and self._running is None and monotonic() >= self._resumes_at:
-                self._queue(_Asked(request, ahead=True), rested)
+                self._queue(_Asked(place.request, ahead=place))
 
     def take(self, uri: str) -> RemoteAnswer | None:
         """Return the last answer in a document that has arrived and was not taken yet."""
@@ -118,12 +119,12 @@ class RemoteAnswerer:
                     each.answer.cancel()  # unless it is under way: then it soon ends
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _queue(self, asked: _Asked, rested: bool = False) -> _Asked:
+    def _queue(self, asked: _Asked) -> _Asked:
         """Put a request in place of the one that waits; to be called with the lock."""
         if self._waiting is not None:
             self._waiting.answer.cancel()
         self._waiting = asked
-        self._thread.submit(self._work, asked, rested)
+        self._thread.submit(self._work, asked)
         return asked
 
     def _is_in_time(self, asked: _Asked | None) -> bool:
@@ -131,7 +132,7 @@ class RemoteAnswerer:
         begun = asked and asked.begun
         return begun is None or monotonic() - begun < self._options.wait_seconds
 
-    def _work(self, asked: _Asked, rested: bool) -> None:
+    def _work(self, asked: _Asked) -> None:
         with self._lock:
             if self._waiting is asked:
                 self._waiting = None
@@ -140,7 +141,7 @@ class RemoteAnswerer:
             self._running, asked.begun = asked, monotonic()
         answer = None
         try:
-            answer = self._prepare(asked, rested) if asked.ahead else self._answer(asked)
+            answer = self._prepare(asked.ahead, asked.stop.is_set) if asked.ahead else self._answer(asked)
         except Exception as error:  # the thread goes on, and answers of this machine do
             logger.error("asking another machine failed", exc_info=error)
             self._rest()
@@ -166,10 +167,10 @@ class RemoteAnswerer:
         self._arrived[request.uri] = found
         return found
 
-    def _prepare(self, asked: _Asked, rested: bool) -> None:
-        request, document = self._sent(asked.request), self._document(asked.request.uri)
+    def _prepare(self, place: Upcoming, is_stopped: Callable[[], bool]) -> None:
+        request, document = self._sent(place.request), self._document(place.request.uri)
         if self._may_be_sent(request.uri):
-            self._model.prefetch(document, request, rested)(Cancel(asked.stop.is_set))
+            self._model.prepare(document, replace(place, request=request), Cancel(is_stopped))
 
     def _rest(self) -> None:
         self._pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, 2 * self._pause))

@@ -18,7 +18,7 @@ from efim_ls.completion.models.open import fit_budget
 from efim_ls.completion.planning.planner import ANCHOR_STEP
 from efim_ls.completion.planning.window import Budget
 from efim_ls.completion.suggestions.levels import least_of
-from efim_ls.request import Answer, Preset, Request
+from efim_ls.request import Answer, Preset, Request, Upcoming
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
 from model_runtime.checkpoint.config import read_config
@@ -112,9 +112,9 @@ def test_a_request_stops_between_the_frames_that_it_compares(loaded: Completer) 
 
     answer = loaded.complete(request, Cancel(lambda: True))
     assert (answer.text, answer.reason, answer.costs.head, answer.costs.recomputed) == ("", "superseded", 0, 0)
-    assert loaded.prefetch(request)(Cancel(lambda: True)) is False
+    assert loaded.prepare(Upcoming(request), Cancel(lambda: True)) is False
     assert frame_of(request) == "new"  # it has made none
-    assert loaded.prefetch(request)(NEVER) is True
+    assert loaded.prepare(Upcoming(request), NEVER) is True
     assert frame_of(request) != "new"
 
 

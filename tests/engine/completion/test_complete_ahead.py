@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from efim_ls.completion.planning.planner import Planner
-from efim_ls.request import Ahead, Request
+from efim_ls.request import Ahead, Request, Upcoming
 from model_runtime.cancel import NEVER, Cancel
 from model_runtime.prompt.prompt import heal
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -52,7 +53,7 @@ def after(questions: int) -> Cancel:
 @pytest.mark.parametrize("cursor", range(0, len(CODE), 131))
 def test_a_prefetched_completion_recomputes_no_prompt(made: Make, cursor: int) -> None:
     (completer, engine), (cold, _) = made(), made()
-    assert completer.prefetch(Request(A, CODE, cursor))(NEVER)
+    assert completer.prepare(Upcoming(Request(A, CODE, cursor)), NEVER)
     assert sum(engine.log.passes) == completer.ahead.tokens
     answer, other = ask(completer, CODE, cursor, A), ask(cold, CODE, cursor, A)
     assert (answer.costs.frame, answer.costs.recomputed) == ("kept", 0)
@@ -66,7 +67,7 @@ def test_a_key_at_a_foreseen_place_computes_itself_or_the_word_that_it_ends(
     made: Make, tokenizer: Tokenizer, cursor: int, key: str
 ) -> None:
     completer, _ = made()
-    completer.prefetch(Request(A, CODE, cursor))(NEVER)
+    completer.prepare(Upcoming(Request(A, CODE, cursor)), NEVER)
     answer = ask(completer, CODE[:cursor] + key + CODE[cursor:], cursor + 1, A)
     _, word = heal(tokenizer, CODE[:cursor])
     assert answer.costs.frame == "kept"
@@ -78,7 +79,7 @@ def test_interrupted_work_plans_once_and_loses_nothing(made: Make, planned: list
     completer, engine = made()
     tokens = 3 + sum(explained(completer, CODE, PLACE, A)["costs"][part] for part in ("head", "tail", "typed"))
     planned.clear()
-    prepare = completer.prefetch(Request(A, CODE, PLACE))
+    prepare = partial(completer.prepare, Upcoming(Request(A, CODE, PLACE)))
     assert planned == []
     computed = 0
     for questions in (chunks, 0, 1):
@@ -97,7 +98,7 @@ def test_interrupted_work_plans_once_and_loses_nothing(made: Make, planned: list
 @pytest.mark.parametrize("chunks", range(4))
 def test_what_was_computed_until_an_interruption_is_saved(made: Make, chunks: int) -> None:
     completer, _ = made()
-    completer.prefetch(Request(A, CODE, PLACE))(after(chunks))
+    completer.prepare(Upcoming(Request(A, CODE, PLACE)), after(chunks))
     costs = ask(completer, CODE, PLACE, A).costs
     assert costs.reused == completer.ahead.tokens
     assert (costs.reused > 0) == (chunks > 0)
@@ -105,7 +106,7 @@ def test_what_was_computed_until_an_interruption_is_saved(made: Make, chunks: in
 
 def test_work_that_goes_on_after_the_text_changed_is_for_the_text_that_was_there(made: Make) -> None:
     completer, _ = made()
-    prepare = completer.prefetch(Request(A, CODE, PLACE))
+    prepare = partial(completer.prepare, Upcoming(Request(A, CODE, PLACE)))
     prepare(after(1))
     ask(completer, "import os\n" + CODE[:PLACE] + CODE[PLACE + 9 :], PLACE + 10, A)
     assert prepare(NEVER)
@@ -121,7 +122,7 @@ def costs_of_typing(made: Make, *, ahead: bool) -> list[int]:
         before += key
         costs.append(ask(completer, before + CODE[at:], len(before), A).costs.recomputed)
         if ahead:
-            completer.prefetch(Request(A, before + CODE[at:], len(before)))(NEVER)
+            completer.prepare(Upcoming(Request(A, before + CODE[at:], len(before))), NEVER)
     return costs[1:]
 
 
@@ -135,7 +136,7 @@ def test_a_first_completion_in_the_first_window_of_an_opened_document_computes_n
     made: Make, cursor: int
 ) -> None:
     completer, engine = made()
-    assert completer.prefetch_opened(A, CODE)(NEVER)
+    assert completer.prepare(Upcoming(Request(A, CODE, 0), "opened"), NEVER)
     assert sum(engine.log.passes) == completer.ahead.tokens > 0
     costs = ask(completer, CODE, cursor, A).costs
     lines_apart = 16  # tokens that are not worth a copy
@@ -145,7 +146,7 @@ def test_a_first_completion_in_the_first_window_of_an_opened_document_computes_n
 
 def test_a_document_that_was_opened_is_planned_when_the_work_begins(made: Make, planned: list[str]) -> None:
     completer, _ = made()
-    prepare = completer.prefetch_opened(A, CODE)
+    prepare = partial(completer.prepare, Upcoming(Request(A, CODE, 0), "opened"))
     assert planned == []
     assert not prepare(after(1))
     assert prepare(NEVER)
@@ -155,14 +156,14 @@ def test_a_document_that_was_opened_is_planned_when_the_work_begins(made: Make, 
 @pytest.mark.parametrize("text", ["\0" * 9, "x = 1\n\0\n"])
 def test_binary_text_is_not_worked_on(made: Make, text: str) -> None:
     completer, _ = made()
-    assert completer.prefetch(Request(A, text, 3))(NEVER)
-    assert completer.prefetch_opened(A, text)(NEVER)
+    assert completer.prepare(Upcoming(Request(A, text, 3)), NEVER)
+    assert completer.prepare(Upcoming(Request(A, text, 0), "opened"), NEVER)
     assert completer.ahead == Ahead(0, 0)
 
 
 def test_unused_prefetching_counts_as_wasted(folder: Path) -> None:
     completer, _ = maker(folder, arenas=1)()
-    completer.prefetch(Request(A, CODE, PLACE))(NEVER)
+    completer.prepare(Upcoming(Request(A, CODE, PLACE)), NEVER)
     tokens = completer.ahead.tokens
     assert completer.ahead == Ahead(tokens, 0)
     ask(completer, "y = 2\n" * 9, 20, B)

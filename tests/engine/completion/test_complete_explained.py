@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from efim_ls.completion.suggestions.explanation import prompt_parts
-from efim_ls.request import Answer, Costs, Request
+from efim_ls.request import Answer, Costs, Request, Upcoming
 from model_runtime.cancel import NEVER
 from model_runtime.counts.segment import CountedDocument
 from model_runtime.counts.snapshot import EMPTY, CountsView
@@ -95,7 +96,11 @@ def test_an_explanation_is_what_the_next_completion_does_and_changes_nothing(
         elif action != "only explain":
             request = Request(uri, text, cursor)
             for each in (explaining, other):
-                prepare = each.prefetch(request) if action == "foresee" else each.prefetch_opened(uri, text)
+                prepare = (
+                    partial(each.prepare, Upcoming(request))
+                    if action == "foresee"
+                    else partial(each.prepare, Upcoming(Request(uri, text, 0), "opened"))
+                )
                 assert prepare(NEVER)
         assert explaining.ahead == other.ahead
 
@@ -146,7 +151,7 @@ def test_isolated_excerpts_are_listed_one_by_one_where_they_are_seen_from(tokeni
 
 def test_what_was_computed_ahead_is_told_until_it_is_needed(made: Make) -> None:
     completer, _ = made()
-    assert completer.prefetch(Request("file:///a.py", CODE, PLACE))(NEVER)
+    assert completer.prepare(Upcoming(Request("file:///a.py", CODE, PLACE)), NEVER)
     assert {part["cost"] for part in explained(completer, CODE, PLACE)["parts"]} == {"ahead"}
     answer = ask(completer, CODE, PLACE, explicit=True)
     assert answer.costs.ahead == answer.costs.reused > 0

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from efim_ls.completion.completer import Completer
-from efim_ls.request import Answer, Request
+from efim_ls.request import Answer, Request, Upcoming
 from model_runtime.cancel import NEVER, Cancel
 from model_runtime.kv.pool import FrameId
 from tests.engine.persistence import arena_of
@@ -297,7 +297,7 @@ def test_an_unaccepted_suggestion_is_not_saved(start: Start, cache: Path) -> Non
     first = start()
     request = Request(A, CODE[:CURSOR], CURSOR, True)
     first.complete(request, NEVER)
-    first.prefetch(replace(request, text=request.text + "secret = 'zq81'", cursor=CURSOR + 15))(NEVER)
+    first.prepare(Upcoming(replace(request, text=request.text + "secret = 'zq81'", cursor=CURSOR + 15)), NEVER)
     first.save(A, NEVER)
     first.close(HANG)
     second = start()
@@ -333,7 +333,7 @@ def test_a_document_that_is_opened_again_finds_its_last_frame_fetched(start: Sta
     there = ask(first)
     first.close(HANG)
     second = start()
-    assert second.prefetch_opened(A, CODE)(NEVER)
+    assert second.prepare(Upcoming(Request(A, CODE, 0), "opened"), NEVER)
     assert second.ahead.tokens <= 16
     again = ask(second)
     assert (again.text, again.costs.frame, again.costs.fetched) == (there.text, "kept", 0)
@@ -348,8 +348,8 @@ def test_of_all_frames_those_that_were_asked_for_reach_the_disk(start: Start) ->
         answer = ask(first, text, place)
         assert answer.costs.frame == "new"
         asked.append(text[:place])
-        first.prefetch(Request(A, text[:place] + "zq81" + text[place:], place + 4))(NEVER)
-        first.prefetch(Request(A, text, place + len(CODE)))(NEVER)
+        first.prepare(Upcoming(Request(A, text[:place] + "zq81" + text[place:], place + 4)), NEVER)
+        first.prepare(Upcoming(Request(A, text, place + len(CODE))), NEVER)
     first.save(A, NEVER)
     first.close(HANG)
     plans = start(head_tokens=100).models.first._saved.recall(A)

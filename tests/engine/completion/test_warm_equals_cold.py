@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.models.kv_persistence import KvPersistence
 from efim_ls.completion.planning.window import Budget
-from efim_ls.request import Answer, Request
+from efim_ls.request import Answer, Request, Upcoming
 from efim_ls.session.prefetch import accepted
 from model_runtime.cancel import NEVER, Cancel
 from model_runtime.checkpoint.config import read_config
@@ -308,7 +309,7 @@ def test_a_warm_answer_is_the_cold_answer(
                 warm, engine = bench.completer(arenas, store)
             if session.background:
                 session.background = False
-                preparation = warm.prefetch(request)
+                preparation = partial(warm.prepare, Upcoming(request))
                 if not preparation(Cancel(stopped_after(patience))) and patience % 2:
                     preparation(Cancel(stopped_after(patience)))
                 continue
@@ -328,7 +329,7 @@ def test_a_warm_answer_is_the_cold_answer(
             assert_same_numbers(bench, engine.log)
             assert_same_answer(bench, answer, engine.log, cold, cold_log)
             if ahead is not None:
-                warm.prefetch(accepted(request, answer.text))(Cancel(stopped_after(ahead)))
+                warm.prepare(Upcoming(accepted(request, answer.text)), Cancel(stopped_after(ahead)))
                 warm.save(request.uri, Cancel(stopped_after(patience)))
     warm.close(HANG)
 

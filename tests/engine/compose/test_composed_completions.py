@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from efim_ls.completion.completer import Completer
-from efim_ls.request import Answer, Request
+from efim_ls.request import Answer, Request, Upcoming
 from model_runtime.cancel import NEVER
 from model_runtime.isolated import SequenceKey
 from model_runtime.kv.pool import FrameId
@@ -74,7 +74,7 @@ def test_at_rest_what_was_composed_is_replaced_by_what_is_exact(start: Start) ->
     completer, exact = start(approximations=("moved_text_carefully",), persist=False), start(persist=False)
     ask(completer, CODE)
     assert ask(completer, OTHER_BRANCH).costs.approximate > 0
-    assert completer.prefetch(request(OTHER_BRANCH))(NEVER)
+    assert completer.prepare(Upcoming(request(OTHER_BRANCH)), NEVER)
     again, cold = ask(completer, OTHER_BRANCH), ask(exact, OTHER_BRANCH)
     assert (again.costs.approximate, again.costs.recomputed, again.text) == (0, 0, cold.text)
     assert_same_numbers(completer, 1, exact, 0)

@@ -14,7 +14,7 @@ from efim_ls.completion.models import kinds
 from efim_ls.completion.models.kinds import ComputedHere, Progress
 from efim_ls.completion.models.open import OpenedModel
 from efim_ls.completion.shared_models import SharedModels
-from efim_ls.request import Ahead, Request
+from efim_ls.request import Ahead, Request, Upcoming
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
 from model_runtime.engine.decode import DecodeStats
@@ -179,7 +179,7 @@ def test_a_superseded_request_does_not_reach_it(make: Make) -> None:
 
 def test_nothing_is_prefetched_and_all_is_explained_and_described(make: Make) -> None:
     completer, _ = make()
-    assert completer.prefetch(request())(NEVER)
+    assert completer.prepare(Upcoming(request()), NEVER)
     costs = completer.explain(request())["costs"]
     assert isinstance(costs, dict) and costs["reused"] == 0 < costs["recomputed"]
     assert {**completer.describe(), "model": "far", "device": "http://far:8080"} == completer.describe()
@@ -207,7 +207,7 @@ def test_a_failure_is_told_once_and_harms_nothing_else(make: Make, caplog: pytes
     for text in (TEXT, TEXT[:-1]):
         answer = completer.complete(request(text), NEVER)
         assert (answer.text, answer.reason, answer.cause) == ("", "no answer", DOWN)
-        assert completer.prefetch(request(text))(NEVER), "waiting would not help"
+        assert completer.prepare(Upcoming(request(text)), NEVER), "waiting would not help"
     assert [each.getMessage() for each in caplog.records] == [f"the model gives no answer: {DOWN}"]
     assert completer.complete(request(TEXT + "m(val", uri=OTHER), NEVER).text == "ues)", "known, so not asked for"
     assert completer.notice("python") == f"The model gives no answer: {DOWN}."
@@ -221,7 +221,7 @@ def test_private_text_is_said_to_be(make: Make) -> None:
     for uri in (URI, "untitled:one", OTHER):  # what is no file is private
         answer = completer.complete(request(uri=uri), NEVER)
         assert answer.cause == ("" if uri == OTHER else PRIVATE)
-        assert completer.prefetch(request(TEXT + "m(", uri=uri))(NEVER)
+        assert completer.prepare(Upcoming(request(TEXT + "m(", uri=uri)), NEVER)
     assert {job.frame.document for job in engine.jobs} == {job.frame.document for job in engine.prepared} == {OTHER}
 
 

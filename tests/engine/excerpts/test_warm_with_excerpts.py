@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from efim_ls.completion.planning.window import Budget
-from efim_ls.request import Request
+from efim_ls.request import Request, Upcoming
 from efim_ls.session.prefetch import accepted
 from model_runtime.cancel import NEVER, Cancel
 from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
@@ -117,7 +117,7 @@ def test_a_warm_answer_is_the_cold_answer_whatever_other_files_say(
                 warm, engine = bench.completer(arenas, store)
             if session.background:
                 session.background = False
-                warm.prefetch(request, True)(Cancel(stopped_after(asked)))
+                warm.prepare(Upcoming(request, "rested"), Cancel(stopped_after(asked)))
                 continue
             in_effect = warm._document(request.uri).ask(request).request
             cold, cold_log = bench.cold(warm, in_effect, arenas)
@@ -134,7 +134,7 @@ def test_a_warm_answer_is_the_cold_answer_whatever_other_files_say(
             assert_same_numbers(bench, engine.log)
             assert_same_answer(bench, answer, engine.log, cold, cold_log)
             if ahead is not None:
-                warm.prefetch(accepted(request, answer.text))(Cancel(stopped_after(ahead)))
+                warm.prepare(Upcoming(accepted(request, answer.text)), Cancel(stopped_after(ahead)))
                 warm.save(request.uri, Cancel(stopped_after(asked)))
     warm.close(HANG)
 
@@ -143,7 +143,7 @@ def test_a_file_excluded_at_run_time_is_out_of_the_next_answer_and_its_frames(be
     completer, engine = bench.completer(2)
     session = Surrounded((24, 9))
     request = Request(DOCUMENTS[0], session.place.text, session.place.cursor, explicit=True, excerpts=OFFERS[2])
-    completer.prefetch(request, True)(NEVER)
+    completer.prepare(Upcoming(request, "rested"), NEVER)
     completer.complete(request, NEVER)
     assert all(name in bench.text_of(engine.log) for name in ("alpha", "beta", "gamma"))
     assert completer._document(request.uri).requested_frames()
@@ -159,7 +159,7 @@ def test_excerpts_are_explained_with_their_places_and_costs(bench: Bench) -> Non
     completer, _ = bench.completer(2)
     session = Surrounded((24, 9))
     request = Request(DOCUMENTS[0], session.place.text, session.place.cursor, explicit=True, excerpts=OFFERS[2])
-    completer.prefetch(request, True)(Cancel(lambda: True))
+    completer.prepare(Upcoming(request, "rested"), Cancel(lambda: True))
     told = completer.explain(request)
     shown = told["excerpts"]
     assert isinstance(shown, list)
@@ -168,7 +168,7 @@ def test_excerpts_are_explained_with_their_places_and_costs(bench: Bench) -> Non
         ("imports", "beta.py", (1,), "recomputed"),
         ("similar", "gamma.py", (1,), "recomputed"),
     ]
-    completer.prefetch(request, True)(NEVER)
+    completer.prepare(Upcoming(request, "rested"), NEVER)
     costs = completer.complete(request, NEVER).costs
     assert [costs.signatures, costs.imports, costs.similar] == [each["tokens"] for each in shown]
     again = completer.explain(request)["excerpts"]

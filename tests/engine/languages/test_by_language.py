@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from efim_ls.completion.answerers.document_state import DocumentState
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.shared_models import SharedModels
 from efim_ls.completion.suggestions.recent import Asked
-from efim_ls.request import Answer, Request
+from efim_ls.request import Answer, Request, Upcoming
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.embedded import EMBEDDED, SHIPPED
@@ -94,7 +95,10 @@ def test_a_model_is_loaded_when_a_document_in_its_language_is_opened(load: Load,
     completers = load(settings)
     ask(completers, "python")
     ask(completers, "go")
-    work = completers.prefetch_opened(URIS["typescript"], PLACES["typescript"], "typescript")
+    work = partial(
+        completers.prepare,
+        Upcoming(Request(URIS["typescript"], PLACES["typescript"], 0, language="typescript"), "opened"),
+    )
     assert in_memory(completers) == [EMBEDDED], "work that has not begun loads nothing"
     assert work(NEVER)
     assert in_memory(completers) == [EMBEDDED, TYPESCRIPT]
@@ -147,7 +151,7 @@ def test_a_model_stays_while_any_document_in_its_languages_is_open(load: Load, s
     completers = load(settings)
     ask(completers, "typescript")
     other = replace(request("typescript", "file:///b.jsx"), language="javascriptreact")
-    assert completers.prefetch(other)(NEVER)
+    assert completers.prepare(Upcoming(other), NEVER)
     completers.close_document(URIS["typescript"], save=False)
     completers.rest(0)
     assert len(in_memory(completers)) == 2

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from efim_ls.completion.answerers.document_state import DocumentState
 from efim_ls.completion.answerers.phrases import LONGEST_LINE, SHORTEST, PhraseAnswerer
 from efim_ls.completion.suggestions.recent import Asked
-from efim_ls.request import Answer, Costs, Request
+from efim_ls.request import Answer, Costs, Request, Upcoming
 from efim_ls.session.prefetch import accepted
 from efim_ls.settings import Settings
-from model_runtime.cancel import NEVER, Cancel, Preparation
+from model_runtime.cancel import NEVER, Cancel
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.engine.phrases import Phrases
@@ -184,7 +184,9 @@ def test_nothing_is_computed_planned_or_prefetched(made: Make) -> None:
     for cursor in (len(text) - 4, 0, len(CODE) // 2):
         request = asked(text, cursor)
         answer = completer.complete(request, NEVER)
-        assert completer.prefetch(request)(NEVER) and completer.prefetch_opened(URI, text, "typescript")(NEVER)
+        assert completer.prepare(Upcoming(request), NEVER) and completer.prepare(
+            Upcoming(Request(URI, text, 0, language="typescript"), "opened"), NEVER
+        )
         assert replace(answer.costs, ms=Costs().ms, new_tokens=0) == Costs()
     assert engine.log.events == [] and engine.prefetched == 0
     assert not completer._documents[URI].unsaved
@@ -206,11 +208,8 @@ class Gopher(PhraseAnswerer):
     def complete(self, document: DocumentState, asked: Asked, cancel: Cancel) -> Answer:
         return Answer("func")
 
-    def prefetch(self, document: DocumentState, request: Request, rested: bool) -> Preparation:
-        return lambda cancel: False
-
-    def prefetch_opened(self, document: DocumentState, opened: Request) -> Preparation:
-        return lambda cancel: False
+    def prepare(self, document: DocumentState, place: Upcoming, cancel: Cancel) -> bool:
+        return False
 
 
 def test_who_answers_in_another_language_is_one_more_of_those_who_answer(made: Make) -> None:
@@ -219,8 +218,8 @@ def test_who_answers_in_another_language_is_one_more_of_those_who_answer(made: M
     for language, is_asked in (("go", True), ("typescript", False), ("", False)):
         request = replace(asked(CODE, 200), language=language)
         assert (completer.complete(request, NEVER).text == "func") is is_asked
-        assert completer.prefetch(request)(NEVER) is not is_asked
-        assert completer.prefetch_opened(URI, CODE, language)(NEVER) is not is_asked
+        assert completer.prepare(Upcoming(request), NEVER) is not is_asked
+        assert completer.prepare(Upcoming(Request(URI, CODE, 0, language=language), "opened"), NEVER) is not is_asked
     assert completer.notice("go") is None and "Python and Go only" in (completer.notice("typescript") or "")
     explained = completer.explain(replace(asked(CODE, 200), language="go"))
     assert (explained["reason"], explained["notice"]) == (None, None)

@@ -15,7 +15,7 @@ import pytest
 from efim_ls.completion.answerers import remote
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.models.open import OpenedModel, RemoteModel
-from efim_ls.request import Answer, Request
+from efim_ls.request import Answer, Request, Upcoming
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
 from model_runtime.decoder.any_decoder import AnyDecoder
@@ -262,7 +262,7 @@ def test_private_text_is_not_sent(make: Make, server: Saying, project: Path, nam
     for explicit in (False, True):
         answer = completer.complete(request(uri=uri, explicit=explicit), NEVER)
         assert (answer.text, better(answer).text) == ("m(local)", "m(local)")
-    completer.prefetch(request(uri=uri))(NEVER)
+    completer.prepare(Upcoming(request(uri=uri)), NEVER)
     assert better(completer.complete(request(uri=(project / "sums.py").as_uri()), NEVER)).text == "m(values, start)"
     assert TEXT not in str(server.asked[:1])
     assert completer.notice("python") is None

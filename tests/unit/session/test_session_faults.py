@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from efim_ls.access.rules import Rules
-from efim_ls.request import Answer, Request
+from efim_ls.request import Answer, Request, Upcoming
 from efim_ls.session.documents import IdleTimer
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
@@ -40,17 +40,16 @@ class Fake:
     def excerpt_budget(self) -> ExcerptBudget:
         return NO_EXCERPT_BUDGET
 
-    def prefetch(self, request: Request, rested: bool = False) -> Callable[[Cancel], bool]:
-        return lambda cancel: True
-
     def notice(self, language: str) -> str | None:
         return None
 
-    def prefetch_opened(self, uri: str, text: str, language: str, *_: object) -> Callable[[Cancel], bool]:
-        if uri == BAD:
-            raise TypeError(uri)
-        self.prefetched.append(uri)
-        return lambda cancel: True
+    def prepare(self, place: Upcoming, cancel: Cancel) -> bool:
+        uri = place.request.uri
+        if place.because == "opened":
+            if uri == BAD:
+                raise TypeError(uri)
+            self.prefetched.append(uri)
+        return True
 
     def rest(self, seconds: float) -> None: ...
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from efim_ls.request import Ahead, Answer, BetterAnswer, Costs, Milliseconds, Request
+from efim_ls.request import Ahead, Answer, BetterAnswer, Costs, Milliseconds, Request, Upcoming
 from efim_ls.session.requests import PAUSE, Debounce
 from efim_ls.session.session import Session
 from efim_ls.text.document import Change
@@ -48,14 +48,11 @@ class Fake:
     def excerpt_budget(self) -> ExcerptBudget:
         return NO_EXCERPT_BUDGET
 
-    def prefetch(self, request: Request, rested: bool = False) -> Callable[[Cancel], bool]:
-        return lambda stopped: not stopped()
+    def prepare(self, place: Upcoming, cancel: Cancel) -> bool:
+        return not cancel()
 
     def notice(self, language: str) -> str | None:
         return None
-
-    def prefetch_opened(self, uri: str, text: str, language: str, *_: object) -> Callable[[Cancel], bool]:
-        return lambda stopped: not stopped()
 
     @property
     def ahead(self) -> Ahead:

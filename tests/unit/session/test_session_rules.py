@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from efim_ls.request import Answer, Request
+from efim_ls.request import Answer, Request, Upcoming
 from efim_ls.session import prefetch
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
@@ -41,12 +42,9 @@ class Fake:
     def excerpt_budget(self) -> ExcerptBudget:
         return NO_EXCERPT_BUDGET
 
-    def prefetch(self, request: Request, rested: bool = False) -> Callable[[Cancel], bool]:
-        def work(cancel: Cancel) -> bool:
-            self.foreseen.append(request.uri)
-            return True
-
-        return work
+    def prepare(self, place: Upcoming, cancel: Cancel) -> bool:
+        self.foreseen.append(place.request.uri)
+        return True
 
     def rest(self, seconds: float) -> None:
         self.rested.set()
@@ -95,7 +93,7 @@ async def busy(session: Session, model: Fake, uri: str) -> asyncio.Task[Answer]:
 @pytest.mark.parametrize("settings", [OFF, ON])
 async def test_work_ahead_that_is_queued_is_dropped(session: Session, model: Fake, settings: Settings) -> None:
     under_way = await busy(session, model, "b")
-    session.engine.run_idle("a", model.prefetch(Request("a", "x", 1)))
+    session.engine.run_idle("a", partial(model.prepare, Upcoming(Request("a", "x", 1))))
     session.configure(settings)
     session.configure(ON)
     model.gate.set()
