@@ -35,7 +35,7 @@ from kv_store.disk.inspection import Usage, remove_document, usage_by_document, 
 from kv_store.notes import Notes
 from kv_store.open import ABOUT, BLOCKS, NOTES
 from kv_store.shared.opening import open_shelf
-from kv_store.shared.shelf import Item, Shelf, ShelfError
+from kv_store.shared.shelf import Shelf, ShelfError, ShelfItem
 
 MB = 1e6
 DELETED = 1000  # blocks that are removed from a server in one step
@@ -152,7 +152,7 @@ def _shelf(setting: str) -> Generator[tuple[Shelf, str]]:
         raise Failure(str(error)) from None
 
 
-def _described(items: Sequence[Item]) -> str:
+def _described(items: Sequence[ShelfItem]) -> str:
     return f"{counted(len(items), 'block')}, {sum(item.size for item in items) / MB:.1f} MB"
 
 

@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any, Protocol
 
-from efim_ls.lsp.wire import LONGEST_HEADER, Header
+from efim_ls.lsp.wire import LONGEST_HEADER, MessageHeader
 
 
 class MessageSource(Protocol):
@@ -43,7 +43,7 @@ class UnbufferedInput:
 
 def read_message(source: MessageSource) -> bytes | None:
     """Read the body of the next message; None at the end. Raises UnreadableHeader."""
-    header = Header()
+    header = MessageHeader()
     while line := source.readline(LONGEST_HEADER):
         if header.feed(line):
             body = source.read(header.length or 0)

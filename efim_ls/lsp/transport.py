@@ -14,7 +14,7 @@ from typing import BinaryIO, Protocol
 from pygls.io_ import run_async
 
 from efim_ls.lsp.language_server import EfimServer
-from efim_ls.lsp.wire import LONGEST_HEADER, Header, UnreadableHeader
+from efim_ls.lsp.wire import LONGEST_HEADER, MessageHeader, UnreadableHeader
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class MessageReader:
         return await self._source.readexactly(n)
 
     async def _length(self) -> int | None:
-        header = Header()
+        header = MessageHeader()
         try:
             while line := await self._source.readline():
                 if header.feed(line):

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 from uuid import uuid4
 
-from kv_store.shared.shelf import REMEDY, Item, ShelfError
+from kv_store.shared.shelf import REMEDY, ShelfError, ShelfItem
 from kv_store.shared.sweeping import Stored, Sweeper, is_name, is_old
 
 SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -73,10 +73,10 @@ class FolderShelf:
         with self._folder() as folder:
             return sum(self._put(folder, name, value) for name, value in values.items())
 
-    def scan(self) -> Iterator[Item]:
+    def scan(self) -> Iterator[ShelfItem]:
         """Yield all values of the team."""
         with self._folder() as folder:
-            return iter([Item(each.name, each.size) for each in self._values(folder)])
+            return iter([ShelfItem(each.name, each.size) for each in self._values(folder)])
 
     def retire(self, names: Sequence[str]) -> None:
         """Do nothing: a file keeps its age, and goes by that."""

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import from_url
 
-from kv_store.shared.shelf import REMEDY, Item, ShelfError
+from kv_store.shared.shelf import REMEDY, ShelfError, ShelfItem
 from kv_store.shared.sweeping import Stored, Sweeper, is_name, is_old
 
 CONNECTING, ANSWERING = timedelta(seconds=0.5), timedelta(seconds=2)  # until a store counts as lost
@@ -54,9 +54,9 @@ class ObjectShelf:
         """Write values and return how many."""
         return len(self._each(self._put, values.items()))
 
-    def scan(self) -> Iterator[Item]:
+    def scan(self) -> Iterator[ShelfItem]:
         """Yield all values of the team."""
-        return (Item(each.name, each.size) for each in self._objects())
+        return (ShelfItem(each.name, each.size) for each in self._objects())
 
     def retire(self, names: Sequence[str]) -> None:
         """Do nothing: an object keeps its age, and goes by that."""

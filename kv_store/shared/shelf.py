@@ -19,7 +19,7 @@ class ShelfFull(ShelfError):
     """A shelf has no room for a value; reading goes on."""
 
 
-class Item(NamedTuple):
+class ShelfItem(NamedTuple):
     """A value on a shelf: its name, and its size in bytes."""
 
     name: str
@@ -41,7 +41,7 @@ class Shelf(Protocol):
         """Write values and return how many; raises ShelfFull if there is no room for one of them."""
         ...
 
-    def scan(self) -> Iterator[Item]:
+    def scan(self) -> Iterator[ShelfItem]:
         """Yield all values of the team."""
         ...
 

@@ -20,7 +20,7 @@ from valkey.exceptions import (
 )
 from valkey.exceptions import TimeoutError as ValkeyTimeout
 
-from kv_store.shared.shelf import KEEP_SECONDS, REMEDY, RETIRED_SECONDS, Item, ShelfError, ShelfFull
+from kv_store.shared.shelf import KEEP_SECONDS, REMEDY, RETIRED_SECONDS, ShelfError, ShelfFull, ShelfItem
 from kv_store.shared.sweeping import is_name
 
 SECONDS = 0.5  # until a server counts as lost: for a connection, between two pieces of an answer
@@ -65,14 +65,14 @@ class ValkeyShelf:
         """Write values and return how many; raises ShelfFull if there is no room for one of them."""
         return len(self._run(("SET", self._key(name), each, "EX", KEEP_SECONDS) for name, each in values.items()))
 
-    def scan(self) -> Iterator[Item]:
+    def scan(self) -> Iterator[ShelfItem]:
         """Yield all values of the team."""
         cursor = None
         while cursor != 0:
             cursor, keys = self._asked(partial(self._client.scan, cursor or 0, f"{self._prefix}:*", SCANNED))
             names = [key.decode("utf-8", "replace").removeprefix(f"{self._prefix}:") for key in keys]
             sizes = self._run(("STRLEN", key) for key in keys)
-            yield from (Item(name, size or 0) for name, size in zip(names, sizes, strict=True) if is_name(name))
+            yield from (ShelfItem(name, size or 0) for name, size in zip(names, sizes, strict=True) if is_name(name))
 
     def retire(self, names: Sequence[str]) -> None:
         """Let values go sooner than others; those that are missing are ignored."""

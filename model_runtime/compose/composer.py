@@ -9,7 +9,7 @@ import numpy as np
 
 from model_runtime.cancel import Cancel
 from model_runtime.compose.method import Composition, CompositionMethod
-from model_runtime.compose.pieces import SHORTEST, Piece, find_pieces
+from model_runtime.compose.pieces import SHORTEST, MovedPiece, find_pieces
 from model_runtime.compose.rotation import moved
 from model_runtime.decoder.any_decoder import AnyDecoder, Span
 from model_runtime.ids import Ids
@@ -84,7 +84,7 @@ class Composer:
         return done
 
     def _placed(
-        self, arena: Arena, ids: Ids, start: int, pieces: Sequence[Piece], sources: Sequence[Arena]
+        self, arena: Arena, ids: Ids, start: int, pieces: Sequence[MovedPiece], sources: Sequence[Arena]
     ) -> Composition:
         """Put all pieces in place; they are copied first, since the arena itself may be a source."""
         copies = [self._copied(sources[piece.source], piece) for piece in pieces]
@@ -94,7 +94,7 @@ class Composer:
             arena.write(arena.excerpt_rows + piece.new, numbers)
         return Composition(arena, ids, start, pieces)
 
-    def _copied(self, source: Arena, piece: Piece) -> KeysValues:
+    def _copied(self, source: Arena, piece: MovedPiece) -> KeysValues:
         """Return a copy of a piece's keys and values, as at their new places."""
         planes = zip(source.layout.planes, source.copy_out(piece.old, piece.old + piece.length), strict=True)
         return tuple(

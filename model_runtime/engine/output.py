@@ -20,7 +20,7 @@ from model_runtime.prompt.spelling import WORD_BYTES
 MOST_COMPARED = 64  # places of one token that are looked at to name those that weighed most
 
 
-class Step(NamedTuple):
+class OutputToken(NamedTuple):
     """One chosen token: the stub that it had to spell, its share of the chances of all tokens that fit that stub.
 
     The bytes that it adds to the text end at `end`; a token that only spells the stub adds none, nor does one that
@@ -46,7 +46,7 @@ class Output:
         self._history = history[-MOST:].copy()  # the rest of the history is large
         self.stub, self.complete, self.line_ended, self.confidence = stub, False, False, 1.0
         self._sampler, self._rule = sampler, rule
-        self.spelled, self._steps = b"", list[Step]()
+        self.spelled, self._steps = b"", list[OutputToken]()
 
     def append(self, choice: Choice) -> None:
         """Append a token."""
@@ -62,7 +62,7 @@ class Output:
             self.complete = self._rule.cut(text) is not None
             self.line_ended = self.line_ended or "\n" in text.lstrip()
         self.line_ended = self.line_ended or self.complete
-        self._steps.append(Step(choice, stub, share, len(self.spelled)))
+        self._steps.append(OutputToken(choice, stub, share, len(self.spelled)))
 
     @property
     def likelihood(self) -> TextProbability:
@@ -95,7 +95,7 @@ class TextProbability:
         self,
         sampler: Sampler,
         spelled: bytes,
-        steps: Sequence[Step],
+        steps: Sequence[OutputToken],
         text: str,
         offsets: Sequence[int],
         history: Ids = NO_IDS,

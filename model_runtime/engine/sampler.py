@@ -34,7 +34,7 @@ class Shares(NamedTuple):
     counts: float = 0.0
 
 
-class Origin(NamedTuple):
+class ChoiceOrigin(NamedTuple):
     """Where the chances of a choice's likely tokens [n] come from.
 
     `chances` [n] are those in the mixture, and `model` [n] is the model's part of them. The repository adds `gains`
@@ -60,7 +60,7 @@ class Choice(NamedTuple):
     likely: Ids
     chances: Chances
     whole: bool = True
-    origin: Origin | None = None
+    origin: ChoiceOrigin | None = None
 
     @property
     def shares(self) -> Shares:
@@ -214,7 +214,7 @@ class Sampler:
         )
         if fitting is not None and chance < LEAST_CHANCE:
             return None
-        origin = Origin(chances, model, tokens, gains) if is_mixed else None
+        origin = ChoiceOrigin(chances, model, tokens, gains) if is_mixed else None
         return Choice(token, chance, likely, chances, origin=origin)
 
     def _settled(self, top: TopTokens, stub: bytes) -> Choice | None:
@@ -302,7 +302,7 @@ def _with_origin(choice: Choice, mixture: Mixture, probabilities: Chances) -> Ch
     token, chance, likely, chances, whole, _ = choice
     model = probabilities[likely] * np.float32(mixture.model)
     mixed = chances if whole else mixture.chances[likely]
-    return Choice(token, chance, likely, chances, whole, Origin(mixed, model, mixture.tokens, mixture.gains))
+    return Choice(token, chance, likely, chances, whole, ChoiceOrigin(mixed, model, mixture.tokens, mixture.gains))
 
 
 def _among_few(chances: Chances, token: int, fitting: Ids) -> Choice:

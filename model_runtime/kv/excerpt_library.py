@@ -19,7 +19,7 @@ from model_runtime.kv.sequence import Quality
 EXCERPT_ROWS_KEPT = 8  # as many excerpts are kept in RAM as fill so many rooms
 
 
-class ExcerptSource(Protocol):
+class ExcerptStore(Protocol):
     """A store beyond RAM from which an excerpt's keys and values can be read back."""
 
     def fill_excerpt(self, arena: Arena, ids: Ids, cancel: Cancel, /) -> int:
@@ -73,7 +73,7 @@ class ExcerptLibrary:
     def ready(
         self,
         excerpts: IsolatedExcerpts,
-        source: ExcerptSource | None,
+        source: ExcerptStore | None,
         compute: Callable[[Ids, Arena], None],
         chunk: int,
         cancel: Cancel,
@@ -103,7 +103,7 @@ class ExcerptLibrary:
         """Return an excerpt that is in RAM, else None; changes nothing."""
         return self._kept.get(text)
 
-    def known(self, excerpts: IsolatedExcerpts, source: ExcerptSource | None) -> tuple[int, int]:
+    def known(self, excerpts: IsolatedExcerpts, source: ExcerptStore | None) -> tuple[int, int]:
         """Count the tokens of excerpts that are in RAM, and those that the source has; changes nothing."""
         kept = stored = 0
         ready, last = set(self._kept), self._scratch.ids

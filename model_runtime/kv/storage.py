@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from model_runtime.cancel import Cancel
 from model_runtime.isolated import CommittedParts, SequenceKey
 from model_runtime.kv.arena import Arena
-from model_runtime.kv.excerpt_library import ComputedExcerpt, ExcerptSource
+from model_runtime.kv.excerpt_library import ComputedExcerpt, ExcerptStore
 
 
 class HeldFrame(NamedTuple):
@@ -27,7 +27,7 @@ class HeldFrame(NamedTuple):
     computed: Sequence[ComputedExcerpt | None]
 
 
-class KvStorage(ExcerptSource, Protocol):
+class KvStorage(ExcerptStore, Protocol):
     """Keeps keys and values beyond the arenas. Used on the engine thread only, unless a method says otherwise.
 
     It pays to fetch `least` tokens or more.

@@ -15,7 +15,7 @@ from model_runtime.ids import Ids
 from model_runtime.remote.dialect import NextToken, StreamPiece
 
 
-class RemoteAnswer:
+class StreamedAnswer:
     """The answer to a job so far.
 
     The server decodes freely. A token that does not spell the stub is replaced by the likeliest that does, of those

@@ -23,7 +23,7 @@ from model_runtime.ids import Ids, common_prefix
 from model_runtime.kv.pool import FrameId
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
-from model_runtime.remote.answer import RemoteAnswer
+from model_runtime.remote.answer import StreamedAnswer
 from model_runtime.remote.connection import Connection, nonsense
 from model_runtime.remote.dialect import Ask, Dialect, StreamPiece
 from model_runtime.remote.identify import another_vocabulary, block_size, identify
@@ -79,7 +79,7 @@ class RemoteEngine:
     def generate(self, job: GenerateJob, cancel: Cancel) -> Generation:
         """Complete the prompt; raises Cancelled once `cancel()` is true, EngineError if the server cannot answer."""
         dialect = self._ready(job.private, cancel)
-        answer, known = RemoteAnswer(job, self._sampler), self.reusable(job.frame, job.prompt).reused
+        answer, known = StreamedAnswer(job, self._sampler), self.reusable(job.frame, job.prompt).reused
         slot = self._place(job.frame, job.prompt, dialect.served.slots)
         while not answer.is_over:
             before = answer.left
@@ -182,7 +182,7 @@ class RemoteEngine:
                 self._slots[frame] = min(free) if free else self._slots.pop(oldest)
             return self._slots.get(frame, 0)
 
-    def _constrain(self, dialect: Dialect, answer: RemoteAnswer, slot: int, cancel: Cancel) -> None:
+    def _constrain(self, dialect: Dialect, answer: StreamedAnswer, slot: int, cancel: Cancel) -> None:
         """Ask for one token of those that spell the stub; take ours if the server cannot be held to them."""
         before, stub = answer.left, answer.stub
         allowed = self._tokenizer.vocabulary.fitting(stub)
@@ -193,7 +193,7 @@ class RemoteEngine:
             parts = [token for token in tokens if stub.startswith(spelled[token])]
             answer.append_own(max(parts, key=lambda token: len(spelled[token])))
 
-    def _read(self, dialect: Dialect, answer: RemoteAnswer, ask: Ask, cancel: Cancel) -> bool:
+    def _read(self, dialect: Dialect, answer: StreamedAnswer, ask: Ask, cancel: Cancel) -> bool:
         """Take what answers a request; return whether the server has come to an end of the text."""
         answer.begin()
         goes_on, ended = True, False

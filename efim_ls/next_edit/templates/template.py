@@ -27,7 +27,7 @@ class Rewritten(NamedTuple):
     after: Tokens
 
 
-class Template(NamedTuple):
+class EditTemplate(NamedTuple):
     """What is removed and added, with holes in it, and the tokens around it that examples share, outwards.
 
     LINE_END stands for where a line begins and ends. A hole holds an expression; one at an end of `removed`,
@@ -110,7 +110,7 @@ class Template(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def template_of(one: Rewritten, other: Rewritten) -> Template | None:
+def template_of(one: Rewritten, other: Rewritten) -> EditTemplate | None:
     """Return the narrowest template that makes of two lines what they became.
 
     None if the added tokens differ in something else than the removed ones, or if nothing differs.
@@ -118,7 +118,7 @@ def template_of(one: Rewritten, other: Rewritten) -> Template | None:
     if max(map(len, (*one, *other))) > MOST_TOKENS:
         return None
     changed = [_balanced(difference(_whole(each.before), _whole(each.after))) for each in (one, other)]
-    found = list[Template]()
+    found = list[EditTemplate]()
     for sides in EXTENSIONS:
         template = _covering(*(_extended(each, *sides) for each in changed))
         if template and template.explaining(one) and template.explaining(other):
@@ -128,7 +128,7 @@ def template_of(one: Rewritten, other: Rewritten) -> Template | None:
     return min(found, key=lambda each: each.dropped, default=None)
 
 
-def occurrences(template: Template, document: Document, cursor: int) -> Iterator[Occurrence]:
+def occurrences(template: EditTemplate, document: Document, cursor: int) -> Iterator[Occurrence]:
     """Yield where a template matches, by line, the nearest one to the cursor first."""
     text, seen = document.text, set[int]()
     found = [each.start() for each in re.finditer(whole_words(_sought(template)), text)]
@@ -144,7 +144,7 @@ def occurrences(template: Template, document: Document, cursor: int) -> Iterator
             yield Occurrence(document.line_of(at), at, end, around, *fits, each)
 
 
-def _sought(template: Template) -> str:
+def _sought(template: EditTemplate) -> str:
     """Return the longest text that every place has."""
     runs = [""]
     for part in template.removed:
@@ -155,7 +155,7 @@ def _sought(template: Template) -> str:
     return max(runs, key=lambda run: len(run.strip()))
 
 
-def _covering(one: TokenChange, other: TokenChange) -> Template | None:
+def _covering(one: TokenChange, other: TokenChange) -> EditTemplate | None:
     """Return what two changes have in common; None if it has no literal token, or no hole, or cannot be rebuilt."""
     removed = generalized(one.removed, other.removed)
     if removed is None or not removed.held[0]:
@@ -164,7 +164,7 @@ def _covering(one: TokenChange, other: TokenChange) -> Template | None:
     if added is None:
         return None
     (left, right), (lefts, rights) = outwards(other.left, other.right), outwards(one.left, one.right)
-    template = Template(removed.parts, added, covering(left, lefts), covering(right, rights))
+    template = EditTemplate(removed.parts, added, covering(left, lefts), covering(right, rights))
     return template if template.literals else None
 
 

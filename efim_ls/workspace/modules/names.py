@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from efim_ls.request import NameKind, Names
-from efim_ls.workspace.modules.source import ANY, ClassRecord, Record
+from efim_ls.workspace.modules.source import ANY, ClassRecord, ModuleRecord
 
 MOST_STEPS = 64  # modules that are asked for one answer
 # Bases that are no classes where they are defined, and what they stand for.
@@ -18,7 +18,7 @@ STAND_INS = {"NamedTuple": "tuple", "TypedDict": "dict"}
 class Module:
     """What a module's source says, and the modules in it if it is a package."""
 
-    record: Record
+    record: ModuleRecord
     submodules: frozenset[str] = frozenset()
 
 

@@ -24,14 +24,14 @@ from efim_ls.workspace.modules import source
 from efim_ls.workspace.modules.document import REACH, DocumentImports, expected, expressions, imports_of
 from efim_ls.workspace.modules.environment import ELSEWHERE, WORKSPACE, Environment, ModulePlace, is_in, modules_in
 from efim_ls.workspace.modules.names import Module, Modules
-from efim_ls.workspace.modules.source import ANY, Record, words_of
+from efim_ls.workspace.modules.source import ANY, ModuleRecord, words_of
 
 MOST_BYTES = 16 << 20  # of packed records
 MOST_SECONDS = 20.0  # of the reading processes, all together
 MOST_DEATHS = 3  # of such a process, each at a module that it cannot read
-EMPTY = Record(names={}, sources={}, stars=[], classes={}, functions={}, open=False)
+EMPTY = ModuleRecord(names={}, sources={}, stars=[], classes={}, functions={}, open=False)
 # A module of the library for another system: what imports it here gets nothing from it.
-FOREIGN = Record(names={}, sources={}, stars=[], all=[], classes={}, functions={}, open=True)
+FOREIGN = ModuleRecord(names={}, sources={}, stars=[], all=[], classes={}, functions={}, open=True)
 PUBLISH = 0.3  # seconds between views, while a document's modules are read
 DOCUMENTS = 8  # whose imports a view remembers
 
@@ -247,7 +247,7 @@ class _Reader:
             creationflags=getattr(subprocess, "IDLE_PRIORITY_CLASS", 0) | getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )  # fmt: skip
 
-    def read(self, place: ModulePlace, module: str) -> tuple[float, Record | None]:
+    def read(self, place: ModulePlace, module: str) -> tuple[float, ModuleRecord | None]:
         """Return the seconds that reading a module took, and its record if it can be read."""
         assert self._process.stdin
         assert self._process.stdout
@@ -264,7 +264,7 @@ class _Reader:
         self._process.communicate()
 
 
-def _packed(record: Record) -> bytes:
+def _packed(record: ModuleRecord) -> bytes:
     return zlib.compress(json.dumps(record, separators=(",", ":")).encode(), 1)
 
 
@@ -273,5 +273,5 @@ def _unpacked(module: PackedModule) -> Module | None:
 
 
 @lru_cache(maxsize=64)
-def _record(packed: bytes) -> Record:
-    return cast("Record", json.loads(zlib.decompress(packed)))
+def _record(packed: bytes) -> ModuleRecord:
+    return cast("ModuleRecord", json.loads(zlib.decompress(packed)))

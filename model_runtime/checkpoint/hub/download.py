@@ -23,7 +23,7 @@ T = TypeVar("T")
 Report = Callable[[int], None]  # takes the number of new bytes; an exception ends the download, whose bytes are kept
 
 
-class Source(NamedTuple):
+class RemoteFile(NamedTuple):
     """Where a file is, and what it must be: its size in bytes and the SHA-256 of its content."""
 
     url: str
@@ -32,7 +32,7 @@ class Source(NamedTuple):
     sha256: str
 
 
-def download(source: Source, path: Path, lock: Path, report: Report) -> None:
+def download(source: RemoteFile, path: Path, lock: Path, report: Report) -> None:
     """Download a file to a path, where it appears once it is whole and verified; the lock keeps other servers off."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with _locked(lock, report):
@@ -88,7 +88,7 @@ def _locked(lock: Path, report: Report) -> Generator[None]:
         held.release()
 
 
-def _stream(source: Source, partial: Path, report: Report) -> None:
+def _stream(source: RemoteFile, partial: Path, report: Report) -> None:
     from huggingface_hub import get_session
     from huggingface_hub.utils import hf_raise_for_status
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model_runtime.checkpoint.hub.download import Report, Source, download, incomplete_path, retry
+from model_runtime.checkpoint.hub.download import RemoteFile, Report, download, incomplete_path, retry
 from model_runtime.checkpoint.hub.errors import explained_errors
 from model_runtime.checkpoint.hub_names import REQUIRED_FILES, checked_revision
 from model_runtime.checkpoint.weight_files import INDEX_FILE, SINGLE_FILE, shard_names
@@ -156,7 +156,7 @@ def _fetch_large(repository: Repository, name: str, report: Report) -> None:
     file, blob = repository.files[name], _blob_path(repository, name)
     url = hf_hub_url(repository.name, name, revision=repository.commit)
     headers = {"authorization": f"Bearer {get_token()}"} if repository.token else {}
-    source = Source(url, headers, file.size, blob.name)
+    source = RemoteFile(url, headers, file.size, blob.name)
     stored = _storage_folder(repository.name)
     download(source, blob, stored.parent / ".locks" / stored.name / f"{blob.name}.lock", report)
 
