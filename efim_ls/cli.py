@@ -111,8 +111,8 @@ def _add_serving(commands: Subparsers) -> tuple[Parser, ...]:
 
 
 def _add_context(commands: Subparsers) -> Parser:
-    summary = "print what a suggestion at a place in a file is made from"
-    details = "The prompt's parts with their costs, each word with who said it, and the places that it comes from."
+    summary = "explain the suggestion at a place in a file"
+    details = "Shows where each suggested word comes from, and each part of the prompt with its cost."
     lines = ("efim-ls context src/app.py:12:5", "efim-ls context src/app.py:12:5 --json")
     context = _add_at_place(commands, "context", summary, *lines, details=details)
     context.add_argument("--json", action="store_true", help="print the JSON object that efim/explain answers")
