@@ -71,7 +71,7 @@ def show(cache: Path) -> int:
         if table.rows:
             console.print(table)
         if more := len(set(model.notes.documents()) - by_document.keys()):
-            print(f"and notes of {counted(more, 'more file')}, without tokens of their own")
+            print(f"and notes of {counted(more, 'more file')}, without separate tokens")
     for path in _indexes(cache):
         found = read_summary(path)
         what = f"{_index_name(found)}: {counted(found.total, 'file')}," if found else "a damaged index:"

@@ -88,7 +88,7 @@ class Client:
     def describe(self) -> dict[str, object]:
         """Return who the client is, and how many documents it has open."""
         if self.server is None:
-            return {"name": "a connection that has not begun", "since": self.since, "documents": 0}
+            return {"name": "a connection without a first message", "since": self.since, "documents": 0}
         count = len(list(self.server.documents))
         return {"name": self.server.client_name, "since": self.since, "documents": count}
 

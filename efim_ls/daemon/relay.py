@@ -29,8 +29,8 @@ from efim_ls.lsp.wire import END, LOG, STOPPED, UnreadableHeader, framed
 
 FIRST_MESSAGE = "--first-message"  # of `efim-ls serve`: a file descriptor with what was read of the client
 DYING = (
-    "efim-ls: the server has died {count} times in a row, and is started again after pauses that grow. "
-    "Read {log} for the cause; with the setting `shared` off, this editor gets a server of its own."
+    "efim-ls: the server has died {count} times in a row, and is started again after growing pauses. "
+    "Read {log} for the cause; with the setting `shared` off, this editor gets a separate server."
 )
 
 
@@ -270,7 +270,7 @@ def main() -> NoReturn:
     try:
         link = _first_link()
     except NoDaemon as error:
-        _say(f"efim-ls: this client gets a server of its own, because {error}")
+        _say(f"efim-ls: this client gets a separate server, because {error}")
         _serve_alone(first)
     Relay(link).run(first)
 

@@ -38,9 +38,7 @@ class OpenAiDialect:
         """Continue a prompt, before a suffix if there is one."""
         prompts = fields.texts("prompt")
         if len(prompts) != 1:
-            raise HTTPException(
-                400, "'prompt' is not one text: send each text in a request of its own, not as tokens"
-            )
+            raise HTTPException(400, "'prompt' is not one text: send each text in a separate request, not as tokens")
         suffix = fields.text("suffix")
         before, after = (prompts[0], suffix) if suffix else around_cursor(prompts[0])
         count, most = fields.whole("n", 1), fields.whole("max_tokens", MOST_TOKENS)

@@ -37,7 +37,7 @@ class ObjectShelf:
         try:
             self._store: Any = _open(url)
         except (BaseError, ValueError, TypeError, OSError):
-            raise ShelfError(f"the shared cache's address is not that of an object store; {REMEDY}") from None
+            raise ShelfError(f"the shared cache's address does not belong to an object store; {REMEDY}") from None
         # Requests are made on these threads alone, which the interpreter waits for when it ends: native code that
         # comes back to an interpreter that is gone would abort the process.
         self._pool = ThreadPoolExecutor(SIDE_BY_SIDE, "shared cache")

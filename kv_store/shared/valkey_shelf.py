@@ -46,7 +46,7 @@ class ValkeyShelf:
             )
             self._client.connection_pool.make_connection()  # connects to nothing, but checks what the url asks for
         except (ValkeyError, ValueError, TypeError):
-            raise ShelfError(f"the shared cache's address is not that of a Valkey server; {REMEDY}") from None
+            raise ShelfError(f"the shared cache's address does not belong to a Valkey server; {REMEDY}") from None
 
     def get_many(self, names: Sequence[str]) -> list[bytes | None]:
         """Return values, None for those that are missing, and mark them as used.

@@ -253,6 +253,6 @@ def _excerpts(fields: Fields, shape: dict[str, Any]) -> dict[str, Any]:
     if excerpt_rows % EXCERPT_ROWS_UNIT or excerpt_rows >= positions:
         fits = f"a multiple of {EXCERPT_ROWS_UNIT} below the {positions} positions"
         raise ModelError(
-            f"config.json: {EXCERPTS_KEY} has {excerpt_rows} tokens, not {fits}: correct it to what was trained"
+            f"config.json: {EXCERPTS_KEY} has {excerpt_rows} tokens, not {fits}: correct it to the trained value"
         )
     return dict(excerpt_rows=excerpt_rows, mask=mask, context=positions - excerpt_rows)

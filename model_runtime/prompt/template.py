@@ -163,5 +163,5 @@ def _ids(tokenizer: Tokenizer, family: Family, name: str) -> tuple[int, ...]:
     if (token := tokenizer.token(name)) is not None:
         return (token,)
     if not family.spelled:
-        raise ModelError(f"the tokenizer has no token {name!r}: name one that it has in the setting template")
+        raise ModelError(f"the tokenizer has no token {name!r}: name one of its tokens in the setting template")
     return tuple(tokenizer.encode(name).tolist())

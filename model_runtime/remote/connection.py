@@ -208,7 +208,7 @@ class Connection:
         match status:
             case 401 | 403:
                 return EngineError(
-                    f"{self._host} refuses the key: name another one as 'key_file' in the setting 'engine'"
+                    f"{self._host} refuses the key: name another file as 'key_file' in the setting 'engine'"
                 )
             case 404:
                 return EngineError(

@@ -7,7 +7,7 @@ import { ALL, BEGUN, cursorAt, eventually, explanation, open, take } from "./edi
 const ACTIONS = [{ title: "Refresh", command: "efim-ls.explain" }];
 const SECTIONS: readonly Section[] = [
     { title: "Suggestion at a <b>.py:3:5", kind: "status", rows: [[{ text: "max_lines hides it", style: "message" }]] },
-    { title: "What is suggested", kind: "text", rows: [[{ text: "max_lines<T>", style: "model", hint: `75% "sure"` }]] },
+    { title: "Suggestion", kind: "text", rows: [[{ text: "max_lines<T>", style: "model", hint: `75% "sure"` }]] },
     {
         title: "",
         kind: "table",
@@ -44,7 +44,7 @@ describe("explanations", () => {
         await least(0.95);
         await open(BEGUN.slice(0, -1));
         await commands.executeCommand("type", { text: BEGUN.slice(-1) });
-        const page = await eventually("a suggestion", async () => /<h2>What (is|would have been) suggested[^]*/.exec(await explanation())?.[0]);
+        const page = await eventually("a suggestion", async () => /<h2>(Suggestion|Hidden suggestion)<[^]*/.exec(await explanation())?.[0]);
         await least();
         assert.match(page, /<span class="\w*" title="\d+% sure[^"]*">asured</);
         assert.match(page, /<span class="hidden" title="[^"]*hidden"> reading<\/span>/);
@@ -61,7 +61,7 @@ describe("explanations", () => {
         const parts = [
             `<h1>Suggestion at a &lt;b&gt;.py:3:5</h1>`,
             `<a class="button" role="button" href="command:efim-ls.explain">Refresh</a>`,
-            `<h2>What is suggested</h2><pre><span class="model" title="75% &quot;sure&quot;">max_lines&lt;T&gt;</span></pre>`,
+            `<h2>Suggestion</h2><pre><span class="model" title="75% &quot;sure&quot;">max_lines&lt;T&gt;</span></pre>`,
             `<table><tr><th scope="col">word</th><th scope="col">source</th></tr><tr><td>area</td>`,
             `<ul><li><span class="kept">kept</span>: 9 tokens</li><li></li></ul>`,
             `<h2>head</h2><pre><span class="kept">&lt;script&gt;`,

@@ -86,7 +86,7 @@ def _status(explained: Explained) -> list[Row]:
     notice, suggested = explained["notice"], explained["suggestion"]
     said = "The model is asked for a suggestion here."
     if suggested or notice:
-        said = "This is what was suggested here." if suggested else "Nothing was suggested here yet."
+        said = "This was suggested here." if suggested else "Nothing was suggested here yet."
     return [[_span(said)], *([[_span(notice, "message")]] if notice else [])]
 
 
@@ -96,7 +96,7 @@ def _suggestion(suggested: Explained) -> Iterator[PageSection]:
     ends = accumulate(len(word["text"]) for word in words)
     known = [(word, end > len(shown)) for word, end in zip(words, ends, strict=True)]
     text = [_span(word["text"], _word_style(word, hidden), _word_hint(word, hidden)) for word, hidden in known]
-    title = "What is suggested" if shown else "What would have been suggested"
+    title = "Suggestion" if shown else "Hidden suggestion"
     yield _section(title, "text", [text or [_span(shown + suggested["hidden"])]])
     if known:
         yield _section("Where each word comes from", "lines", list(_legend(known)))

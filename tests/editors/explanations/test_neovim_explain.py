@@ -130,7 +130,7 @@ def test_the_place_where_insert_mode_ended_is_explained(editor: Neovim, keys: st
     editor.ghost()
     editor.type(keys)
     editor.until("the explanation", lambda: f".py:{ROW}:{COLUMN + 1}\n" in editor.explanation)
-    assert "\nThis is what was suggested here." in editor.explanation
+    assert "\nThis was suggested here." in editor.explanation
     editor.type("<Esc>")
 
 

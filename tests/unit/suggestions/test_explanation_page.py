@@ -11,7 +11,7 @@ from tests.explanations import EXPLAINED, word
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "clients" / "explanation.txt"
 URI = "file:///home/me/project/a%20b.py"
-HERE = ("What is suggested", "What would have been suggested", "Where each word comes from", "")
+HERE = ("Suggestion", "Hidden suggestion", "Where each word comes from", "")
 
 
 def spelled(span: PageSpan) -> str:
@@ -41,7 +41,7 @@ def test_a_reason_comes_first_with_the_suggestion_that_is_hidden() -> None:
     hidden = {"shown": "", "hidden": "area", "words": [word("area", 0.125)]}
     status, text, *_ = sections({**EXPLAINED, "why": "the model is unsure", "suggestion": hidden}, URI, 3, 5)
     assert status["rows"] == [[{"text": "No suggestion: the model is unsure", "style": "message"}]]
-    assert text["title"] == "What would have been suggested"
+    assert text["title"] == HERE[1]
     assert text["rows"] == [[{"text": "area", "style": "hidden", "hint": "12% sure, hidden"}]]
 
 
@@ -56,8 +56,8 @@ def test_a_source_in_place_of_the_models_guess_is_in_the_table() -> None:
 @pytest.mark.parametrize(
     ("suggested", "notice", "lines"),
     [
-        (True, None, ["This is what was suggested here."]),
-        (True, "Python only", ["This is what was suggested here.", "Python only"]),
+        (True, None, ["This was suggested here."]),
+        (True, "Python only", ["This was suggested here.", "Python only"]),
         (False, "Python only", ["Nothing was suggested here yet.", "Python only"]),
         (False, None, ["The model is asked for a suggestion here."]),
     ],
