@@ -24,7 +24,7 @@ U = TypeVar("U")
 class ObjectShelf:
     """Values as objects `PREFIX/NAME`, a request for each, several side by side.
 
-    Object stores do not note when something was read: what is old and still used is written again.
+    Object stores do not note when a value was read: old values that are still used are written again.
     """
 
     def __init__(self, url: str, prefix: str, most_bytes: int | None, largest: int) -> None:
@@ -66,7 +66,7 @@ class ObjectShelf:
         return sum(self._each(self._delete, names))
 
     def sweep(self) -> None:
-        """Remove what is too old, and the oldest beyond the most bytes; at most once an hour."""
+        """Remove expired values, and the oldest beyond the most bytes; at most once an hour."""
         if self._sweeper.begin():
             self._each(self._delete, self._sweeper.outdated(self._objects()))
 

@@ -51,13 +51,13 @@ class ValkeyShelf:
     def get_many(self, names: Sequence[str]) -> list[bytes | None]:
         """Return values, None for those that are missing, and mark them as used.
 
-        What is too large, or of another type than ours, is an empty value.
+        A value that is too large, or of another type, is returned as empty.
         """
         parts = self._marked(("GETRANGE", self._key(name), 0, self._largest) for name in names)
         return [(part if part and len(part) <= self._largest else b"") if there else None for part, there in parts]
 
     def exists(self, names: Sequence[str]) -> list[bool]:
-        """Return which values are there, and mark them as used; what is no value of ours is not."""
+        """Return which values are there, and mark them as used; values of other types are missing."""
         sizes = self._marked(("STRLEN", self._key(name)) for name in names)
         return [bool(there and size and size <= self._largest) for size, there in sizes]
 
