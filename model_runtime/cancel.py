@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 
 class Cancelled(Exception):
-    """The work was told to stop before its end."""
+    """The work was stopped before its end."""
 
 
 class Cancel:
     """Whether work has to stop; once true, it stays true."""
 
-    resumes = False  # whether work that stops is called again, and then goes on with what it has computed
+    resumes = False  # whether stopped work is called again, and then continues
 
     def __init__(self, is_cancelled: Callable[[], bool]) -> None:
         """Ask `is_cancelled`, which is cheap and never raises."""
@@ -29,11 +29,11 @@ class Cancel:
 
 
 NEVER = Cancel(lambda: False)
-Preparation = Callable[[Cancel], bool]  # works until told to stop; returns whether it is done
+Preparation = Callable[[Cancel], bool]  # works until it is cancelled; returns whether it is done
 
 
 def begun_later(begin: Callable[[], Preparation]) -> Preparation:
-    """Return work that calls `begin` when it starts, and from then on does what that returned."""
+    """Defer `begin()` until the work first runs."""
     begun: list[Preparation] = []
 
     def prepare(cancel: Cancel) -> bool:

@@ -34,7 +34,7 @@ NOTHING_COMPOSED = Composed()
 class Composer:
     """Fills what an arena lacks of a prompt with keys and values of the same tokens in other arenas.
 
-    Nothing is composed of what was composed itself, so that errors do not add up. Used on the engine thread only.
+    Composed rows are never copied into others, so that errors do not add up. Used on the engine thread only.
     """
 
     def __init__(self, decoder: AnyDecoder, method: CompositionMethod) -> None:
@@ -46,7 +46,7 @@ class Composer:
         """Fill an arena with all of a prompt but its last token, whose logits are wanted.
 
         The arena is cut off where it differs from the prompt. Once `cancel()` is true, it ends within one pass and
-        cuts off what is not computed yet. Nothing happens if too little is at hand.
+        cuts off rows that are not computed yet. Nothing happens if too little is at hand.
         """
         start, wanted = arena.kept(key), key.ids[:-1]
         if len(wanted) - start < LEAST_SAVED:
@@ -69,7 +69,7 @@ class Composer:
         """Replace composed rows by exact ones, in place, until `cancel()` is true; return how many were.
 
         The rows before are exact, and so is each that is computed after them. The logits after the `prompt` first
-        tokens are kept; what the engine remembers of answers, which rests on what is replaced, is dropped.
+        tokens are kept; the engine's past choices, which rest on the replaced rows, are dropped.
         """
         done = 0
         while (start := arena.rows.first_below(Quality.LOSSY)) < arena.length and not cancel():

@@ -30,7 +30,7 @@ def find_pieces(ids: Ids, sources: Sequence[Ids], shortest: int = SHORTEST) -> l
     """Return pieces of `ids` that occur in the sources, in order and apart; each is as long as the two agree.
 
     A piece has `shortest` tokens or more. It is found by hashes of every window of that length, at any offset. Of
-    several places the longest is taken, of equal ones that which goes on where the last piece ended.
+    several places the longest is taken, of equally long places the one where the last piece ended.
     """
     windows = window_hashes(ids, shortest)
     places = _places(windows, [window_hashes(source, shortest) for source in sources])

@@ -159,7 +159,7 @@ def at_places(segment: Segment, places: Numbers) -> Numbers:
 
 
 def _narrowed(found: Found, wanted: tuple[int, ...]) -> Found:
-    """Return the range, within another one, of places that match these tokens, the nearest first."""
+    """Return the range, within another range, of places that match these tokens, the nearest first."""
     segment = found.part.segment
     if max(wanted) >= segment.pause:
         return found._replace(stop=found.start)

@@ -175,7 +175,7 @@ class Counts:
         return segments > MOST_SEGMENTS or gone > MOST_GONE * sum(segment.tokens for segment in self._state.segments)
 
     def with_changes(self, removed: Collection[str], added: Sequence[CountedDocument]) -> Counts:
-        """Return counts without some documents and with others, which replace those of the same path.
+        """Return counts without some documents and with others, which replace documents of the same path.
 
         Takes as long as the changed documents are large, and indexes some small segments again.
         """
@@ -198,7 +198,7 @@ class Counts:
         return view
 
     def _parts(self, masked: frozenset[str]) -> list[SignedSegment]:
-        """Return the segments of a view: those that count, those of documents that left, and of those left out."""
+        """Return the segments of a view: counted documents, documents that left, and documents left out."""
         left_out = [self._state.held[path] for path in sorted(masked)]
         hidden: dict[Segment, set[int]] = {segment: set() for segment in self._state.segments}
         for segment, number in (*(each for gone in self._state.gone for each in gone.held), *left_out):

@@ -76,7 +76,7 @@ class Choice(NamedTuple):
 
 
 class SeenCounts(NamedTuple):
-    """What is mixed into the model's chances: n-grams, and counts of a version.
+    """The mixture with the model's chances: n-grams, and counts of a version.
 
     The counts themselves would stay in RAM with an arena.
     """
@@ -93,8 +93,8 @@ class SeenCounts(NamedTuple):
 class Choices:
     """The tokens chosen one after another after a prompt, each with the stub that it had to spell.
 
-    A choice is a function of the tokens before it, the history that the n-grams read, what is `seen` beside
-    them, and the stub. It also holds for a longer stub that it spells: the best of all tokens that fit the shorter
+    A choice is a function of the tokens before it, the history that the n-grams read, the `seen` inputs,
+    and the stub. It also holds for a longer stub that it spells: the best of all tokens that fit the shorter
     stub is the best of those that fit the longer one. Only chances that were computed among the tokens of the shorter
     stub do not carry over. `fork` are the choices after another line that was preferred to these.
     """
@@ -118,7 +118,7 @@ class Choices:
         self._stubs.append(stub)
 
     def apply_to(self, ids: Ids, history: Ids, seen: SeenCounts) -> bool:
-        """Return whether the choices hold after a prompt: the same one, or one continued with what was chosen."""
+        """Return whether the choices hold after a prompt: the same one, or that prompt continued with the choices."""
         chosen = len(ids) - len(self._ids)
         if not 0 <= chosen <= len(self._made) or seen != self._seen:
             return False

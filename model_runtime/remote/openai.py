@@ -106,7 +106,7 @@ def _choice(event: Json) -> Any:
 
 
 def _log_probabilities(choice: Any) -> Iterator[tuple[str, float, dict[str, float]]]:
-    """Yield each token's text, its chance and those of the likeliest tokens."""
+    """Yield each token's text, its chance and the chances of the likeliest tokens."""
     given: Any = choice.get("logprobs")
     if given is None:
         if choice["text"]:

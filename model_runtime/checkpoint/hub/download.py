@@ -1,7 +1,7 @@
 """Downloads one file, resumes where an earlier attempt ended, and verifies it by its SHA-256.
 
-The hub's own client (2.4) does neither: each attempt writes to a new temporary file and starts at the first byte, one
-that was killed leaves its file behind, and a file of the right size is taken whatever it holds.
+The hub's own client (2.4) does neither: each attempt writes to a new temporary file and starts at the first byte, a
+killed attempt leaves its file behind, and a file of the right size is taken whatever it holds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Report = Callable[[int], None]  # takes the number of new bytes; an exception en
 
 
 class RemoteFile(NamedTuple):
-    """Where a file is, and what it must be: its size in bytes and the SHA-256 of its content."""
+    """A file's address, with its expected size in bytes and SHA-256."""
 
     url: str
     headers: Mapping[str, str]

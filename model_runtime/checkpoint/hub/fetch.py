@@ -50,7 +50,7 @@ class Repository:
 
 
 def fetch_folder(name: str, revision: str, progress: Progress, check: Check) -> Path:
-    """Fetch what is missing of a repository and return its folder; ModelError if that fails.
+    """Fetch the missing files of a repository and return its folder; ModelError if that fails.
 
     `check` may refuse it before the weights are fetched. An exception of `progress` ends the download, which resumes
     there the next time.
@@ -72,7 +72,7 @@ def fetch_folder(name: str, revision: str, progress: Progress, check: Check) -> 
 
 
 def fetch_tokenizer(name: str, revision: str, progress: Progress) -> Path:
-    """Fetch what is missing of a repository's small files, without weights, and return its folder; ModelError."""
+    """Fetch the missing small files of a repository, without weights, and return its folder; ModelError."""
     revision = checked_revision(revision)
     progress(f"asking the hub for {name}", 0)
     with explained_errors(name, revision):
