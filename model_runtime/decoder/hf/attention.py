@@ -14,7 +14,7 @@ from model_runtime.decoder.attention import attend, causal_bias
 from model_runtime.errors import ModelError
 
 ATTENTION_NAME = "arena"
-# Arguments of models that do not change what is computed here; a sliding window comes as a mask.
+# Arguments of models that do not change the results here; a sliding window comes as a mask.
 HARMLESS_ARGUMENTS = frozenset(
     {"dropout", "position_ids", "cache_position", "use_cache", "is_causal", "sliding_window"}
 )

@@ -48,24 +48,9 @@ QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"|`[^`]*`')
 CODE = re.compile(r"\$\{[^{}]*\}")  # in a template
 ROOMS = [
     "kv_store",
-    "kv_store/disk",
-    "kv_store/shared",
     "model_runtime",
-    "model_runtime/checkpoint",
-    "model_runtime/checkpoint/families",
-    "model_runtime/checkpoint/hub",
-    "model_runtime/checkpoint/tensors",
-    "model_runtime/compose",
-    "model_runtime/counts",
-    "model_runtime/counts/native",
-    "model_runtime/engine",
-    "model_runtime/engine/native",
-    "model_runtime/kv",
-    "model_runtime/loading",
-    "model_runtime/prompt",
-    "model_runtime/remote",
 ]  # folders whose docstrings and comments are plain; the others follow
-ROOM_FILES = [path for room in ROOMS for path in sorted((ROOT / room).glob("*.py"))]
+ROOM_FILES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
 
 
 def name(path: Path) -> str:
