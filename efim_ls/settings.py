@@ -17,8 +17,8 @@ SECTIONS = ("efim-ls", "efim_ls")
 TEXTS = tuple[str, ...]
 Approximation = Literal["int8_on_disk", "moved_text", "moved_text_carefully"]
 Suggestions = Literal["more", "balanced", "sure", "on request"] | float
-TABLE = tuple[tuple[str, str | TEXTS], ...]  # of names and what they mean, as a JSON object holds them
-NO_LIMIT = 1 << 30  # the highest number of settings that have no limit of their own
+TABLE = tuple[tuple[str, str | TEXTS], ...]  # of names and their meanings, as a JSON object holds them
+NO_LIMIT = 1 << 30  # the highest number of settings without a limit
 MOST_CHARACTERS = 4096 * 1024  # of a file that gets suggestions
 MOST_DISK_MIB = 1 << 16  # 64 GiB: the table of the cache file takes a 750th of its size at once
 MOST_THREADS = 64  # with thousands of threads the process dies
@@ -275,7 +275,7 @@ class Settings:
 
     @property
     def of_model(self) -> Settings:
-        """The same settings as far as a loaded model depends on them: if two are equal here, no reload is needed."""
+        """The settings that a loaded model depends on: if two are equal here, no reload is needed."""
         of_server = {name: getattr(DEFAULTS, name) for name in OF_SERVER}
         return replace(self, **of_server)
 

@@ -17,7 +17,7 @@ from efim_ls.languages.table import LANGUAGES
 # byte, so that no tokenizer makes more than one token of it.
 MASK = "\x1a"
 LINES, REACH = 2, 4096  # lines above and below a change, and characters of longer ones, that are looked at again
-SHORTEST, SHORTEST_WEAK = 4, 8  # characters of a password, and of what is less surely a secret
+SHORTEST, SHORTEST_WEAK = 4, 8  # characters of a password, and of a less certain secret
 LEAST_RANDOM, LONGEST_RANDOM = 20, 512  # characters of what looks random; more are data
 MOST_SIGNS, LEAST_DIGITS = 1 / 8, 1 / 8  # of what looks random, the latter of one case; words and paths have others
 LEAST_CHANGES, LEAST_CHANGES_OF_ONE_CASE = 0.34, 0.3  # between kinds of characters, per character; words have fewer

@@ -1,4 +1,4 @@
-"""`efim-ls cache`: list what is cached on disk for each model and file, or of a team, check it, remove it."""
+"""`efim-ls cache`: list, check or remove the cache on disk of each model and file, or a team's cache."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ModelCache(NamedTuple):
 
     @property
     def notes(self) -> Notes:
-        """The notes on documents, stored beside the blocks."""
+        """The notes on documents, stored with the blocks."""
         return Notes(self.folder / NOTES, max_bytes=0)
 
 
@@ -190,7 +190,7 @@ def _clear_document(model: ModelCache, file: Path) -> int:
 
 
 def _clear_from_index(index: Path, file: Path) -> bool:
-    """Remove a file from an index; one that is damaged is removed whole, as a server would replace it."""
+    """Remove a file from an index; a damaged index is removed whole, as a server would replace it."""
     try:
         return remove_file(index, os.path.realpath(file))
     except (sqlite3.Error, ValueError):

@@ -47,6 +47,10 @@ CLIENTS = [
 QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"|`[^`]*`')
 CODE = re.compile(r"\$\{[^{}]*\}")  # in a template
 ROOMS = [
+    "efim_ls/access",
+    "efim_ls/commands",
+    "efim_ls/completion",
+    "efim_ls/setting_objects",
     "kv_store",
     "model_runtime",
 ]  # folders whose docstrings and comments are plain; the others follow
