@@ -202,7 +202,7 @@ def _costs(
 def _estimate(
     machine: Machine, size: ModelSize, config: ModelConfig | None, fits: list[Format]
 ) -> KeyCosts | NoCosts:
-    """Return the cost of keys, by the time to read a token's weights, and of a cold place, by the embedded model's."""
+    """Return the cost of keys, by the time to read a token's weights, and of a cold place, by the embedded one's."""
     # A token reads one row of the embedding, unless that is tied and therefore read whole as the head.
     unread = config.vocab * config.hidden if config and not config.tied else 0
     passes = [1e3 * FORMAT_BYTES[form] * (size.parameters - size.idle - unread) / machine.bandwidth for form in fits]

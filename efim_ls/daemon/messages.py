@@ -13,7 +13,7 @@ class MessageSource(Protocol):
     """Bytes of messages."""
 
     def readline(self, most: int, /) -> bytes:
-        """Read a line, or the beginning of one that is too long."""
+        """Read a line, or the beginning of a line that is too long."""
         ...
 
     def read(self, size: int, /) -> bytes:
@@ -25,7 +25,7 @@ class UnbufferedInput:
     """Reads stdin without taking a byte more than is asked for."""
 
     def readline(self, most: int) -> bytes:
-        """Read a line, or the beginning of one that is too long."""
+        """Read a line, or the beginning of a line that is too long."""
         line = bytearray()
         while len(line) < most and (byte := os.read(0, 1)):
             line += byte

@@ -94,7 +94,7 @@ class Client:
 
 
 class Daemon:
-    """All clients, and what they share. Used on the event loop only."""
+    """All clients, and their shared state. Used on the event loop only."""
 
     def __init__(self, address: Address, listener: socket.socket) -> None:
         """Take over a socket that listens at the address."""
@@ -304,7 +304,7 @@ class RelayedLog(logging.Handler):
 
 
 def _forget(completer: Completer, _: Cancel) -> None:
-    """Close a completer without saving what it computed."""
+    """Close a completer without saving its rows."""
     completer.forget_documents()
     completer.close(0)
 

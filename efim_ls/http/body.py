@@ -38,7 +38,7 @@ class RequestFields:
         return int(min(max(value, -1), 1 << 30)) if value == value else default
 
     def flag(self, name: str) -> bool:
-        """Return true or false, which is what is left out."""
+        """Return true or false, which is the default."""
         return self._typed(name, bool, False, "true or false")
 
     def texts(self, name: str) -> list[str]:

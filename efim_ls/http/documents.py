@@ -29,7 +29,7 @@ class Snippet(NamedTuple):
 
 
 class CursorContext(NamedTuple):
-    """What a client tells of a place: the text around the cursor, and what it knows of the file and of others."""
+    """A place as a client sends it: the text around the cursor, the file's path and language, and other files."""
 
     before: str
     after: str

@@ -114,13 +114,13 @@ def _speed(name: str, tokens: int, ms: float) -> dict[str, float]:
 
 
 def _pieces(result: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a text's only piece, and what is told at its end."""
+    """Yield a text's only piece, and the final message."""
     yield {"index": result["index"], "content": result["content"], "tokens": [], "stop": False}
     yield result | {"content": ""}
 
 
 def _only(paths: list[str], result: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that a client wants, by their paths (`timings/prompt_n`), as far as there are such fields."""
+    """Return the existing fields that a client wants, by their paths (`timings/prompt_n`)."""
     shown = dict[str, Any]()
     for path in paths:
         value: object = result

@@ -45,7 +45,7 @@ class TabbyDialect:
         return JSONResponse({"disable_client_side_telemetry": True})
 
     async def event(self, _: RequestFields) -> Response:
-        """Accept what became of a completion; nothing is kept of it."""
+        """Accept the outcome of a completion; nothing is kept of it."""
         return Response(status_code=200)
 
     async def complete(self, fields: RequestFields) -> Response:

@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 class Snapshot:
     """A request and its position in the client's units, taken at once because the document may change.
 
-    `own` is the request in the document's own text: that of a notebook's cell has the cells around it, too.
+    `own` is the request in the document's own text: the text of a notebook's cell has the cells around it, too.
     """
 
     document: OpenDocument
@@ -353,7 +353,7 @@ def _wants(experimental: object, name: str) -> bool:
 
 
 def _offer(ls: EfimServer, snapshot: Snapshot, texts: Sequence[str], begun: str = "") -> list[types.Command]:
-    """Return the command that a client runs after it has inserted each of these suggestions, `begun` before each."""
+    """Return the command that a client runs after it has inserted a suggestion with the typed text in front."""
     document = snapshot.document
     numbers = ls.offers.offer(document.retention, document.language, snapshot.own, texts, begun)
     return [types.Command("Accept a suggestion", ACCEPT, arguments=[number]) for number in numbers]

@@ -23,7 +23,7 @@ class Source(Protocol):
     """Bytes from a client."""
 
     def readline(self) -> Awaitable[bytes]:
-        """Read a line, or the beginning of one that is too long."""
+        """Read a line, or the beginning of a line that is too long."""
         ...
 
     def readexactly(self, n: int) -> Awaitable[bytes]:
@@ -38,7 +38,7 @@ class StdinSource:
         self._stdin, self._executor = stdin, executor
 
     def readline(self) -> Awaitable[bytes]:
-        """Read a line, or the beginning of one that is too long."""
+        """Read a line, or the beginning of a line that is too long."""
         return asyncio.get_running_loop().run_in_executor(self._executor, self._stdin.readline, LONGEST_HEADER)
 
     def readexactly(self, n: int) -> Awaitable[bytes]:

@@ -38,7 +38,7 @@ class ModelKind(Protocol):
         ...
 
     def fetch(self, settings: Settings, progress: Progress, beside: bool, /) -> None:
-        """Fetch missing files; the last argument says whether another model is loaded, whose memory will be free then."""
+        """Fetch missing files; the last argument says whether the memory of a loaded model will be free then."""
         ...
 
     def open(self, settings: Settings, progress: Progress, /) -> OpenedModel:

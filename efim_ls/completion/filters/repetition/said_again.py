@@ -26,7 +26,7 @@ _PAUSE = re.compile(r"[.!?](?=\s)|(?=[,;:(\n])")
 
 
 def near_copies(text: str, place: Place) -> str:
-    """End before a line that stands near above in its block; keep the part of the first line that its neighbours share.
+    """End before a line that stands near above in its block; keep the part of the first that its neighbours share.
 
     A line that begins like those above mostly goes on in another way.
     """
