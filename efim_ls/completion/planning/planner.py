@@ -18,12 +18,12 @@ R7   The logits after a prompt are kept with its keys and values.
 R8   Suggestions are remembered with their likelihood, and their keys, values and choices stay in the arena.
 R9   The next prompt is computed before it is needed. It is bounded by `prefetch_seconds_per_minute`, and nothing is
      computed where completion is off.
-R10  Costs are judged by remembered prompts, not by arenas: eviction and interruption change no prompt. R11  Text that
-changes seldom stands in front, so that a change costs only the text behind it. The preamble is the same
-     for all files, and stays for a day or until the index is rebuilt. Volatile excerpts are looked up where the model
-     was unsure and shown where the cursor rests: a keystroke never waits for them. A part that does not fit is left
-     out whole, and a frame keeps its excerpts while someone types; newly excluded text goes at once.
-     Where `other_files` is off, which it is by rule for most models, nothing of this is made.
+R10  Costs are judged by remembered prompts, not by arenas: eviction and interruption change no prompt.
+R11  Text that changes seldom stands in front, so that a change costs only the text behind it. The preamble is the
+     same for all files, and stays for a day or until the index is rebuilt. Volatile excerpts are looked up where the
+     model was unsure and shown where the cursor rests: a keystroke never waits for them. A part that does not fit is
+     left out whole, and a frame keeps its excerpts while someone types; newly excluded text goes at once. Where
+     `other_files` is off, which it is by rule for most models, nothing of this is made.
 """
 
 from __future__ import annotations

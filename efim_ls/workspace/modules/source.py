@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LARGEST = 1 << 20  # bytes of source; parsing takes a hundred times as many
 NICENESS = 19  # the least urgent
 ANY = "**"  # in a list of parameters: more keywords may be taken than are listed
-# Decorators that leave the parameters of what they decorate as they are, and the members of a class.
+# Decorators that leave parameters as they are, and the members of a class.
 HARMLESS = frozenset({
     "abstractmethod", "asynccontextmanager", "cache", "classmethod", "contextmanager", "dataclass", "deprecated",
     "final", "lru_cache", "overload", "override", "recursive_repr", "runtime_checkable", "set_module",
@@ -150,7 +150,7 @@ class _Reader:
                         self._record["classes"][owner]["members"].setdefault(name, "value")
 
     def _bind(self, name: str, kind: NameKind, source: tuple[str, str] | None = None) -> None:
-        """Add a name; of several definitions the first one counts, which is that of the usual case."""
+        """Add a name; of several definitions the first one counts, which is the usual case."""
         if name not in self._record["names"]:
             self._record["names"][name] = kind
             if source:
@@ -238,7 +238,7 @@ def _is_dynamic(text: str) -> bool:
 
 
 def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements of one scope, with those of all its branches."""
+    """Yield the statements of one scope and of all its branches."""
     for each in body:
         yield each
         if not isinstance(each, DEFINITIONS):
@@ -330,7 +330,7 @@ def _dotted(node: ast.expr) -> str:
 
 
 def _last(node: ast.expr) -> str:
-    """Return the last name of a dotted expression, or of one that is called or subscripted."""
+    """Return the last name of a dotted expression, called or subscripted or not."""
     while isinstance(node, (ast.Call, ast.Subscript)):
         node = node.func if isinstance(node, ast.Call) else node.value
     return _dotted(node).rpartition(".")[2]
@@ -387,7 +387,7 @@ def read(path: str, module: str, is_package: bool) -> ModuleRecord | None:
 
 def main() -> None:
     """Answer each line of the input with one of the output, until the input ends."""
-    with suppress(AttributeError, OSError):  # Windows is told by whoever starts this
+    with suppress(AttributeError, OSError):  # on Windows the parent sets the priority
         os.nice(NICENESS)
     for line in sys.stdin:
         record: ModuleRecord | None = None

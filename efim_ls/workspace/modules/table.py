@@ -1,7 +1,7 @@
-"""The names of an environment's modules as far as documents refer to them, read by a process of its own.
+"""The names of an environment's modules that documents refer to, read by a separate process.
 
-What an open document refers to is read, and what that in turn needs: some 50 to 200 modules, in about a second. So
-nothing is kept on disk. A module that changes is read again when a document that refers to it is next looked at.
+Modules that an open document refers to are read, and the modules that those need: some 50 to 200, in about a second.
+So nothing is kept on disk. A module that changes is read again when a document that refers to it is next looked at.
 Parsing holds the interpreter's lock and takes much memory. So another process does it, which ends when all is read.
 """
 
@@ -47,7 +47,7 @@ class PackedModule(NamedTuple):
 
 
 class ModuleView:
-    """What is known of modules at one time. Used on one thread; it never waits, and reads nothing.
+    """The names of modules at one time. Used on one thread; it never waits, and reads nothing.
 
     Two views of one `version` give the same answers.
     """
@@ -162,7 +162,7 @@ class ModuleTable:
                     modules.keywords(target)
                 if self._is_new and monotonic() > self._published + PUBLISH:
                     self._publish()
-        except Exception as error:  # what is published stays
+        except Exception as error:  # the published names stay
             logger.error("the names of modules cannot be read", exc_info=error)
         if self._is_new:
             self._publish()
@@ -177,7 +177,7 @@ class ModuleTable:
         self._is_new, self._published = False, monotonic()
 
     def _shadow(self, folder: str, names: set[str]) -> None:
-        """Forget modules in whose place a script in this folder imports one beside it."""
+        """Forget modules that a script in this folder replaces by a module of the folder."""
         if not folder or os.path.isfile(os.path.join(folder, "__init__.py")):
             return
         for name in names - self._shadowed:

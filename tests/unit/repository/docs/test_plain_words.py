@@ -46,21 +46,7 @@ CLIENTS = [
 ]
 QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"|`[^`]*`')
 CODE = re.compile(r"\$\{[^{}]*\}")  # in a template
-ROOMS = [
-    "efim_ls/access",
-    "efim_ls/commands",
-    "efim_ls/completion",
-    "efim_ls/daemon",
-    "efim_ls/http",
-    "efim_ls/languages",
-    "efim_ls/lsp",
-    "efim_ls/session",
-    "efim_ls/setting_objects",
-    "efim_ls/text",
-    "efim_ls/usage",
-    "kv_store",
-    "model_runtime",
-]  # folders whose docstrings and comments are plain; the others follow
+ROOMS = ("efim_ls", "kv_store", "model_runtime")  # whose docstrings and comments are plain
 ROOM_FILES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
 
 
