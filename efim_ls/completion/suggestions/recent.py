@@ -63,7 +63,7 @@ class PastSuggestion(Suggestion):
         )
 
     def went_on(self, text: str, begun: int) -> bool:
-        """Return whether its beginning stood before the word at the cursor was `begun`, and more was to come."""
+        """Return whether its beginning was typed before the word at the cursor started, and more was to come."""
         before = self.typed(text, max(begun, self.start))
         return before is not None and before < len(self.text)
 
