@@ -77,9 +77,7 @@ def _add_serving(commands: Subparsers) -> tuple[Parser, ...]:
     listening.add_argument(
         "--tcp", type=port, metavar="PORT", help="listen on 127.0.0.1:PORT instead, for one client"
     )
-    over_http = (
-        "serve clients of llama.cpp, Tabby and OpenAI's completions over HTTP instead, with a model of their own"
-    )
+    over_http = "serve clients of llama.cpp, Tabby and OpenAI's completions over HTTP instead, with a separate model"
     listening.add_argument("--http", type=port, metavar="PORT", help=over_http)
     address = f"with --http: the address to listen on (default: {LOCALHOST}, which only this machine reaches)"
     serve.add_argument("--host", metavar="HOST", help=address)
@@ -93,7 +91,7 @@ def _add_serving(commands: Subparsers) -> tuple[Parser, ...]:
     headless = add_command(commands, "headless", summary, "efim-ls headless < requests.jsonl", details=details)
     headless.set_defaults(run=_headless)
     summary = "print one completion at a place in a file"
-    details = "The text to insert goes to stdout. Why there is none, or what editors hide of it, is said on stderr."
+    details = "Prints the text to insert to stdout, and to stderr why there is none, or which part editors hide."
     lines = ("efim-ls complete src/app.py:12:5", "efim-ls complete src/app.py:12:5 --json")
     complete = _add_at_place(commands, "complete", summary, *lines, details=details)
     complete.add_argument("--json", action="store_true", help="print one JSON object with text, costs and reason")
@@ -111,8 +109,8 @@ def _add_serving(commands: Subparsers) -> tuple[Parser, ...]:
 
 
 def _add_context(commands: Subparsers) -> Parser:
-    summary = "print what a suggestion at a place in a file is made from"
-    details = "The prompt's parts with their costs, each word with who said it, and the places that it comes from."
+    summary = "explain the suggestion at a place in a file"
+    details = "Shows where each suggested word comes from, and each part of the prompt with its cost."
     lines = ("efim-ls context src/app.py:12:5", "efim-ls context src/app.py:12:5 --json")
     context = _add_at_place(commands, "context", summary, *lines, details=details)
     context.add_argument("--json", action="store_true", help="print the JSON object that efim/explain answers")
@@ -130,10 +128,10 @@ def _add_at_place(commands: Subparsers, name: str, summary: str, *examples: str,
 
 def _add_cache(commands: Subparsers) -> None:
     summary = "list, verify or clear the cache on disk"
-    details = "It keeps what models computed about your files, so that suggestions come soon after a restart."
+    details = "The cache holds keys and values of your files, so that suggestions come soon after a restart."
     lines = ("efim-ls cache ls", "efim-ls cache clear --file src/app.py")
     cache = add_command(commands, "cache", summary, *lines, details=details)
-    what = "list what is cached, check it for damage, or remove it"
+    what = "list the cache, check it for damage, or remove it"
     cache.add_argument("action", metavar="ls|verify|clear", choices=("ls", "verify", "clear"), help=what)
     cache.add_argument("--file", type=Path, metavar="FILE", help="with clear: remove only this file's data")
     shared = "with ls or clear: a team's cache instead, as in the setting shared_tier: its JSON object"
@@ -152,7 +150,7 @@ def _add_index(commands: Subparsers) -> None:
     index = add_command(commands, "index", summary, "efim-ls index", "efim-ls index src --status", details=details)
     index.add_argument("place", type=Path, nargs="?", metavar="FOLDER", help="a workspace folder (default: this one)")
     deeds = index.add_mutually_exclusive_group()
-    deeds.add_argument("--status", action="store_true", help="show what is indexed")
+    deeds.add_argument("--status", action="store_true", help="show the index")
     deeds.add_argument("--rebuild", action="store_true", help="build it from nothing")
     deeds.add_argument("--clear", action="store_true", help="remove it")
     index.add_argument("--folder", metavar="DIR", default="", help=CACHE_FOLDER)
@@ -165,10 +163,10 @@ def _add_daemon(commands: Subparsers) -> None:
     status.add_argument("--json", action="store_true", help="print one JSON object for each process")
     status.set_defaults(run=_status)
     summary = "end the server processes that your editors share"
-    details = "Those of this installation and cache folder. Open editors start a new one when you next type in them."
+    details = "Ends processes of this installation and cache folder. Open editors start a new process once you type."
     stop = add_command(commands, "stop", summary, "efim-ls stop", "efim-ls stop --all", details=details)
     stop.add_argument(
-        "--all", action="store_true", help="end those of your other installations and cache folders too"
+        "--all", action="store_true", help="also end the processes of your other installations and cache folders"
     )
     stop.set_defaults(run=_stop)
 
@@ -320,7 +318,7 @@ def _stop(arguments: argparse.Namespace) -> int:
 
 def _servers() -> ModuleType:
     if os.name != "posix":
-        raise Failure("on this system each editor has a server of its own: there is none to share")
+        raise Failure("on this system each editor has its own server: there is none to share")
     from efim_ls.commands import servers
 
     return servers

@@ -10,9 +10,9 @@ LEAST_MEMORY = 32  # below this the floors would leave the arenas nothing
 
 
 class MemoryShares(NamedTuple):
-    """What each use of memory gets, in MiB.
+    """The memory of each use, in MiB.
 
-    `arenas`: the keys and values of the places where the user works. `held`: those of places that were dropped.
+    `arenas`: the keys and values of the places where the user works. `held`: keys and values of dropped places.
     `counts`: the phrases of the workspace's files.
     """
 
@@ -25,7 +25,7 @@ def share_out(memory_mib: int, arena_mib: int = 1) -> MemoryShares:
     """Share out the setting `memory_mib` for a model whose arenas take `arena_mib` each.
 
     The counts get a seventh, whatever the model. Of the rest, arenas get two thirds, or one arena if that is more.
-    Only an arena that does not fit, and the floors beside it, make the sum exceed the setting.
+    Only an arena that does not fit, and the minimums of the other uses, make the sum exceed the setting.
     """
     counts = max(LEAST_COUNTS, memory_mib // 7)
     others = memory_mib - counts

@@ -10,12 +10,12 @@ import platformdirs
 
 from kv_store.block import tag
 
-HASHES = "hashes.json"  # of models' files, which take seconds to make; beside the models' folders
+HASHES = "hashes.json"  # of models' files, which take seconds to make; next to the models' folders
 EXPERTS = "experts"  # the folder of models' experts that memory has no room for
 
 
 def cache_folder(setting: str) -> Path:
-    """Return the folder for files kept on disk: the one that a setting names, else the system's cache folder."""
+    """Return the folder for cached files: the folder that a setting names, else the system's cache folder."""
     return Path(os.path.expanduser(setting)) if setting else platformdirs.user_cache_path("efim-ls", appauthor=False)
 
 

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, Protocol
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.prompt.excerpts import Excerpts
 
-# How sure the model must be of what is shown, in words: what that means depends on the place.
+# How sure the model must be to show a suggestion, in words; the thresholds depend on the place.
 Preset = Literal["more", "balanced", "sure"]
 FrameKind = Literal["kept", "restored", "new"]
 Reason = Literal[
@@ -24,7 +24,7 @@ NameKind = Literal["function", "class", "module", "value"]
 
 @dataclass(frozen=True)
 class Names:
-    """Names with what they are of; if it `is_open`, there may be more."""
+    """Names with their owner; if it `is_open`, there may be more."""
 
     kinds: Mapping[str, NameKind]
     is_open: bool
@@ -41,7 +41,7 @@ class Names:
 class Expected(NamedTuple):
     """What the word at a place must be one of: `stub` of it is typed.
 
-    For a `keyword`, only if the word is followed by `=`: any expression may stand there. The names are those of an
+    For a `keyword`, only if the word is followed by `=`: any expression may stand there. The names belong to an
     `owner`, a dotted name, empty if they are modules themselves. `places` says in plain words where the first part of
     a dotted name lies.
     """
@@ -59,9 +59,9 @@ class Expected(NamedTuple):
 
 
 class KnownModules(Protocol):
-    """What is known of modules at one time. Used on one thread; it never waits, and reads nothing.
+    """The names of modules at one time. Used on one thread; it never waits, and reads nothing.
 
-    Of one table, two of one `version` give the same answers.
+    Two views of one table and `version` give the same answers.
     """
 
     @property
@@ -87,10 +87,10 @@ class Request:
 
     `cursor` counts code points. `explicit` is true if the user asked by key, false if typing triggered the request.
     `others` are the texts of other open documents in the same language, most recently used last. `count` is the most
-    suggestions to return; what is shown of each has a probability of `least` (0 to 1, or by the place) or more.
-    `language` is LSP's name of the document's language, empty if it has none. `counts` are those of the repository,
+    suggestions to return; the shown part of each has a probability of `least` (0 to 1, or by the place) or more.
+    `language` is LSP's name of the document's language, empty if it has none. `counts` are the repository's,
     without the document and the other texts; None if there are none. `excerpts` of other files are offered to the
-    prompt, and what it shows of `excluded_files` (real paths) must go; None where prompts show no such text. Of
+    prompt, and text of `excluded_files` (real paths) must leave it; None where prompts show no such text. Of
     `modules` that the document may import it is known which names they have, if not None.
     """
 
@@ -182,9 +182,9 @@ class Answer:
     probability of `text` or, if that is empty because it is too unlikely, of its first word. `hidden` follows `text`
     in the suggestion and is too unlikely to be shown; `words` are the pieces of both, each with its probability once
     those before it are right. `least` is the probability that was needed at this place, None where none was. `cause`
-    says why an engine gave no answer. `at_rest`: it is for somebody who has stopped typing, and not sure enough
-    to be shown to others. `source` says in plain words where `text` is from if the model has not guessed it. `better`
-    is the surer of this answer and one that is still to come from another machine.
+    says why an engine gave no answer. `at_rest`: it is shown only after a pause in typing, not being sure enough
+    before. `source` says in plain words where `text` is from if the model has not guessed it. `better` is the surer
+    of this answer and a coming answer from another machine.
     """
 
     text: str
@@ -202,7 +202,7 @@ class Answer:
 
 
 class BetterAnswer(Future[Answer]):
-    """The surer of an answer that was given and one that another machine will give, and whether it took its place."""
+    """The surer of a given answer and a coming answer from another machine, and whether it replaced the first."""
 
     is_shown = False
 

@@ -17,8 +17,8 @@ SECTIONS = ("efim-ls", "efim_ls")
 TEXTS = tuple[str, ...]
 Approximation = Literal["int8_on_disk", "moved_text", "moved_text_carefully"]
 Suggestions = Literal["more", "balanced", "sure", "on request"] | float
-TABLE = tuple[tuple[str, str | TEXTS], ...]  # of names and what they mean, as a JSON object holds them
-NO_LIMIT = 1 << 30  # the highest number of settings that have no limit of their own
+TABLE = tuple[tuple[str, str | TEXTS], ...]  # of names and their meanings, as a JSON object holds them
+NO_LIMIT = 1 << 30  # the highest number of settings without a limit
 MOST_CHARACTERS = 4096 * 1024  # of a file that gets suggestions
 MOST_DISK_MIB = 1 << 16  # 64 GiB: the table of the cache file takes a 750th of its size at once
 MOST_THREADS = 64  # with thousands of threads the process dies
@@ -76,17 +76,18 @@ class Settings:
     )
     suggestions: Suggestions = setting(
         "balanced",
-        "How sure the model must be of what is shown while you type. What a word means depends on the place. A "
-        "number from 0 to 1 means the same everywhere, and 0 shows all; so does a key that asks for ghost text.",
+        "How confident the model must be to show a suggestion while you type. The named levels adapt to context. A "
+        "number from 0 to 1 is a fixed threshold; 0 shows everything. Suggestions you request by key are always "
+        "shown.",
         "Suggestions",
         basic=True,
         least=0,
         most=1,
         choices={
-            "more": "Also what is less likely to be right.",
-            "balanced": "What is likely enough to be worth a look.",
-            "sure": "Only what is very likely right.",
-            "on request": "Nothing while you type, when the model is not asked: suggestions come by key.",
+            "more": "Also shows less likely suggestions.",
+            "balanced": "Shows suggestions that are likely enough to be useful.",
+            "sure": "Shows only suggestions that are very likely right.",
+            "on request": "Shows nothing while you type, and does not ask the model: request suggestions by key.",
         },
     )
     next_edit: bool = setting(
@@ -108,8 +109,8 @@ class Settings:
     )
     persist: bool = setting(
         True,
-        "Keep what the model computed about your files on disk, readable by you alone, so that the first suggestion "
-        "after a restart is fast. If off, no statistics are written either.",
+        "Keep the keys and values of your files on disk, readable by you alone, so that the first suggestion after a "
+        "restart is fast. If off, no statistics are written either.",
         "Privacy",
         basic=True,
     )
@@ -133,20 +134,20 @@ class Settings:
     )
     repository: bool = setting(
         True,
-        "Prefer phrases that occur in the workspace's other files, open or not. They are read on this machine, "
-        "except those that git ignores or the settings rule out; `efim-ls index --status` shows what is kept.",
+        "Prefer phrases that occur in the workspace's other files, open or not. The files are read on this machine, "
+        "except files that git ignores or the settings exclude; `efim-ls index --status` shows the index.",
         "Suggestions",
     )
     other_files: Literal["auto", "on", "off"] = setting(
         "auto",
-        "Let the model read text of the workspace's other files: the signatures that they use most, those of what a "
-        "file imports and, where the model is unsure, the most similar code and what you edited last.",
+        "Let the model read text of the workspace's other files: the most-used signatures, signatures of imported "
+        "names and, where the model is unsure, the most similar code and your last edits.",
         "Suggestions",
         choices={
             "auto": "If the model was trained on repositories and has a billion parameters or more.",
-            "on": "With any model. Small ones gain nothing, and may complete other lines worse. Models that read the "
-            "text after the cursor first (Codestral, Seed-Coder, Mellum) get signatures alone.",
-            "off": "With none. Nothing is prepared for it, and no names of your code are kept on disk.",
+            "on": "With any model. Small models gain nothing, and may complete other lines worse. Models that read "
+            "the text after the cursor first (Codestral, Seed-Coder, Mellum) get signatures alone.",
+            "off": "With no model. Nothing is prepared, and no names of your code are stored on disk.",
         },
     )
     disabled_workspaces: TEXTS = setting(
@@ -155,15 +156,15 @@ class Settings:
     engine: RemoteOptions = setting(
         RemoteOptions(),
         'A server with a larger model: `{"url": "http://host:8000"}`. The embedded model answers at once, and the '
-        "server's answer takes its place if it comes in time and is surer. `model` names the model that the server "
-        "has. What else can be said here, and what is sent, is in docs/remote.md.",
+        "server's answer replaces it if it comes in time and is surer. `model` names the server's model. "
+        "docs/remote.md lists the other fields, and the data that is sent.",
         "Model",
     )
     model_languages: TEXTS = setting(
         (),
         'The languages that the model knows, by the same identifiers as in `disabled_languages`; `["*"]` means all. '
-        "Elsewhere suggestions come from the file's own phrases. If empty, those that the "
-        "model's `config.json` names, or all.",
+        "In other languages suggestions come from the file's own phrases. If empty, the languages that the model's "
+        "`config.json` names, or all.",
         "Model",
     )
     template: TABLE = setting(
@@ -198,14 +199,13 @@ class Settings:
     )
     approximations: tuple[Approximation, ...] = setting(
         (),
-        "What may be approximated to save space or time. If empty, nothing: all is exact but for the format of "
-        "`weights`.",
+        "Approximations that save space or time. If empty, results are exact, except for the format of `weights`.",
         "Model",
         choices={
-            "int8_on_disk": "Keys and values take a third of the space on disk, in a cache of their own.",
-            "moved_text": "Text that has moved, by a formatter, another branch or a jump of the cursor, is "
-            "reused as it was computed, but for its first 16 tokens, until the server is idle; on a CPU.",
-            "moved_text_carefully": "The same, but for its first 32 tokens. It wins over `moved_text`.",
+            "int8_on_disk": "Keys and values take a third of the space on disk, in a separate cache.",
+            "moved_text": "Keys and values of text that a formatter, another branch or a jump of the cursor moved "
+            "are reused, except for its first 16 tokens, until the server is idle; on a CPU.",
+            "moved_text_carefully": "The same, except for its first 32 tokens. It wins over `moved_text`.",
         },
     )
     prefetch_seconds_per_minute: int = setting(
@@ -217,9 +217,9 @@ class Settings:
     )
     memory_mib: int = setting(
         224,
-        "Memory, in MiB, for all that is kept beside the model: four parts of seven for the keys and values of the "
-        "places where you work, two for those of places that were dropped, one for the phrases of the workspace's "
-        "files. One place always has room. A larger model makes good use of more than the default.",
+        "Memory, in MiB, in addition to the model: four parts of seven for the keys and values of the places where "
+        "you work, two for places that were dropped, one for the phrases of the workspace's files. One place always "
+        "has room. A larger model makes good use of more than the default.",
         "Memory and disk",
         basic=True,
         least=LEAST_MEMORY,
@@ -238,7 +238,7 @@ class Settings:
     )
     disk_mib: int = setting(
         2048,
-        "Disk space, in MiB, for each model's cache; `int8_on_disk` has one of its own. A new value starts with an "
+        "Disk space, in MiB, for each model's cache; `int8_on_disk` has a separate cache. A new value starts with an "
         "empty cache.",
         "Memory and disk",
         most=MOST_DISK_MIB,
@@ -246,13 +246,14 @@ class Settings:
     shared_tier: SharedTierOptions = setting(
         SharedTierOptions(),
         'A cache of keys and values that a team shares: `{"url": "valkeys://host:6379", "key_file": "~/team-key"}`. '
-        "What colleagues have computed is then fetched instead of computed. docs/team.md says what else can be set.",
+        "Keys and values that colleagues have computed are fetched instead of computed again. docs/team.md lists the "
+        "other fields.",
         "Memory and disk",
     )
     shared: bool = setting(
         True,
         "Share one server process, and one model in memory, between all editors and windows. If off, this editor "
-        "starts a server of its own. Read once, when the editor connects; on Linux and macOS.",
+        "starts its own server. Read once, when the editor connects; on Linux and macOS.",
         "Memory and disk",
     )
     idle_minutes: int = setting(
@@ -274,7 +275,7 @@ class Settings:
 
     @property
     def of_model(self) -> Settings:
-        """The same settings as far as a loaded model depends on them: if two are equal here, no reload is needed."""
+        """The settings that a loaded model depends on: if two are equal here, no reload is needed."""
         of_server = {name: getattr(DEFAULTS, name) for name in OF_SERVER}
         return replace(self, **of_server)
 
@@ -315,7 +316,7 @@ def _problem(name: str, value: object) -> str | None:
         return f"setting {name!r}: expected {_expected(kind, bounds)}, got {value!r}"
     if name == "cache_folder" and value and not _is_absolute(str(value)):
         # The server's working folder is the user's project in most editors.
-        return f"setting {name!r}: {value!r} cannot be used: write an absolute path, or one that begins with ~/"
+        return f"setting {name!r}: {value!r} cannot be used: write an absolute path, or a path that begins with ~/"
     return None
 
 

@@ -20,7 +20,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class BlockCodec(Protocol):
-    """Turns what was computed for a block's tokens, its rows, into bytes and back; stateless, safe on any thread.
+    """Turns the rows of a block's tokens into bytes and back; stateless, safe on any thread.
 
     Bytes have one of several forms. A form is a number that only the codec understands, and is stored with the block:
     its meaning never changes.
@@ -36,7 +36,7 @@ class BlockCodec(Protocol):
         ...
 
     def forms_at(self, rows: Any, first: int, length: int, wanted: int) -> tuple[int, int]:
-        """Return the form to try for a block's rows where `wanted` is that of most, and one that can represent them.
+        """Return the form to try for a block's rows, and a form that always fits; most blocks are `wanted`.
 
         The block begins at token `first` of a sequence of `length` tokens.
         """
@@ -51,7 +51,7 @@ class BlockCodec(Protocol):
         ...
 
     def encode(self, rows: Any, begin: int, form: int) -> Bytes:
-        """Encode the rows of a block whose first token has the position `begin`, as bytes of their own.
+        """Encode the rows of a block whose first token has the position `begin`, as separate bytes.
 
         Raises ValueError if the form cannot represent them.
         """
@@ -67,7 +67,7 @@ class Block:
     """An immutable block.
 
     `parent` is the name of the block before it, `document` the tag of the document that brought it. `form` says how
-    a codec reads `data`. `approximate` is true if this block, or one that it was computed from, has a lossy form.
+    a codec reads `data`. `approximate` is true if this block, or a block that it was computed from, has a lossy form.
     """
 
     name: Name

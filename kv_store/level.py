@@ -28,11 +28,11 @@ class Origin(NamedTuple):
 
 
 class Level(NamedTuple):
-    """A tier in its place: most of its blocks have this `form`, and it takes them as far as its `reach`.
+    """A tier in its place: most of its blocks have this `form`, and it takes blocks up to its `reach`.
 
-    If it is `behind`, a thread of its own writes to it. `patience` is how many seconds after the last block a read
-    waits for a tier that does not know yet what it has; then the tier counts as empty for this read. Without patience
-    nothing is waited for.
+    If it is `behind`, a separate thread writes to it. `patience` is how many seconds after the last block a read
+    waits for a tier that is still looking up its blocks; then the tier counts as empty for this read. Without
+    patience nothing is waited for.
     """
 
     tier: Tier
@@ -42,11 +42,11 @@ class Level(NamedTuple):
     patience: float = 0.0
 
     def admits(self, origin: Origin) -> bool:
-        """Return whether blocks of that origin may get as far as this tier takes them."""
+        """Return whether blocks of that origin may go to this tier."""
         return self.reach <= origin.reach
 
     def reading(self, blocks: int) -> float:
-        """Return how many seconds so many blocks of a chain take to come, as last seen; 0 if none is waited for."""
+        """Return how many seconds `blocks` blocks of a chain take to come, as last seen; 0 if none is waited for."""
         if not self.patience:
             return 0.0
         seen = self.tier.stats()
@@ -57,7 +57,7 @@ class Level(NamedTuple):
 class StoreContext:
     """What all levels of a store have in common: its model's fingerprint and codec, and its folder, if it has one.
 
-    `report` is called on any thread with a sentence for the user: what is wrong, and what helps.
+    `report` is called on any thread with a sentence for the user: the cause and the remedy.
     """
 
     fingerprint: bytes

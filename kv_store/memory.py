@@ -87,13 +87,13 @@ class MemoryTier:
         return True
 
     def share_memory(self, parts: int) -> None:
-        """Use one of so many equal parts of the slots; if that is another number than before, forget what is here."""
+        """Use one of `parts` equal parts of the slots; if the number has changed, forget all blocks."""
         with self._lock:
             if len(self._slab) != (slots := self._given // parts):
                 self._reserve(slots)
 
     def stats(self) -> TierStats:
-        """Return what is here, in bytes of the slots in use, and what has happened."""
+        """Return the blocks in memory, in bytes of the slots in use, and the counters."""
         with self._lock:
             slots = len(self._slab)
             return TierStats(

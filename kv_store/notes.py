@@ -33,7 +33,7 @@ class Notes:
             return None
 
     def write(self, document: int, note: bytes) -> None:
-        """Replace the document's note; one that is too large for the folder is not written. Raises OSError."""
+        """Replace the document's note; a note too large for the folder is not written. Raises OSError."""
         packed = _packed(note)
         if len(packed) > self._max_bytes:
             self.remove(document)

@@ -1,4 +1,4 @@
-"""Opens a model's store: the levels that the options name, in a folder of its own named by the model's fingerprint.
+"""Opens a model's store: the levels that the options name, in a folder named by the model's fingerprint.
 
 CACHE/FINGERPRINT/about.json      the model's name, for people
 CACHE/FINGERPRINT/blocks.kv       the blocks (disk/block_file.py documents the format)
@@ -30,7 +30,7 @@ from kv_store.warn_once import WarnOnce
 
 MEMORY, DISK, SHARED = "memory", "disk", "shared"  # names of levels
 ABOUT, BLOCKS, NOTES = "about.json", "blocks.kv", "notes"
-NOTES_SHARE, MAX_NOTES_BYTES = 16, 1 << 23  # notes get one part in so many of the disk's bytes, at most the latter
+NOTES_SHARE, MAX_NOTES_BYTES = 16, 1 << 23  # the part of the disk's bytes that notes get, and the most bytes
 UNUSED_AFTER = 30 * 24 * 3600.0  # seconds without use after which a model's folder is removed
 
 Report = Callable[[str], None]
@@ -63,7 +63,7 @@ class OpenedStore:
         self.store.submit(self.levels.index(DISK), partial(self._run, job))
 
     def tidy(self, model: str) -> None:
-        """Write the model's name and remove what is no longer needed; raises OSError."""
+        """Write the model's name and remove obsolete files; raises OSError."""
         if self.folder is not None:
             replace_file(self.folder / ABOUT, json.dumps({"model": model}).encode())
             cache = self.folder.parent
@@ -83,7 +83,7 @@ def open_store(
 ) -> OpenedStore:
     """Open the store of a model; a level that cannot be used is reported, and the store does without.
 
-    Approximate and exact blocks never share a file: approximations have a fingerprint of their own, as if of another
+    Approximate and exact blocks never share a file: approximations have a different fingerprint, as if of another
     model.
     """
     if not all(codec.is_exact(wanted.get("form", codec.exact)) for wanted in options.levels.values()):

@@ -30,8 +30,8 @@ READ_INTERVAL = 0.001  # the same while reading, and between looks at a tier tha
 class ComputedBlocks:
     """Blocks whose rows an arena holds: their names, their rows, and how many of them are exact.
 
-    `rows(i)` returns those of block i, for the codec. `length` is the number of tokens of the whole sequence that the
-    blocks begin, whose first token has the position `begin`.
+    `rows(i)` returns the rows of block i, for the codec. `length` is the number of tokens of the whole sequence that
+    the blocks begin, whose first token has the position `begin`.
     """
 
     names: Sequence[Name]
@@ -87,11 +87,11 @@ class Store:
         begin: int = 0,
         worth: float | None = None,
     ) -> Iterator[tuple[Any, bool]]:
-        """Yield the rows of blocks from `first` up to one that is missing, and whether they are exact.
+        """Yield the rows of blocks from `first` up to a missing block, and whether they are exact.
 
         `begin` is the position of the chain's first token. They are valid until the next ones are requested. It waits
-        for levels that do not know yet what they have, until `cancel()`. `worth` is how many seconds it would take to
-        compute a block, if that is known: waiting takes no longer, and a level that is slower is not asked.
+        for levels that are still looking up their blocks, until `cancel()`. `worth` is how many seconds it would take
+        to compute a block, if that is known: waiting takes no longer, and a level that is slower is not asked.
         """
         at, last, computing = first, time.monotonic(), None if worth is None else worth * (len(names) - first)
         levels = [
@@ -172,14 +172,14 @@ class Store:
             self.submit(number, partial(level.tier.retire, names))
 
     def submit(self, number: int, job: Callable[[], None]) -> None:
-        """Call a function where a level is written: on its writer's thread, after what is queued, or here."""
+        """Call a function where a level is written: on its writer's thread, after the queue, or here."""
         if writer := self._writers.get(number):
             writer.submit(job)
         else:
             job()
 
     def share_memory(self, parts: int) -> None:
-        """Use one of so many equal parts of the memory that the levels were given."""
+        """Use one of `parts` equal parts of the memory that the levels were given."""
         for level in self._levels:
             level.tier.share_memory(parts)
 
@@ -198,7 +198,7 @@ class Store:
             writer.discard()
 
     def close(self, seconds: float) -> bool:
-        """Write what is queued and close the tiers; returns false, with them open, if that takes over `seconds`."""
+        """Write the queue and close the tiers; returns false, with them open, if that takes over `seconds`."""
         end = time.monotonic() + seconds
         if not all([writer.close(max(0.0, end - time.monotonic())) for writer in self._writers.values()]):
             return False
@@ -246,7 +246,7 @@ def _remove(tier: Tier, document: int, removed: Event) -> None:
 def _wait_for_answers(
     levels: Sequence[Level], names: Sequence[Name], cancel: Callable[[], bool], last: float, end: float
 ) -> bool:
-    """Wait for levels that do not know yet what they have of a chain, each as long as it may take, and until `end`.
+    """Wait for levels that are still looking up a chain, each as long as it may take, and until `end`.
 
     `last` is when the last block came. Return whether there was one: then it is worth reading again.
     """

@@ -11,7 +11,7 @@ from kv_store.block import Block, Name
 
 @dataclass(frozen=True)
 class TierStats:
-    """What a tier holds now, in blocks and bytes, and what it has done since it was opened, in blocks.
+    """The contents of a tier, in blocks and bytes, and its counters since it was opened, in blocks.
 
     An answer of another machine takes `answer_seconds` and each block of a chain `block_seconds`; 0 if not known.
     """
@@ -29,7 +29,7 @@ class TierStats:
 
 
 class Tier(Protocol):
-    """Blocks by name. Safe for two threads, one that reads and pins and one that saves.
+    """Blocks by name. Safe for two threads: a reader that also pins, and a writer.
 
     No method raises for failures of memory, files or connections: a block that cannot be read is missing.
     """
@@ -44,7 +44,8 @@ class Tier(Protocol):
     def read(self, names: Sequence[Name]) -> Iterator[Block]:
         """Yield the blocks of a chain in order, up to the first that is missing or damaged, and mark them as used.
 
-        While it is not known what is here, nothing is. The data of a block is valid until the next one is requested.
+        While a look-up is not answered yet, nothing is here. The data of a block is valid until the next one is
+        requested.
         """
         ...
 
@@ -72,11 +73,11 @@ class Tier(Protocol):
         ...
 
     def share_memory(self, parts: int) -> None:
-        """Use one of so many equal parts of the memory that it was given; it may forget what is in memory alone."""
+        """Use one of `parts` equal parts of its memory; blocks that only memory holds may be lost."""
         ...
 
     def stats(self) -> TierStats:
-        """Return what is here, and what has happened."""
+        """Return the contents and the counters."""
         ...
 
     def close(self) -> None:

@@ -65,7 +65,7 @@ class Writer:
             self._bytes = 0
 
     def close(self, seconds: float) -> bool:
-        """Finish what is queued and end the thread; returns false if that takes longer than `seconds`."""
+        """Write the queue and end the thread; returns false if that takes longer than `seconds`."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -81,7 +81,7 @@ class Writer:
             for job in (partial(self._tier.save, blocks), *jobs):
                 try:
                     job()
-                except Exception as error:  # a mistake of ours: it costs what was to be written, not the thread
+                except Exception as error:  # a mistake of ours: it costs the write, not the thread
                     logger.error("writing to the %s tier failed", self._tier.stats().name, exc_info=error)
             self._finish(blocks)
 

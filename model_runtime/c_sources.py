@@ -7,7 +7,7 @@ import hashlib
 from pathlib import Path
 
 ENDINGS = (".c", ".h")
-BUILD_ERROR = ".error.txt"  # ends the name of the file beside a library that says why it could not be compiled
+BUILD_ERROR = ".error.txt"  # ends the name of the file next to a library that holds its compiler's errors
 
 
 def sources_hash(folder: Path) -> str:
@@ -47,7 +47,7 @@ def why_missing(library: Path, part: str, again: str = "install efim-ls again") 
 
 
 def load_library(library: Path, part: str, function: str) -> ctypes.CDLL | str:
-    """Load a library that was built from the sources beside it, or return why it cannot be used.
+    """Load a library built from the sources in its folder, or return why it cannot be used.
 
     `part` is what messages call it, and `function` returns the hash of its sources.
     """

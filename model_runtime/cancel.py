@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 
 class Cancelled(Exception):
-    """The work was told to stop before its end."""
+    """The work was stopped before its end."""
 
 
 class Cancel:
     """Whether work has to stop; once true, it stays true."""
 
-    resumes = False  # whether work that stops is called again, and then goes on with what it has computed
+    resumes = False  # whether stopped work is called again, and then continues
 
     def __init__(self, is_cancelled: Callable[[], bool]) -> None:
         """Ask `is_cancelled`, which is cheap and never raises."""

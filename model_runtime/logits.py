@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 
 class Tensor(Protocol):
-    """A tensor of torch's on any device, as far as it is used where torch is not imported."""
+    """A torch tensor on any device: the members that are used where torch is not imported."""
 
     def __len__(self) -> int: ...
 

@@ -133,7 +133,7 @@ def releasable_memory() -> int:
 def share_heap() -> None:
     """Let all threads of this process allocate from one heap, where the C library is glibc.
 
-    It would give each thread a heap of its own, where a few things that stay keep what threads that ended have freed.
+    By default each thread gets its own heap, where a few live objects keep the memory that ended threads have freed.
     """
     with suppress(OSError, AttributeError):  # other C libraries
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)

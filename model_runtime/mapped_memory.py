@@ -14,11 +14,11 @@ HUGE_PAGE = 2 << 20  # bytes, on x86-64
 
 
 def map_zeros(size: int, in_huge_pages: bool) -> npt.NDArray[np.uint8]:
-    """Map `size` zero bytes, private to this process: the system puts no shared ones into huge pages unless told to.
+    """Map `size` zero bytes, private to this process: the system puts no shared pages into huge ones by default.
 
     Huge pages spare the processor most misses of its page table, and each takes 2 MiB with the first byte that is
-    written; without them the system is told to use small ones, even where it would choose otherwise. The memory is
-    released with the last view of the array. Raises MemoryError.
+    written; without them the mapping asks the system for small pages, even where it would choose otherwise. The
+    memory is released with the last view of the array. Raises MemoryError.
     """
     room = size + (HUGE_PAGE if in_huge_pages else 0)
     try:
@@ -40,7 +40,7 @@ def map_zeros(size: int, in_huge_pages: bool) -> npt.NDArray[np.uint8]:
 def release_pages(mapped: npt.NDArray[Any]) -> None:
     """Take the whole mapping that an array lies in out of this process' memory, where the system can do that.
 
-    What is read of it again is read from its file; without a file it is zeros, or on some systems what it was.
+    Later reads come from its file; without a file they are zeros, or on some systems the old values.
     """
     base: Any = mapped
     while isinstance(base, np.ndarray):

@@ -1,6 +1,6 @@
 """Reads files that a user or a model's folder names: regular ones of a bounded size.
 
-A pipe would hold its reader until somebody writes, a device may never end, and either stands where a file is expected
+A pipe would hold its reader until a writer comes, a device may never end, and either stands where a file is expected
 only by mistake or malice.
 """
 

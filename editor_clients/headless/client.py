@@ -174,11 +174,11 @@ class Editor:
         return await self._connection.ask("efim/status", {})
 
     async def notice(self, uri: str) -> str | None:
-        """Return what is special about suggestions in a document, as a sentence, or None."""
+        """Return a sentence on special suggestions in a document, or None."""
         return (await self._connection.ask("efim/status", {"textDocument": {"uri": uri}}))["notice"]
 
     async def explain(self, uri: str, at: int) -> dict[str, Any]:
-        """Return the prompt that a completion at `at` would use, and what it would cost."""
+        """Return the prompt that a completion at `at` would use, and its costs."""
         return await self._connection.ask("efim/explain", self._place(uri, at))
 
     async def ask(self, method: str) -> Any:

@@ -22,7 +22,7 @@ class ServerError(Exception):
 
 
 class ServerDied(ServerError):
-    """The server has exited; the message ends with what it last wrote to stderr."""
+    """The server has exited; the message ends with its last words on stderr."""
 
 
 class Connection(LanguageClient):

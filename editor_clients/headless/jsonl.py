@@ -89,7 +89,7 @@ def _refuse(_: str) -> NoReturn:
 
 
 def _finite(digits: str) -> float:
-    """Return a number; raises ValueError for one that JSON could not repeat, as an id."""
+    """Return a number; raises ValueError for a number that JSON could not repeat, as an id."""
     number = float(digits)
     return number if isfinite(number) else _refuse(digits)
 

@@ -42,7 +42,7 @@ class Ignored(NamedTuple):
         return found
 
     def within(self, folder: str) -> Ignored:
-        """Return what holds in a folder below; a repository of its own begins with nothing from outside."""
+        """Return the rules that hold in a folder below; a nested repository starts without outer rules."""
         own: list[str] = []
         before = self.patterns
         if os.path.lexists(os.path.join(folder, ".git")):

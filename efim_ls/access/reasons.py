@@ -28,8 +28,8 @@ SENTENCES: dict[Reason, str] = {
     "binary text": "the text around the cursor contains NUL characters, so it looks like binary data: "
     "if it is text, reopen it in the right encoding",
     "line too long": "the lines around the cursor do not fit into the model's context: break them into shorter ones",
-    "low confidence": "the model is only {confidence}% sure of what comes next, and what is below {least}% is "
-    "hidden here: trigger ghost text by key, or set 'suggestions' to 'more'",
+    "low confidence": "the model is only {confidence}% confident here, and suggestions below {least}% are hidden: "
+    "trigger ghost text by key, or set 'suggestions' to 'more'",
     "too little": "the suggestion is only a single character, punctuation, a number or a keyword, and these are "
     "hidden while you type: type it, or trigger ghost text by key",
     "unknown word": "the suggested word occurs in no known file or module, and such words are hidden while you type: "

@@ -17,7 +17,7 @@ from efim_ls.languages.table import LANGUAGES
 # byte, so that no tokenizer makes more than one token of it.
 MASK = "\x1a"
 LINES, REACH = 2, 4096  # lines above and below a change, and characters of longer ones, that are looked at again
-SHORTEST, SHORTEST_WEAK = 4, 8  # characters of a password, and of what is less surely a secret
+SHORTEST, SHORTEST_WEAK = 4, 8  # characters of a password, and of a less certain secret
 LEAST_RANDOM, LONGEST_RANDOM = 20, 512  # characters of what looks random; more are data
 MOST_SIGNS, LEAST_DIGITS = 1 / 8, 1 / 8  # of what looks random, the latter of one case; words and paths have others
 LEAST_CHANGES, LEAST_CHANGES_OF_ONE_CASE = 0.34, 0.3  # between kinds of characters, per character; words have fewer
@@ -27,15 +27,15 @@ SIGNS = re.compile(r"[+/_-]")
 HEXADECIMAL = re.compile(r"(?:0x)?(?:[0-9a-f-]+|[0-9A-F-]+)(?:p-?\d+)?\Z")
 
 
-class Span(NamedTuple):
+class SecretSpan(NamedTuple):
     """Where something secret begins and ends in a text."""
 
     start: int
     end: int
 
-    def moved(self, by: int) -> Span:
+    def moved(self, by: int) -> SecretSpan:
         """Return where it is once the text before it has grown."""
-        return Span(self.start + by, self.end + by)
+        return SecretSpan(self.start + by, self.end + by)
 
 
 class PublicText:
@@ -87,12 +87,12 @@ def without_secrets(text: str, language: str) -> str:
     return _masked(text, secrets_in(text, language))
 
 
-def secrets_in(text: str, language: str) -> list[Span]:
+def secrets_in(text: str, language: str) -> list[SecretSpan]:
     """Return what looks secret in a text, in its order, without overlaps."""
-    joined = list[Span]()
+    joined = list[SecretSpan]()
     for span in sorted({*_random(text), *_named(text, LANGUAGES[language].is_code), *_marked(text)}):
         if joined and span.start < joined[-1].end:
-            joined[-1] = Span(joined[-1].start, max(joined[-1].end, span.end))
+            joined[-1] = SecretSpan(joined[-1].start, max(joined[-1].end, span.end))
         else:
             joined.append(span)
     return joined
@@ -111,28 +111,28 @@ def looks_random(run: str) -> bool:
     return changes >= LEAST_CHANGES_OF_ONE_CASE and digits >= LEAST_DIGITS * len(run)
 
 
-def _random(text: str) -> Iterator[Span]:
+def _random(text: str) -> Iterator[SecretSpan]:
     """Yield keys in formats that are known, and what looks random."""
     for run in formats.RUN.finditer(text):
         if (formats.FORMATS.match(run[0]) or looks_random(run[0])) and not formats.HASHES.match(run[0]):
-            yield Span(*run.span())
+            yield SecretSpan(*run.span())
 
 
-def _marked(text: str) -> Iterator[Span]:
+def _marked(text: str) -> Iterator[SecretSpan]:
     """Yield passwords behind users, and the lines of private keys."""
     for found in formats.OF_USER.finditer(text):
         if _is_mixed(found["value"]):
-            yield Span(*found.span("value"))
+            yield SecretSpan(*found.span("value"))
     for found in formats.IN_URL.finditer(text):
         if not formats.PLACEHOLDER.match(found["value"]):
-            yield Span(*found.span("value"))
+            yield SecretSpan(*found.span("value"))
     for begun in formats.PRIVATE_KEY.finditer(text):
         lines = formats.PRIVATE_LINES.match(text, begun.end())
         for run in formats.PRIVATE_RUN.finditer(text, begun.end(), lines.end() if lines else begun.end()):
-            yield Span(*run.span())
+            yield SecretSpan(*run.span())
 
 
-def _named(text: str, is_code: bool) -> Iterator[Span]:
+def _named(text: str, is_code: bool) -> Iterator[SecretSpan]:
     """Yield values whose names say that they are secret."""
     lower = text.replace("\u0130", "I").lower()  # of that letter alone it would have another length
     for name in formats.NAME.finditer(lower):
@@ -140,7 +140,7 @@ def _named(text: str, is_code: bool) -> Iterator[Span]:
             continue
         value = _value(text, name, is_code)
         if value is not None:
-            yield Span(*value.span("value"))
+            yield SecretSpan(*value.span("value"))
 
 
 def _value(text: str, name: re.Match[str], is_code: bool) -> re.Match[str] | None:
@@ -180,7 +180,7 @@ def _is_mixed(value: str) -> bool:
     return not has_blanks and any(map(str.isdigit, value)) and any(map(str.isalpha, value))
 
 
-def _masked(text: str, spans: list[Span]) -> str:
+def _masked(text: str, spans: list[SecretSpan]) -> str:
     if not spans:
         return text
     parts, at = list[str](), 0

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 MODEL = "a folder, or owner/name on the Hugging Face hub (default: the embedded model)"  # help of --model
-EMBEDDED = ("model_runtime", "embedded")  # what is above the folders of embedded models
+EMBEDDED = ("model_runtime", "embedded")  # the parents of embedded models' folders
 HELP_WIDTH = 78  # characters of a line of descriptions: argparse leaves two of a terminal's 80 free
 
 
@@ -49,7 +49,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def run_command(program: str, arguments: argparse.Namespace) -> int:
-    """Run a parsed command; return its exit status, or that of the failure that it ended with."""
+    """Run a parsed command; return its exit status, or the status of its failure."""
     try:
         status = arguments.run(arguments)
         sys.stdout.flush()
@@ -85,7 +85,7 @@ def epilog(*examples: str) -> str:
 
 
 def all_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """Yield a parser and those of all commands below it."""
+    """Yield a parser and the parsers of all commands below it."""
     yield parser
     for each in subparsers(parser).values():
         yield from all_parsers(each)
@@ -130,13 +130,13 @@ def counted(count: int, noun: str) -> str:
 
 
 def model_name(name: str) -> str:
-    """Return a model's name or folder for people; that of an embedded one is a path, of any installation."""
+    """Return a model's name or folder for people; an embedded model's name is a path, of any installation."""
     parts = PurePath(name).parts
     return f"embedded model for {name_of(parts[-1])}" if parts[-3:-1] == EMBEDDED else name
 
 
 def object_setting(option: str, name: str, text: str, others: Mapping[str, object]) -> Settings:
-    """Return settings with `others` and one that an option gives as a JSON object; raises Mistake."""
+    """Return settings with `others` and an option's JSON object; raises Mistake."""
     from efim_ls.settings import parse
 
     try:

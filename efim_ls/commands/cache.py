@@ -1,4 +1,4 @@
-"""`efim-ls cache`: list what is cached on disk for each model and file, or of a team, check it, remove it."""
+"""`efim-ls cache`: list, check or remove the cache on disk of each model and file, or a team's cache."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from kv_store.disk.inspection import Usage, remove_document, usage_by_document, 
 from kv_store.notes import Notes
 from kv_store.open import ABOUT, BLOCKS, NOTES
 from kv_store.shared.opening import open_shelf
-from kv_store.shared.shelf import Item, Shelf, ShelfError
+from kv_store.shared.shelf import Shelf, ShelfError, ShelfItem
 
 MB = 1e6
 DELETED = 1000  # blocks that are removed from a server in one step
@@ -51,7 +51,7 @@ class ModelCache(NamedTuple):
 
     @property
     def notes(self) -> Notes:
-        """The notes on documents, stored beside the blocks."""
+        """The notes on documents, stored with the blocks."""
         return Notes(self.folder / NOTES, max_bytes=0)
 
 
@@ -71,7 +71,7 @@ def show(cache: Path) -> int:
         if table.rows:
             console.print(table)
         if more := len(set(model.notes.documents()) - by_document.keys()):
-            print(f"and notes of {counted(more, 'more file')}, without tokens of their own")
+            print(f"and notes of {counted(more, 'more file')}, without separate tokens")
     for path in _indexes(cache):
         found = read_summary(path)
         what = f"{_index_name(found)}: {counted(found.total, 'file')}," if found else "a damaged index:"
@@ -152,7 +152,7 @@ def _shelf(setting: str) -> Generator[tuple[Shelf, str]]:
         raise Failure(str(error)) from None
 
 
-def _described(items: Sequence[Item]) -> str:
+def _described(items: Sequence[ShelfItem]) -> str:
     return f"{counted(len(items), 'block')}, {sum(item.size for item in items) / MB:.1f} MB"
 
 
@@ -190,7 +190,7 @@ def _clear_document(model: ModelCache, file: Path) -> int:
 
 
 def _clear_from_index(index: Path, file: Path) -> bool:
-    """Remove a file from an index; one that is damaged is removed whole, as a server would replace it."""
+    """Remove a file from an index; a damaged index is removed whole, as a server would replace it."""
     try:
         return remove_file(index, os.path.realpath(file))
     except (sqlite3.Error, ValueError):

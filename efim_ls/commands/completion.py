@@ -14,7 +14,7 @@ FILES, FOLDERS = ("FILE", "FILE:LINE:COLUMN"), ("DIR", "FOLDER", "MODEL")  # as 
 def show(parser: argparse.ArgumentParser, shell: str) -> int:
     """Print the script for a parser."""
     for each in all_parsers(parser):
-        # Some shells show the first line of it beside the command's name.
+        # Some shells show its first line next to the command's name.
         each.description = " ".join((each.description or "").split()).partition(". ")[0]
         for action in actions(each):
             _complete_paths(action)

@@ -49,7 +49,7 @@ Facts = Mapping[str, str]
 
 
 class Examination(NamedTuple):
-    """What was found: a `verdict` on languages and speed, or the `problem` that keeps suggestions from coming.
+    """The findings: a `verdict` on languages and speed, or the `problem` that keeps suggestions from coming.
 
     `slower` is why they could come faster; `sections` are the facts.
     """
@@ -127,7 +127,7 @@ def _models(completer: Completer) -> Facts:
 
 
 def _measure_formats(model: str, in_use: str) -> Facts:
-    """Time passes on the CPU in each way that works here; `in_use` names the one that computes the model."""
+    """Time passes on the CPU in each way that works here; `in_use` names the way that computes the model."""
     from model_runtime.checkpoint.hub_names import model_folder
     from model_runtime.loading.checkpoint_reader import read_architecture
     from model_runtime.loading.pass_times import measure_passes

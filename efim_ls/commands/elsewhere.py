@@ -25,7 +25,7 @@ def engine_settings(engine: str, model: str) -> Settings:
 
 
 def examine_engine(settings: Settings, text: str) -> Mapping[str, str]:
-    """Send a text to the engine that the settings name and return what was found; raises Failure if that fails."""
+    """Send a text to the engine that the settings name and return the findings; raises Failure if that fails."""
     from efim_ls.completion.models.elsewhere import fetch_elsewhere, open_elsewhere
     from model_runtime.engine.engine import GenerateJob
     from model_runtime.engine.stops import stop_rule

@@ -58,7 +58,7 @@ def build(folder: Path, cache: Path, rebuild: bool) -> int:
 
 
 def show(folder: Path, cache: Path) -> int:
-    """Print what is indexed of a folder; return 1 if there is no index."""
+    """Print the index of a folder; return 1 if there is no index."""
     path = index_path(cache, [folder])
     found = read_summary(path)
     if found is None:

@@ -47,7 +47,7 @@ from model_runtime.prompt.template import find_template
 
 # Licences and contexts are in --json only: 80 columns have no room for them.
 NUMBERS = ("size", "disk", "a\ntypical\nkey", "a cold\nplace")
-FIGURES_WIDTH = 41  # characters of a row beside the name
+FIGURES_WIDTH = 41  # characters of a row after the name
 OWN_LICENCE = "Apache-2.0"  # of the models of this package
 
 
@@ -66,8 +66,8 @@ class Machine:
 class ModelRow:
     """A model; None is unknown. `fits`: formats on the CPU; `milliseconds`: of a typical key and of a cold place.
 
-    `setting` is the value of the setting model that chooses it; `current`: this is the model in use. One that does
-    not fit whole may fit `in_part`, with some of its experts on disk.
+    `setting` is the value of the setting model that chooses it; `current`: this is the model in use. A model that
+    does not fit whole may fit `in_part`, with some of its experts on disk.
     """
 
     name: str
@@ -137,7 +137,7 @@ def _computed(size: ModelSize) -> int:
 
 
 def _rows(machine: Machine, times: PassTimes | None, current: str) -> Iterator[ModelRow]:
-    """Yield the models; `times` are those of the embedded one's passes."""
+    """Yield the models; `times` are the embedded model's passes."""
     here = cached_models()
     for embedded, languages in embedded_models().items():
         name = f"embedded, {listed(names_of(languages))}"
@@ -202,7 +202,7 @@ def _costs(
 def _estimate(
     machine: Machine, size: ModelSize, config: ModelConfig | None, fits: list[Format]
 ) -> KeyCosts | NoCosts:
-    """Return what keys cost by the time to read a token's weights, and a cold place by that of the embedded model."""
+    """Return the cost of keys, by the time to read a token's weights, and of a cold place, by the embedded one's."""
     # A token reads one row of the embedding, unless that is tied and therefore read whole as the head.
     unread = config.vocab * config.hidden if config and not config.tied else 0
     passes = [1e3 * FORMAT_BYTES[form] * (size.parameters - size.idle - unread) / machine.bandwidth for form in fits]
@@ -224,7 +224,7 @@ def _table(machine: Machine, rows: list[ModelRow], width: int) -> Table:
     title = f"efim-ls models: {machine.free / 2**30:.1f} GiB of memory free, one thread reads "
     title += f"{machine.bandwidth / 1e9:.0f} GB/s"
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", show_edge=False, padding=0)
-    table.add_column("model", no_wrap=True)  # _broken has wrapped what is too long
+    table.add_column("model", no_wrap=True)  # _broken has wrapped long names
     for name in NUMBERS:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("fits as")

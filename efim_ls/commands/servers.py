@@ -47,7 +47,7 @@ def _ask_all(want: str, **more: object) -> Iterator[DaemonStatus]:
     try:
         here = Address.here()
         for address in (here, *here.others()):
-            if answer := address.ask(want, HANG, **more):  # empty from one that is not meant
+            if answer := address.ask(want, HANG, **more):  # empty from a process that was not meant
                 yield json.loads(answer)
     except TimeoutError as error:
         raise Failure(f"a server does not answer within {HANG:.0f} s: end its process if it hangs") from error

@@ -16,7 +16,7 @@ def committed_parts(text_of: Callable[[str], str | None], uri: str, frame: Frame
     """Return how much of a document's frame stands in the commit: whole parts, up to the first that does not.
 
     `text_of` returns what the last commit has of a document. That text itself is compared, not whether the document
-    was changed: a line typed below leaves what is above it.
+    was changed: a line typed below leaves the text above.
     """
     plan, own = frame.plan, text_of(uri)
     by_file: dict[str, list[Excerpt]] = {}

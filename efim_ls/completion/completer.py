@@ -19,7 +19,7 @@ from model_runtime.cancel import Cancel
 from model_runtime.prompt.excerpts import ExcerptBudget
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 
-CLOSING = 1.0  # seconds that a model may take to write what is left, once nobody works in its languages
+CLOSING = 1.0  # seconds that a model may take to write its queue, once nobody works in its languages
 
 
 class Completer:
@@ -72,7 +72,7 @@ class Completer:
             self._ahead_ms += (perf_counter() - started) * 1e3
 
     def explain(self, request: Request, answered: Answer | None = None) -> dict[str, object]:
-        """Return the exact prompt that a request would send, its costs, and what was `answered` there last.
+        """Return the exact prompt that a request would send, its costs, and the last answer there, `answered`.
 
         It changes nothing.
         """
@@ -95,7 +95,7 @@ class Completer:
         return self.models.notice(language)
 
     def forget_suggestions(self) -> None:
-        """Forget what was suggested in all documents: files that it came from may no longer be read."""
+        """Forget the suggestions in all documents: their source files may no longer be read."""
         for document in self._documents.values():
             document.forget_suggestions()
             document.forget_excerpts()
@@ -121,7 +121,7 @@ class Completer:
         model.close_document(uri)
 
     def save(self, uri: str, cancel: Cancel) -> bool:
-        """Save a document's frames and what was computed for them; return false if stopped before the end."""
+        """Save a document's frames with their keys and values; return false if stopped before the end."""
         if (document := self._documents.get(uri)) is None:
             return True
         if not self._model_of[uri].save(uri, document, cancel):
@@ -145,7 +145,7 @@ class Completer:
         """Save everything, for up to `seconds` a model, unless the next settings `then` forbid it, and end."""
         mine = self._settings
         write = then is None or (then.persist, then.private_files) == (mine.persist, mine.private_files)
-        with ExitStack() as parts:  # the last first, and each whatever became of the others
+        with ExitStack() as parts:  # the last first, each even if others fail
             parts.callback(self.models.close, seconds)
             for model in reversed(self.models.in_use):
                 parts.callback(self._close_model, model, seconds, write)
@@ -155,7 +155,7 @@ class Completer:
         return self.models.first.describe()
 
     def describe_for(self, language: str) -> dict[str, object]:
-        """Return the model that answers in a language, all languages that some model knows, and what is loaded.
+        """Return the model that answers in a language, all languages that some model knows, and the loaded models.
 
         On any thread.
         """
@@ -216,7 +216,7 @@ class Completer:
         its_own = [uri for uri, each in self._model_of.items() if each is model]
         unsaved = [uri for uri in reversed(self._documents) if uri in its_own and self._documents[uri].unsaved]
         wanted = sorted(unsaved, key=lambda uri: self._documents[uri].closed) if write else []
-        with ExitStack() as parts:  # the last first, and each whatever became of those before
+        with ExitStack() as parts:  # the last first, each even if others fail
             parts.callback(model.close, seconds, write)
             for uri in its_own:
                 parts.callback(model.release, uri)

@@ -55,8 +55,8 @@ class ModelInUse:
     ) -> None:
         """Take a model that was opened for these settings, which `close` closes.
 
-        `client` sets the frames of its documents apart from the frames of other clients. `work` is told whether the
-        client works with the model: a model that nobody works with has memory for one place.
+        `client` sets the frames of its documents apart from the frames of other clients. `work` is called with
+        whether the client works with the model: a model that nobody works with has memory for one place.
         """
         self.engine, self.tokenizer = opened.engine, opened.model.tokenizer
         self.excerpt_budget = opened.budget.excerpts
@@ -134,7 +134,7 @@ class ModelInUse:
         return not self._open and monotonic() - self._left_at >= seconds
 
     def leave_memory(self) -> None:
-        """Leave the memory for keys and values to models that somebody works with."""
+        """Leave the memory for keys and values to models in use."""
         self._work(False)
 
     def forget_suggestions(self) -> None:
@@ -159,8 +159,8 @@ class ModelInUse:
         self.engine.release(self.model_answerer.document_name(uri))
 
     def close(self, seconds: float, write: bool) -> None:
-        """Write what is left for up to `seconds`, or discard it unless `write`, and end."""
-        with ExitStack() as parts:  # the last first, and each whatever became of those before
+        """Write the queue for up to `seconds`, or discard it unless `write`, and end."""
+        with ExitStack() as parts:  # the last first, each even if others fail
             parts.callback(self._opened.close, seconds, write)
             if self._remote:
                 parts.callback(self._remote.close)

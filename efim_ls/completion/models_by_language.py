@@ -1,4 +1,4 @@
-"""The models of one client: some languages have one of their own, loaded while needed; one answers in the rest."""
+"""The models of one client: some languages have a separate model, loaded while needed; one answers in the rest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def nothing_to_close(seconds: float) -> None:
 class Models:
     """A client's models. Used on the engine thread, unless a method says otherwise.
 
-    The `first` answers in all languages that have no model of their own, or whose model cannot be loaded. The others
+    The `first` answers in all languages without a separate model, or whose model cannot be loaded. The others
     are loaded when a document in their language is first opened or asked about, and closed when none has been open
     for a while. Those with open documents share the memory that the settings grant for keys and values.
     """
@@ -41,7 +41,7 @@ class Models:
         """Own the models; `load` opens the model in a folder, as well as the first, and raises ModelError.
 
         Without `load`, the first answers in all languages. `close_unused` closes models that no client uses, with
-        some seconds for each to write what is left. If they are `lasting`, those that are in use at the end stay in
+        some seconds for each to write its queue. If they are `lasting`, those that are in use at the end stay in
         memory for the next client.
         """
         self.first, self._load, self._close_unused, self._lasting = first, load, close_unused, lasting
@@ -49,7 +49,7 @@ class Models:
         self._named = settings.model_languages if self._has_own and not settings.engine.url else ()
         self._loaded: dict[Path, ModelInUse] = {}
         self._failures: dict[Path, str] = {}  # why a model could not be loaded
-        self._folders: dict[str, Path | None] = {}  # by language, as far as they were asked for
+        self._folders: dict[str, Path | None] = {}  # by language, once asked for
         self._reads_counts: dict[str, bool] = {}  # by language: whether its model has the tokenizer that counts it
         self.tokenizers = LanguageTokenizers(first.tokenizer, own_tokenizers if self._has_own else None)
 
@@ -82,7 +82,7 @@ class Models:
         return request if self._reads_counts[language] else replace(request, counts=None)
 
     def left(self, seconds: float) -> list[ModelInUse]:
-        """Return the models, except the first, without an open document for so many seconds."""
+        """Return the models, except the first, without an open document for `seconds`."""
         return [model for model in self._loaded.values() if model.is_left(seconds)]
 
     def drop(self, model: ModelInUse, seconds: float) -> None:
@@ -141,11 +141,11 @@ class Models:
 
 
 def has_own_models(settings: Settings) -> bool:
-    """Return whether languages have models of their own: a model that is named is meant for all that it knows."""
+    """Return whether languages have separate models: a model that the settings name serves all that it knows."""
     return not settings.model or bool(settings.engine.url)  # with an engine elsewhere, that is the model's name there
 
 
 def own_tokenizers() -> Mapping[str, Path]:
-    """Return the folders of models with a tokenizer of their own, by the families of languages that they know."""
+    """Return the folders of models with a separate tokenizer, by the families of languages that they know."""
     own = {**SHIPPED, **installed()}
     return {family: own[family] for family in map(family_of, own) if own.get(family, EMBEDDED) != EMBEDDED}

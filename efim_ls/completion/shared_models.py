@@ -39,7 +39,7 @@ class ModelKey:
 
     @classmethod
     def of(cls, settings: Settings, folder: Path | None = None) -> ModelKey:
-        """Return the key of the model that these settings name, or of one beside it; without files, names are all."""
+        """Return the key of the configured model, or of a second model; without files, by names alone."""
         found = folder or kind_of(settings).folder(settings)
         stats = [(path.name, path.stat()) for path in sorted(found.iterdir())] if found else []
         files = tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
@@ -68,7 +68,7 @@ class SharedModel:
 
 
 class SharedModels:
-    """Models that stay in memory while a client uses them and, if they are `lasting`, until they are told to go.
+    """Models that stay in memory while a client uses them and, if they are `lasting`, until they are asked to go.
 
     Used on the engine thread only.
     """
@@ -93,7 +93,7 @@ class SharedModels:
         return Completer(models, settings)
 
     def close_unused(self, seconds: float) -> None:
-        """Close the models that no client uses; each has `seconds` to write what is still to be written."""
+        """Close the models that no client uses; each has `seconds` to write its queue."""
         unused = [key for key, shared in self._loaded.items() if not shared.clients]
         for key in unused:
             try:
@@ -105,7 +105,7 @@ class SharedModels:
             self._share_memory()
 
     def describe(self) -> list[dict[str, object]]:
-        """Return what is in memory, and how many clients use it; on any thread."""
+        """Return the models in memory, and how many clients use each; on any thread."""
         return [
             {"model": shared.opened.engine.describe().model, "clients": len(shared.clients)}
             for shared in list(self._loaded.values())
@@ -132,9 +132,9 @@ class SharedModels:
         return ModelInUse(replace(opened, remote=remote), settings, client, work)
 
     def _share_memory(self) -> None:
-        """Share the memory that the same settings grant evenly between the models that somebody works with.
+        """Share the memory that the same settings grant evenly between the models that clients work with.
 
-        The others keep one place each; while nobody works, all count as if somebody did.
+        The others keep one place each; while nobody works, all models count as in use.
         """
         working = Counter(key.granted for key, shared in self._loaded.items() if shared.working)
         loaded = Counter(key.granted for key in self._loaded)

@@ -4,7 +4,7 @@ import os
 import sys
 
 if __name__ == "__main__":
-    # No child of the relay that starts it: editors end what they have started with all its children.
+    # No child of the relay that starts it: editors end a process with all its children.
     if os.fork():
         os._exit(0)
     os.setsid()

@@ -23,14 +23,14 @@ from pathlib import Path
 from zlib import crc32
 
 PACKAGES = ("efim_ls", "model_runtime", "kv_store")
-# What a server may be told by its environment: clients that differ in it have daemons of their own.
+# Environment variables that a server reads: clients that differ in one have separate daemons.
 # Settings of Python that only say how it starts are not among them: some editors give them.
 PREFIXES, NAMES = ("HF_", "HUGGING", "CUDA_", "OMP_", "LD_"), ("PYTHONPATH", "PYTHONHOME", "XDG_CACHE_HOME", "HOME")
 KEY = "EFIM_DAEMON_KEY"  # in a daemon's environment, which other users cannot read as they can its arguments
 LONGEST_PATH = 100  # bytes of a socket's path: macOS allows 103, Linux 107
 WAITING = 128  # connections that may wait to be accepted
 ROOT, NEWEST = 1, 2  # the lines of a key that tell where the installation's files are, and when they last changed
-LONGEST_LOG = 1 << 16  # bytes, from which a log is begun anew when a daemon starts
+LONGEST_LOG = 1 << 16  # bytes, from which a new log replaces the old one when a daemon starts
 LOCKED, LOOK = 5.0, 0.005  # seconds that another process may hold the lock, and between looks at it
 CREDENTIALS = struct.Struct("3i")  # of a peer on Linux: process, user, group
 
@@ -97,7 +97,7 @@ class Address:
         raise NoDaemon(f"the daemon ended at once: {self.log} may say why")
 
     def listen(self) -> socket.socket:
-        """Return a new socket at this address, in place of one that a dead daemon left; to be called while locked."""
+        """Return a new socket at this address, in place of a dead daemon's; to be called while locked."""
         with suppress(FileNotFoundError):
             self.socket.unlink()
         listener, before = socket.socket(socket.AF_UNIX), os.umask(0o177)

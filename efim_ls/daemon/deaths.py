@@ -4,7 +4,7 @@ from __future__ import annotations
 
 STEADY = 60.0  # seconds that a daemon serves before its death begins a new row
 SHORTEST, LONGEST = 0.2, 30.0  # seconds of pauses: none before the first start, then doubled with each
-REPORTED = 3  # deaths in a row of which the user is told
+REPORTED = 3  # deaths in a row after which the user is warned
 HOPELESS = 6  # daemons in a row that did not come to serve, after which there is no use in starting another
 
 
@@ -13,7 +13,7 @@ class Deaths:
 
     def __init__(self) -> None:
         self.count = 0
-        self._unserved = 0  # of them, the last ones that did not come to serve
+        self._unserved = 0  # how many of the last did not come to serve
 
     def add(self, served: float | None) -> None:
         """Count the death of a daemon that served the client for some seconds, or never did (None)."""

@@ -1,4 +1,4 @@
-"""What a client and its server have told each other, as far as a new server must know it to go on.
+"""The messages between a client and its server that a new server needs to go on.
 
 Imports little, because relays are small processes.
 """
@@ -38,7 +38,7 @@ class _OpenDocument:
         return self.size > self.limit and not self.query
 
     def fold(self, text: object, version: object) -> None:
-        """Put the text that was asked for in place of the edits that it knows; one that is unknown leaves them."""
+        """Replace the edits that a requested text includes by the text; None leaves them."""
         known, self.query = self.known, ""
         if not isinstance(text, str):
             self.limit = 2 * self.size
@@ -121,7 +121,7 @@ class Journal:
                 pass  # no server can take it
 
     def _note_folders(self, params: Any) -> None:
-        """Note the last that was said of each folder; one that is added and removed at once is removed."""
+        """Note the last change of each folder; a folder that is added and removed at once is removed."""
         try:
             event = params["event"]
             self._folders |= {str(each["uri"]): each for each in event["added"]}
@@ -130,7 +130,7 @@ class Journal:
             pass  # no server can take it
 
     def _folder_messages(self) -> list[bytes]:
-        """Return what a server must be told of the folders, after what it was told when it was initialized."""
+        """Return the message on folders that a new server needs after `initialize`."""
         if not self._folders:
             return []
         added = [each for each in self._folders.values() if each is not None]
@@ -176,7 +176,7 @@ class Journal:
         return body, None
 
     def begin_again(self) -> bytes:
-        """Return all that a new server must be told, as it goes over the wire: unanswered requests come last."""
+        """Return all messages that a new server needs, as they go over the wire: unanswered requests come last."""
         self._again = True
         self._asked.clear()
         for document in self._documents.values():

@@ -17,7 +17,7 @@ from efim_ls.daemon.messages import read_message, relay_message
 from efim_ls.lsp.wire import ACCEPTED, REFUSED, UnreadableHeader
 
 LOOK = 10.0  # seconds of silence between two looks at whether something is awaited
-PATIENCE, START = 6, 12  # such looks in a row before a daemon is given up, and one that has not accepted the client
+PATIENCE, START = 6, 12  # such looks in a row before a daemon is given up, and before it has accepted the client
 
 
 class Hung(Exception):
@@ -29,7 +29,7 @@ class DaemonDied(NoDaemon):
 
 
 class Link(io.RawIOBase):
-    """A connection to a daemon that serves this client, and a stream of what it says.
+    """A connection to a daemon that serves this client, and a stream of its messages.
 
     Whoever reads `messages` sees Hung raised after PATIENCE looks in a row at which something was awaited. Looks are
     counted, not seconds, because a computer may sleep.

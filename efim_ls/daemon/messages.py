@@ -6,14 +6,14 @@ import json
 import os
 from typing import Any, Protocol
 
-from efim_ls.lsp.wire import LONGEST_HEADER, Header
+from efim_ls.lsp.wire import LONGEST_HEADER, MessageHeader
 
 
 class MessageSource(Protocol):
     """Bytes of messages."""
 
     def readline(self, most: int, /) -> bytes:
-        """Read a line, or the beginning of one that is too long."""
+        """Read a line, or the beginning of a line that is too long."""
         ...
 
     def read(self, size: int, /) -> bytes:
@@ -25,7 +25,7 @@ class UnbufferedInput:
     """Reads stdin without taking a byte more than is asked for."""
 
     def readline(self, most: int) -> bytes:
-        """Read a line, or the beginning of one that is too long."""
+        """Read a line, or the beginning of a line that is too long."""
         line = bytearray()
         while len(line) < most and (byte := os.read(0, 1)):
             line += byte
@@ -43,7 +43,7 @@ class UnbufferedInput:
 
 def read_message(source: MessageSource) -> bytes | None:
     """Read the body of the next message; None at the end. Raises UnreadableHeader."""
-    header = Header()
+    header = MessageHeader()
     while line := source.readline(LONGEST_HEADER):
         if header.feed(line):
             body = source.read(header.length or 0)

@@ -88,13 +88,13 @@ class Client:
     def describe(self) -> dict[str, object]:
         """Return who the client is, and how many documents it has open."""
         if self.server is None:
-            return {"name": "a connection that has not begun", "since": self.since, "documents": 0}
+            return {"name": "a connection without a first message", "since": self.since, "documents": 0}
         count = len(list(self.server.documents))
         return {"name": self.server.client_name, "since": self.since, "documents": count}
 
 
 class Daemon:
-    """All clients, and what they share. Used on the event loop only."""
+    """All clients, and their shared state. Used on the event loop only."""
 
     def __init__(self, address: Address, listener: socket.socket) -> None:
         """Take over a socket that listens at the address."""
@@ -304,7 +304,7 @@ class RelayedLog(logging.Handler):
 
 
 def _forget(completer: Completer, _: Cancel) -> None:
-    """Close a completer without saving what it computed."""
+    """Close a completer without saving its rows."""
     completer.forget_documents()
     completer.close(0)
 

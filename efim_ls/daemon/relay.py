@@ -1,8 +1,8 @@
-"""Connects one client to the daemon: what an editor starts in place of a server of its own.
+"""Connects one client to the daemon: editors start it in place of a server.
 
 Run as a script by a Python without `site` (see `exec_relay`), it imports the standard library's smallest parts alone.
-One thread reads the client, another the daemon. When the daemon dies, the second one starts a new one and tells it
-what the client's documents are; the client notices nothing but the time that takes.
+One thread reads the client, another the daemon. When the daemon dies, the second one starts a new one and sends it
+the client's documents; the client notices nothing but the time that takes.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from efim_ls.daemon.link import DaemonDied, Hung, Link
 from efim_ls.daemon.messages import UnbufferedInput, read_message, relay_message
 from efim_ls.lsp.wire import END, LOG, STOPPED, UnreadableHeader, framed
 
-FIRST_MESSAGE = "--first-message"  # of `efim-ls serve`: a file descriptor with what was read of the client
+FIRST_MESSAGE = "--first-message"  # of `efim-ls serve`: a file descriptor with the first bytes from the client
 DYING = (
-    "efim-ls: the server has died {count} times in a row, and is started again after pauses that grow. "
-    "Read {log} for the cause; with the setting `shared` off, this editor gets a server of its own."
+    "efim-ls: the server has died {count} times in a row, and is started again after growing pauses. "
+    "Read {log} for the cause; with the setting `shared` off, this editor gets a separate server."
 )
 
 
@@ -95,11 +95,11 @@ class Relay:
         self._client_spoke.set()
 
     def _send(self, data: bytes) -> None:
-        with suppress(OSError):  # the other thread notices, and a new daemon is told all
+        with suppress(OSError):  # the other thread notices, and sends all to a new daemon
             self._link.connection.sendall(data)
 
     def _send_meanwhile(self, body: bytes) -> None:
-        """Send a message of the relay's own, on a thread of its own, unless the link has died by then."""
+        """Send a message of the relay, on a separate thread, unless the link has died by then."""
         link = self._link
 
         def send() -> None:
@@ -182,7 +182,7 @@ class Relay:
             self._write(warning(DYING.format(count=REPORTED, log=self._link.address.log)))
 
     def _reconnect(self) -> None:
-        """Join a new daemon, and tell it all on a thread of its own: this one reads what it answers meanwhile."""
+        """Join a new daemon, and send it all messages on a separate thread: this one reads its answers meanwhile."""
 
         def restore() -> None:
             with self._noting:
@@ -270,7 +270,7 @@ def main() -> NoReturn:
     try:
         link = _first_link()
     except NoDaemon as error:
-        _say(f"efim-ls: this client gets a server of its own, because {error}")
+        _say(f"efim-ls: this client gets a separate server, because {error}")
         _serve_alone(first)
     Relay(link).run(first)
 

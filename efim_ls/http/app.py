@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from efim_ls.http.body import BodyReader, Fields
+from efim_ls.http.body import BodyReader, RequestFields
 from efim_ls.http.completions import Completions
 from efim_ls.http.guard import Guard, error_answer
 from efim_ls.http.llama_cpp import LlamaCppDialect
@@ -25,7 +25,7 @@ MESSAGES = {
     405: "this path has another method: use POST for what has a body, else GET",
 }
 
-Handler = Callable[[Fields], Coroutine[Any, Any, Response]]
+Handler = Callable[[RequestFields], Coroutine[Any, Any, Response]]
 
 
 def build_app(completions: Completions, host: str, token: str) -> ASGIApp:
@@ -37,7 +37,7 @@ def build_app(completions: Completions, host: str, token: str) -> ASGIApp:
     )
     reader = BodyReader()
 
-    async def complete(fields: Fields) -> Response:
+    async def complete(fields: RequestFields) -> Response:
         dialect = tabby if fields.has("segments") else openai
         return await dialect.complete(fields)
 

@@ -18,7 +18,7 @@ BODY_SECONDS = 10.0  # that a body may take to arrive
 T = TypeVar("T")
 
 
-class Fields:
+class RequestFields:
     """The fields of a JSON object. Those that are null count as left out; a wrong type is an HTTPException."""
 
     def __init__(self, values: dict[str, Any]) -> None:
@@ -38,7 +38,7 @@ class Fields:
         return int(min(max(value, -1), 1 << 30)) if value == value else default
 
     def flag(self, name: str) -> bool:
-        """Return true or false, which is what is left out."""
+        """Return true or false, which is the default."""
         return self._typed(name, bool, False, "true or false")
 
     def texts(self, name: str) -> list[str]:
@@ -47,15 +47,15 @@ class Fields:
             return [self._values[name]]
         return [each for each in self._typed(name, list[Any], [], "a list") if isinstance(each, str)]
 
-    def object(self, name: str) -> Fields:
+    def object(self, name: str) -> RequestFields:
         """Return the fields of an object, without any if it is left out."""
-        return Fields(self._typed(name, dict[str, Any], {}, "an object"))
+        return RequestFields(self._typed(name, dict[str, Any], {}, "an object"))
 
-    def objects(self, name: str) -> Iterator[Fields]:
+    def objects(self, name: str) -> Iterator[RequestFields]:
         """Yield the fields of each object in a list; other elements are skipped."""
         for each in self._typed(name, list[Any], [], "a list"):
             if isinstance(each, dict):
-                yield Fields(cast("dict[str, Any]", each))
+                yield RequestFields(cast("dict[str, Any]", each))
 
     def _typed(self, name: str, kind: Any, default: T, what: str) -> T:
         value = self._values.get(name)
@@ -72,7 +72,7 @@ class BodyReader:
     def __init__(self) -> None:
         self._held = 0
 
-    async def read(self, request: Request) -> Fields:
+    async def read(self, request: Request) -> RequestFields:
         """Return the fields of a request's body; raises HTTPException if it is too long, too slow or no object."""
         try:
             async with asyncio.timeout(BODY_SECONDS):
@@ -100,11 +100,11 @@ class BodyReader:
             self._held -= len(held)
 
 
-def _parsed(data: bytes) -> Fields:
+def _parsed(data: bytes) -> RequestFields:
     try:
         values: object = json.loads(data)
     except (ValueError, RecursionError):
         raise HTTPException(400, "the body cannot be read: send JSON in UTF-8") from None
     if not isinstance(values, dict):
         raise HTTPException(400, "the body is no object: send a JSON object")
-    return Fields(cast("dict[str, Any]", values))
+    return RequestFields(cast("dict[str, Any]", values))

@@ -21,7 +21,7 @@ MOST_COMPLETIONS = 8  # of one request
 
 
 class Cut(NamedTuple):
-    """A completion as far as a client wants it, why it ends there, and the client's word at which it does."""
+    """The part of a completion that a client wants, why it ends there, and the client's stop word."""
 
     text: str
     reason: Literal["eos", "limit", "word"]
@@ -49,8 +49,7 @@ class Completions:
     async def complete(self, context: CursorContext, count: int = 1, explicit: bool = False) -> Answer:
         """Answer with up to `count` completions.
 
-        `explicit` asks for what an editor's key asks for; otherwise it is what typing does, which leaves out what is
-        too unlikely.
+        If `explicit`, it answers like a key in an editor; otherwise like typing, which leaves out unlikely text.
         """
         document, cursor = self._documents.sync(context)
         document.cursor = cursor

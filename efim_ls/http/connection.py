@@ -30,7 +30,7 @@ class BoundedConnection(H11Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing has ended the connection: what is ended leaves `connections` only a little later."""
+        """Whether the connection is open: an ended connection leaves `connections` only a little later."""
         return not self.transport.is_closing()
 
     @property
@@ -45,7 +45,7 @@ class BoundedConnection(H11Protocol):
         return self.has_request and not self.cycle.more_body
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin; where there are too many, one makes room that has not sent all of a request for longest."""
+        """Accept; over the limit, drop the connection whose request has been incomplete longest."""
         super().connection_made(transport)
         self._expect_headers()
         others = [each for each in cast("set[BoundedConnection]", self.connections - {self}) if each.is_open]
@@ -71,12 +71,12 @@ class BoundedConnection(H11Protocol):
             self._expect_headers()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no request, with the status that the parser names."""
+        """Answer bytes that are no request, with the status that the parser names."""
         failure = sys.exception()
         self.refuse(failure.error_status_hint if isinstance(failure, h11.RemoteProtocolError) else 400)
 
     def refuse(self, status: int) -> None:
-        """Answer with an error instead of a request's answer, unless that has begun, and close."""
+        """Answer with an error instead of a request's answer, unless that has started, and close."""
         if self.has_request:  # what answers it must not write any more
             self.cycle.disconnected = True
             self.cycle.message_event.set()

@@ -29,7 +29,7 @@ class Snippet(NamedTuple):
 
 
 class CursorContext(NamedTuple):
-    """What a client tells of a place: the text around the cursor, and what it knows of the file and of others."""
+    """A place as a client sends it: the text around the cursor, the file's path and language, and other files."""
 
     before: str
     after: str
@@ -38,7 +38,7 @@ class CursorContext(NamedTuple):
     others: tuple[Snippet, ...] = ()
 
 
-class Part(NamedTuple):
+class DocumentPart(NamedTuple):
     """The part of a document that was sent last: where it begins, and its characters."""
 
     at: int
@@ -50,7 +50,7 @@ class ClientDocuments:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._parts: dict[str, Part] = {}  # by URI, most recently used last
+        self._parts: dict[str, DocumentPart] = {}  # by URI, most recently used last
         self._numbers = itertools.count(1)
 
     def sync(self, context: CursorContext) -> tuple[OpenDocument, int]:
@@ -65,7 +65,7 @@ class ClientDocuments:
         )
         document = self._session.sync(uri, language, whole)
         self._parts.pop(uri, None)
-        self._parts[uri] = Part(at, len(text))
+        self._parts[uri] = DocumentPart(at, len(text))
         self._session.documents.use(uri)
         if len(self._parts) > MOST_DOCUMENTS:
             oldest = next(iter(self._parts))
@@ -96,7 +96,7 @@ def uri_of(path: str) -> str:
     return f"file://{quoted}" if path.startswith("/") else f"{SCHEME}:/{quoted}"
 
 
-def merged(known: str, last: Part, text: str, cursor: int) -> tuple[str, int] | None:
+def merged(known: str, last: DocumentPart, text: str, cursor: int) -> tuple[str, int] | None:
     """Return a known text with a part of it as it is now, and where that begins; None if it is no part of it.
 
     A client's part moves with the cursor, so that its place is found by its edges; if the beginning has just been

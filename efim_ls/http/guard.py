@@ -52,7 +52,7 @@ class Guard:
         headers = Headers(scope=scope)
         name, _, port = headers.get("host", "").rpartition(":")
         name = name if name and port.isdecimal() else headers.get("host", "")
-        # Browsers tell no origin where a page only shows what it gets, as an image or a script.
+        # Browsers send no origin where a page only shows the answer, as an image or a script.
         if "origin" in headers or headers.get("sec-fetch-site", "none") != "none":
             return error_answer(403, NO_PAGES)
         if self._is_local and name.lower() not in self._names:  # a page's own name that leads here: DNS rebinding

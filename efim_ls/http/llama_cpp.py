@@ -8,7 +8,7 @@ from typing import Any, cast
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from efim_ls.http.body import Fields
+from efim_ls.http.body import RequestFields
 from efim_ls.http.completions import Completions, events
 from efim_ls.http.documents import CursorContext, Snippet
 from efim_ls.http.infill import around_cursor
@@ -42,17 +42,17 @@ class LlamaCppDialect:
             }
         )
 
-    async def infill(self, fields: Fields) -> Response:
+    async def infill(self, fields: RequestFields) -> Response:
         """Complete between a prefix and a suffix, after the line's beginning in `prompt`."""
         before, after = fields.text("input_prefix") + fields.text("prompt"), fields.text("input_suffix")
         others = tuple(Snippet(each.text("filename"), each.text("text")) for each in fields.objects("input_extra"))
         return await self._complete(fields, CursorContext(before, after, others=others))
 
-    async def completion(self, fields: Fields) -> Response:
+    async def completion(self, fields: RequestFields) -> Response:
         """Continue a text, or complete inside it if it has a model's infilling markers."""
         return await self._complete(fields, CursorContext(*around_cursor(fields.text("prompt"))))
 
-    async def _complete(self, fields: Fields, context: CursorContext) -> Response:
+    async def _complete(self, fields: RequestFields, context: CursorContext) -> Response:
         most, count = fields.whole("n_predict", NO_LIMIT), max(fields.whole("n_cmpl", 1), fields.whole("n", 1))
         is_empty = not (context.before or context.after)
         if most == 0 or is_empty:
@@ -69,7 +69,7 @@ class LlamaCppDialect:
         shown = [_only(wanted, result) for result in results] if wanted else results
         return JSONResponse(shown if count > 1 else shown[0])
 
-    def _result(self, number: int, text: str, costs: Costs, fields: Fields) -> dict[str, Any]:
+    def _result(self, number: int, text: str, costs: Costs, fields: RequestFields) -> dict[str, Any]:
         most = fields.whole("n_predict", NO_LIMIT)
         cut = self._completions.cut(text, most, fields.texts("stop"))
         return {
@@ -114,13 +114,13 @@ def _speed(name: str, tokens: int, ms: float) -> dict[str, float]:
 
 
 def _pieces(result: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a text's only piece, and what is told at its end."""
+    """Yield a text's only piece, and the final message."""
     yield {"index": result["index"], "content": result["content"], "tokens": [], "stop": False}
     yield result | {"content": ""}
 
 
 def _only(paths: list[str], result: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that a client wants, by their paths (`timings/prompt_n`), as far as there are such fields."""
+    """Return the existing fields that a client wants, by their paths (`timings/prompt_n`)."""
     shown = dict[str, Any]()
     for path in paths:
         value: object = result

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from efim_ls.http.body import Fields
+from efim_ls.http.body import RequestFields
 from efim_ls.http.completions import Completions, events
 from efim_ls.http.documents import CursorContext
 from efim_ls.http.infill import around_cursor
@@ -34,13 +34,11 @@ class OpenAiDialect:
         model = {"id": self._completions.name, "object": "model", "created": self._since, "owned_by": "efim-ls"}
         return JSONResponse({"object": "list", "data": [model | {"meta": meta}]})
 
-    async def complete(self, fields: Fields) -> Response:
+    async def complete(self, fields: RequestFields) -> Response:
         """Continue a prompt, before a suffix if there is one."""
         prompts = fields.texts("prompt")
         if len(prompts) != 1:
-            raise HTTPException(
-                400, "'prompt' is not one text: send each text in a request of its own, not as tokens"
-            )
+            raise HTTPException(400, "'prompt' is not one text: send each text in a separate request, not as tokens")
         suffix = fields.text("suffix")
         before, after = (prompts[0], suffix) if suffix else around_cursor(prompts[0])
         count, most = fields.whole("n", 1), fields.whole("max_tokens", MOST_TOKENS)
@@ -66,7 +64,7 @@ class OpenAiDialect:
             "choices": choices,
         }
 
-    def _chunks(self, result: dict[str, Any], fields: Fields, costs: Costs) -> list[dict[str, Any]]:
+    def _chunks(self, result: dict[str, Any], fields: RequestFields, costs: Costs) -> list[dict[str, Any]]:
         chunks = [result | {"choices": [choice]} for choice in result["choices"]]
         if fields.object("stream_options").flag("include_usage"):
             chunks.append(result | {"choices": [], "usage": _usage(costs)})

@@ -1,4 +1,4 @@
-"""Loads a model and serves it over HTTP until a signal comes, in a process of its own."""
+"""Loads a model and serves it over HTTP until a signal comes, in a separate process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WAITING = 128  # connections that may wait to be accepted
 
 
 class UvicornServer(uvicorn.Server):
-    """A server that ends at a signal, so that what was computed can be saved behind it."""
+    """A server that ends at a signal, so that keys and values can be saved afterwards."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:

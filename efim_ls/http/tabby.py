@@ -9,7 +9,7 @@ import uuid
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from efim_ls.http.body import Fields
+from efim_ls.http.body import RequestFields
 from efim_ls.http.completions import Completions
 from efim_ls.http.documents import CursorContext, Snippet
 from efim_ls.version import installed_version
@@ -44,11 +44,11 @@ class TabbyDialect:
         """Ask agents to send no telemetry, which Tabby's own server leaves to its administrators."""
         return JSONResponse({"disable_client_side_telemetry": True})
 
-    async def event(self, _: Fields) -> Response:
-        """Accept what became of a completion; nothing is kept of it."""
+    async def event(self, _: RequestFields) -> Response:
+        """Accept the outcome of a completion; nothing is kept of it."""
         return Response(status_code=200)
 
-    async def complete(self, fields: Fields) -> Response:
+    async def complete(self, fields: RequestFields) -> Response:
         """Complete at the cursor between two segments of a file."""
         segments = fields.object("segments")
         others = tuple(

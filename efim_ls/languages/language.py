@@ -46,9 +46,9 @@ TextOf = Callable[[Node | None], str]
 
 @dataclass(frozen=True)
 class Grammar:
-    """A tree-sitter grammar, which `load` imports, and what its nodes are.
+    """A tree-sitter grammar, which `load` imports, and the meaning of its nodes.
 
-    `kinds` are those of definitions by the type of node, `entered` the types whose children are definitions too.
+    `kinds` are the kinds of definitions by the type of node, `entered` the types whose children are definitions too.
     """
 
     load: Callable[[], object]
@@ -91,7 +91,7 @@ class Indented:
 class ImportForm:
     """How imports are written. `statement` has the groups `module`, or `plain`, and `names`, if any are listed.
 
-    `line` writes one as a statement of its own, like the last of the document if it has any. `block` encloses
+    `line` writes one as a separate statement, like the last of the document if it has any. `block` encloses
     statements, where these stand in one.
     """
 
@@ -118,7 +118,7 @@ class CallForm:
 class Language:
     """A language, or a dialect of one, by LSP's name in small letters.
 
-    `endings` are those of files; without a point, their whole names in small letters. `family` names the language
+    `endings` are endings of files; without a point, their whole names in small letters. `family` names the language
     whose words and phrases its files share, itself if empty.
     """
 
@@ -131,7 +131,7 @@ class Language:
     is_prose: bool = False
     is_data: bool = False  # as programs write it: its phrases are nobody's style
     is_code: bool = False  # whether values in assignments are quoted
-    comment: Literal["//", "#", "--"] = "//"  # what begins one that ends with its line
+    comment: Literal["//", "#", "--"] = "//"  # the beginning of a comment that ends with its line
     single_quotes: Literal["strings", "characters"] = "strings"
     triple_quotes: bool = False  # around strings of several lines
     words: LanguageWords = LanguageWords()

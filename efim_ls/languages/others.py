@@ -1,4 +1,4 @@
-"""Languages of which the server knows names, endings, comments and quotes: those that have no file of their own."""
+"""Languages of which the server knows names, endings, comments and quotes: languages without a separate file."""
 
 from __future__ import annotations
 

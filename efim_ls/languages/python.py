@@ -1,4 +1,4 @@
-"""Python, and Cython as far as it is written alike."""
+"""Python, and Cython where it is written alike."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ GUESSED, LONGEST_TELLING = 200, 300  # lines of a text that tell its language, a
 
 
 class _ByName(dict[str, Language]):
-    """Languages by LSP's names, in any letters; what is not listed is `UNKNOWN`."""
+    """Languages by LSP's names, in any letters; others are `UNKNOWN`."""
 
     def __missing__(self, name: str) -> Language:
         return self.get(name.lower(), UNKNOWN)
@@ -89,7 +89,7 @@ def name_of(language: str) -> str:
 
 
 def names_of(languages: Iterable[str]) -> list[str]:
-    """Return what people call languages; a dialect is not named beside its language."""
+    """Return what people call languages; a dialect is not named if its language is."""
     names = [name_of(each) for each in languages]
     return [name for name in names if name.removesuffix(JSX) == name or name.removesuffix(JSX) not in names]
 
@@ -102,7 +102,7 @@ def knows(languages: Collection[str], language: str) -> bool:
 def notice(model: str, languages: Sequence[str], language: str) -> str | None:
     """Return a sentence for users if the model does not know a language, else None.
 
-    `model` is its name or folder; that of the embedded ones is empty.
+    `model` is its name or folder, empty for embedded models.
     """
     if knows(languages, language):
         return None

@@ -1,1 +1,1 @@
-"""The protocol layer: the only package besides the headless client that imports pygls and lsprotocol."""
+"""The protocol layer: the only package, with the headless client, that imports pygls and lsprotocol."""

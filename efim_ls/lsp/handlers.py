@@ -11,6 +11,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 
 from efim_ls.access.reasons import explain_refusal, refusal
+from efim_ls.completion.suggestions.explanation_page import sections
 from efim_ls.lsp import notebooks
 from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.menu import TRIGGERS, menu_item
@@ -53,7 +54,7 @@ logger = logging.getLogger(__name__)
 class Snapshot:
     """A request and its position in the client's units, taken at once because the document may change.
 
-    `own` is the request in the document's own text: that of a notebook's cell has the cells around it, too.
+    `own` is the request in the document's own text: the text of a notebook's cell has the cells around it, too.
     """
 
     document: OpenDocument
@@ -246,13 +247,15 @@ async def stats(ls: EfimServer, _: object) -> dict[str, object]:
 
 
 async def explain(ls: EfimServer, params: types.TextDocumentPositionParams) -> dict[str, object]:
-    """Return the prompt that a request at a position would send, its costs, and the next edit with its reasons."""
-    snapshot = _snapshot(ls, params.text_document, params.position, explicit=False)
-    if snapshot is None:
-        return explain_refusal(refusal("unknown document")) | {"next_edit": None}
-    offer = await ls.session.next_edits.find(snapshot.document, snapshot.own.cursor)
-    next_edit = ls.session.next_edits.explain(offer) if offer else None
-    return await ls.session.requests.explain(snapshot.request) | {"next_edit": next_edit}
+    """Return the prompt that a request at a position would send, its costs, the next edit, and a page of all that."""
+    snapshot, next_edit = _snapshot(ls, params.text_document, params.position, explicit=False), None
+    explained, uri = explain_refusal(refusal("unknown document")), params.text_document.uri
+    if snapshot is not None:
+        offer = await ls.session.next_edits.find(snapshot.document, snapshot.own.cursor)
+        next_edit = ls.session.next_edits.explain(offer) if offer else None
+        explained = await ls.session.requests.explain(snapshot.request)
+    explained |= {"next_edit": next_edit}
+    return explained | {"sections": sections(explained, uri, params.position.line + 1, params.position.character + 1)}
 
 
 def text(ls: EfimServer, params: object) -> dict[str, object] | None:
@@ -350,7 +353,7 @@ def _wants(experimental: object, name: str) -> bool:
 
 
 def _offer(ls: EfimServer, snapshot: Snapshot, texts: Sequence[str], begun: str = "") -> list[types.Command]:
-    """Return the command that a client runs after it has inserted each of these suggestions, `begun` before each."""
+    """Return the command that a client runs after it has inserted a suggestion with the typed text in front."""
     document = snapshot.document
     numbers = ls.offers.offer(document.retention, document.language, snapshot.own, texts, begun)
     return [types.Command("Accept a suggestion", ACCEPT, arguments=[number]) for number in numbers]

@@ -126,7 +126,7 @@ class EfimServer(LanguageServer):
         await asyncio.gather(load(), self._show_progress(reports, "efim-ls: loading the model"))
 
     def _report_outcome(self) -> None:
-        """Show why the configured model is not in use; log what was chosen and why."""
+        """Show why the configured model is not in use; log the chosen model and the reason."""
         status = self.session.status
         if status.state != "loading":  # else another model is already being loaded
             self.status_reporter.loaded(None)

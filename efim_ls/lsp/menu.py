@@ -1,4 +1,4 @@
-"""A suggestion as a completion menu item: one readable line, with the whole text beside it."""
+"""A suggestion as a completion menu item: one readable line, with the whole text as its documentation."""
 
 from __future__ import annotations
 

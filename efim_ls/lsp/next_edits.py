@@ -17,8 +17,8 @@ ACCEPT_NEXT_EDIT, REFUSE_NEXT_EDIT = "efim-ls.acceptNextEdit", "efim-ls.refuseNe
 async def inline_edit(ls: EfimServer, params: Any) -> dict[str, list[dict[str, object]]]:
     """Return the next edit to offer at a position, as a list with nothing else; clients expect a list without one.
 
-    To a client that asks about another version than the one known here, nothing is offered: it will ask again. Edits
-    of other documents are for clients that ask for them: copilot-lsp would draw them in the one that is shown.
+    To a client that asks about another version, nothing is offered: it will ask again. Edits
+    of other documents are for clients that ask for them: copilot-lsp would draw them in the shown document.
     """
     match params:
         case {"textDocument": {"uri": str(uri)}, "position": raw} if (position := position_of(raw)) is not None:
@@ -60,7 +60,7 @@ def _number(command: str, arguments: tuple[object, ...]) -> str:
 
 
 def _described(ls: EfimServer, offer: OfferedEdit) -> dict[str, object]:
-    """Return an offer as clients read it: what is replaced, in which version, and the command to run afterwards."""
+    """Return an offer as clients read it: the replaced range, its version, and the command to run afterwards."""
     document, edit = offer.document, offer.told
     places = (edit.at, edit.at + len(edit.removed))
     start, end = (types.Position(*document.position(each, ls.encoding)) for each in places)

@@ -37,7 +37,7 @@ NOT_MIRRORED = (
     types.NOTEBOOK_DOCUMENT_DID_CLOSE,
 )
 HANDLED_DOLLAR = (types.CANCEL_REQUEST, types.SET_TRACE)  # a server may ignore other $/ notifications
-# Of these the functions at the end read what is needed, less strictly than LSP's types would.
+# The functions at the end read the needed fields of these, less strictly than LSP's types would.
 READ_LENIENTLY = (
     types.TEXT_DOCUMENT_DID_OPEN,
     types.TEXT_DOCUMENT_DID_CHANGE,
@@ -269,7 +269,7 @@ def language_and_text(params: object) -> tuple[str, str | None]:
 
 
 def changes_of(params: Any, encoding: Encoding) -> Iterator[Change | None]:
-    """Yield the changes of a document, whose positions are in `encoding`; None for one that cannot be understood."""
+    """Yield the changes of a document, with positions in `encoding`; None for a change that cannot be understood."""
     match params:
         case {"contentChanges": [*changes]}:
             yield from (_change(each, encoding) for each in changes)

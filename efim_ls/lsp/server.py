@@ -42,7 +42,7 @@ def serve(
 ) -> int:
     """Serve one client; return 0 after an orderly shutdown, 1 if the client just left.
 
-    `first` has what was read of stdin before.
+    `first` has the bytes already read from stdin.
     """
     wire = own_stdout()
     log_to_stderr()
@@ -63,7 +63,7 @@ def serve(
 
 
 def _leave(server: EfimServer, ends: SimpleQueue[int], is_closing: threading.Lock) -> NoReturn:
-    """Wait for a reason to end the process, save what was computed, and end it, on a thread of its own.
+    """Wait for a reason to end the process, save keys and values, and end it, on a separate thread.
 
     A signal's handler only names the reason: it interrupts the event loop's thread, which may hold a lock that
     closing needs. That thread goes on meanwhile, and is halted between two callbacks unless it is writing to a
@@ -72,7 +72,7 @@ def _leave(server: EfimServer, ends: SimpleQueue[int], is_closing: threading.Loc
     code = ends.get()
     is_closing.acquire()
     halted = threading.Event()
-    with suppress(RuntimeError, AttributeError):  # the loop has ended, or has not begun
+    with suppress(RuntimeError, AttributeError):  # the loop has ended, or has not started
         server.loop.call_soon_threadsafe(_halt, halted)
         halted.wait(HALTING)
     closing = threading.Thread(target=server.session.close, args=(CLOSING,), daemon=True)

@@ -14,7 +14,7 @@ Send = Callable[[dict[str, object]], None]
 
 
 class StatusReporter:
-    """Tracks what is running and reports changes. Used on the event loop only; sends nothing while idle."""
+    """Tracks running work and reports changes. Used on the event loop only; sends nothing while idle."""
 
     def __init__(self, session: Session, send: Send) -> None:
         """Send changes with `send` once `wanted` is true."""

@@ -14,7 +14,7 @@ from typing import BinaryIO, Protocol
 from pygls.io_ import run_async
 
 from efim_ls.lsp.language_server import EfimServer
-from efim_ls.lsp.wire import LONGEST_HEADER, Header, UnreadableHeader
+from efim_ls.lsp.wire import LONGEST_HEADER, MessageHeader, UnreadableHeader
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ class Source(Protocol):
     """Bytes from a client."""
 
     def readline(self) -> Awaitable[bytes]:
-        """Read a line, or the beginning of one that is too long."""
+        """Read a line, or the beginning of a line that is too long."""
         ...
 
     def readexactly(self, n: int) -> Awaitable[bytes]:
@@ -38,7 +38,7 @@ class StdinSource:
         self._stdin, self._executor = stdin, executor
 
     def readline(self) -> Awaitable[bytes]:
-        """Read a line, or the beginning of one that is too long."""
+        """Read a line, or the beginning of a line that is too long."""
         return asyncio.get_running_loop().run_in_executor(self._executor, self._stdin.readline, LONGEST_HEADER)
 
     def readexactly(self, n: int) -> Awaitable[bytes]:
@@ -74,7 +74,7 @@ class MessageReader:
         return await self._source.readexactly(n)
 
     async def _length(self) -> int | None:
-        header = Header()
+        header = MessageHeader()
         try:
             while line := await self._source.readline():
                 if header.feed(line):

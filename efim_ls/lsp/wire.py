@@ -20,7 +20,7 @@ class UnreadableHeader(Exception):
     """Behind such a header there is no way to find the next message."""
 
 
-class Header:
+class MessageHeader:
     """The lines of one message's header, fed one after another."""
 
     def __init__(self) -> None:

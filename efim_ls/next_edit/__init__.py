@@ -1,1 +1,1 @@
-"""The next edit, by rule: what was done once or twice is offered at the next place, without a model."""
+"""The next edit, by rule: a change made once or twice is offered at the next place, without a model."""

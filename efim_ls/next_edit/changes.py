@@ -1,4 +1,4 @@
-"""What was changed of lines that are there still, read off the history."""
+"""The changes of lines that still exist, read off the history."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def is_being_typed(edit: PastEdit, cursor: int) -> bool:
 
 
 class _Rewrite(NamedTuple):
-    """What a line was before edits, what it was after them, and where it began then."""
+    """A line before and after edits, and where it began then."""
 
     start: int
     before: str
@@ -93,7 +93,7 @@ def _rewrites(text: str, edits: Sequence[PastEdit]) -> list[_Rewrite]:
 
 
 def _moved(at: int, later: Sequence[PastEdit]) -> int | None:
-    """Return where an offset is after edits; None if one of them replaced what is around it."""
+    """Return where an offset is after edits; None if an edit replaced the text around it."""
     for edit in later:
         if edit.at + len(edit.removed) <= at and edit.at < at:
             at += len(edit.added) - len(edit.removed)

@@ -1,4 +1,4 @@
-"""Import statements at the top of a document, and where another one belongs among them."""
+"""Import statements at the top of a document, and the place of a new one among them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ImportStatement(NamedTuple):
 
     @property
     def bound(self) -> tuple[int, int]:
-        """Where the names that it binds stand: all of it, but for a module that is written apart from them."""
+        """Where the names that it binds stand: all of it, except a module that is written apart from them."""
         end = self.found.start("quote") if "quote" in self.found.groupdict() else self.end
         return self.names or (self.start, end)
 
@@ -96,7 +96,7 @@ _ORDERS = (_by_kind, str, str.lower)
 
 
 def _among(text: str, statements: Sequence[ImportStatement], module: str, line: str, apart: bool) -> Edit:
-    """Return the edit that adds a line beside the statements whose modules begin like its own.
+    """Return the edit that adds a line next to the statements whose modules begin like its own.
 
     If there are none, the line comes last; `apart`: with a blank line above it.
     """
@@ -113,7 +113,7 @@ def _among(text: str, statements: Sequence[ImportStatement], module: str, line: 
 
 
 def _steps(module: str) -> list[str]:
-    """Return the parts of a module's name; those of relative ones begin alike."""
+    """Return the parts of a module's name; parts of relative modules begin alike."""
     if module.startswith("."):
         return [".", *filter(None, re.split(r"[./]+", module))]
     return re.split(r"::|[./]", module)

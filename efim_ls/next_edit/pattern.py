@@ -13,7 +13,7 @@ from efim_ls.next_edit.tokens import TokenChange, Tokens, is_name, is_word, toke
 from efim_ls.text.document import Document
 from efim_ls.text.lines import enclosing_line
 
-MOST_PLACES = 48  # the nearest ones that are compared
+MOST_PLACES = 48  # the nearest places that are compared
 BLANKS = r"[^\S\r\n]"
 HOLE = ""  # stands for any word among the tokens around a change
 NEIGHBOURS = 3  # tokens on each side of an insertion that are searched for
@@ -34,7 +34,7 @@ class Pattern(NamedTuple):
 
     @classmethod
     def of(cls, examples: Sequence[TokenChange]) -> Pattern:
-        """Return the narrowest one that covers changes of the same tokens."""
+        """Return the narrowest template that covers changes of the same tokens."""
         last = examples[-1]
         left, right = outwards(last.left, last.right)
         for each in examples[:-1]:
@@ -50,7 +50,7 @@ class Pattern(NamedTuple):
             return [each.start() for each in re.finditer(whole_words(removed), text)]
         if {HOLE, LINE_END}.issuperset((*self.left[:NEIGHBOURS], *self.right[:NEIGHBOURS])):
             return []
-        # A search is fast if it begins with a literal: what is open beyond the known tokens is looked at afterwards.
+        # A search is fast if it begins with a literal: holes beyond the known tokens are matched afterwards.
         known = next((i for i, each in enumerate(self.left) if each in (HOLE, LINE_END)), len(self.left))
         beyond = self.left[known] if known < min(len(self.left), NEIGHBOURS) else None
         before = [_expression(each) for each in reversed(self.left[: min(known, NEIGHBOURS)])]
@@ -65,7 +65,7 @@ class Pattern(NamedTuple):
         return [each.end() for each in found if _is_behind(text, each.start(), beyond)]
 
     def _found_before(self, text: str, sought: str, beyond: str | None) -> Iterator[int]:
-        """Yield where a change may be before what is sought, if all that is known on its left is what is `beyond`."""
+        """Yield where a change may be in front of the searched text, if only `beyond` is known on its left."""
         for each in re.finditer(sought, text, re.MULTILINE):
             at, end = each.start(), _before_blanks(text, each.start())
             if beyond is None:
@@ -75,7 +75,7 @@ class Pattern(NamedTuple):
 
 
 class Occurrence(NamedTuple):
-    """Where a pattern's tokens stand: its line, its offsets, what is around it outwards, and how it would change.
+    """Where a pattern's tokens stand: its line, its offsets, the tokens around it outwards, and its change.
 
     `left` and `right` are how many tokens around it are the pattern's. If it `is_alone`, nothing else in its line
     changes.

@@ -1,4 +1,4 @@
-"""What a rule looks at, and what it answers with."""
+"""The input and the output of a rule."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from efim_ls.text.outline import Importable
 class Situation(NamedTuple):
     """A document, its cursor, and its last edits, at least one.
 
-    `changes` is what they changed of its lines, in their order; empty if the last edit did not change a line that is
-    there still, or has yet to be finished. `importable` is what the names that the last edit typed may come from.
+    `changes` are their changes of its lines, in their order; empty if the last edit did not change a line that still
+    exists, or is unfinished. `importable` has the possible sources of names that the last edit typed.
     """
 
     document: Document

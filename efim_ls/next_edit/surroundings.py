@@ -1,4 +1,4 @@
-"""Where a place lies, and whether it is in a string or a comment, as far as its line tells."""
+"""Where a place lies, and whether it is in a string or a comment, by its line."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def is_word(token: str) -> bool:
 
 
 class TokenChange(NamedTuple):
-    """What became of a line: `removed`, between `left` and `right`, was replaced by `added`.
+    """The change of a line: `removed`, between `left` and `right`, was replaced by `added`.
 
     If one token was replaced by another at several places, `left` ends at the first, and `removed` and `added` are
     these tokens.
@@ -43,7 +43,7 @@ class TokenChange(NamedTuple):
 
     @property
     def pair(self) -> tuple[Tokens, Tokens]:
-        """What was replaced, and by what."""
+        """The replaced text, and the new text."""
         return self.removed, self.added
 
     @property

@@ -132,7 +132,7 @@ class OpenDocument(Document):
         return self._answered if here else None
 
     def close(self) -> None:
-        """Stop all timers and count what is retained of accepted suggestions."""
+        """Stop all timers and count the retained characters of accepted suggestions."""
         self.prefetch_timer.cancel()
         self.save_timer.cancel()
         self.retention.close()
@@ -155,7 +155,7 @@ class OpenDocuments:
 
     def add(self, document: OpenDocument) -> None:
         """Hold a document, in place of one with its URI, as some clients open documents twice."""
-        if (before := self._documents.get(document.uri)) is not None:  # what was computed for it has yet to be saved
+        if (before := self._documents.get(document.uri)) is not None:  # its keys and values have yet to be saved
             before.save_timer, document.save_timer = document.save_timer, before.save_timer
             self.close(document.uri)
         self._documents[document.uri] = document
@@ -220,7 +220,7 @@ class OpenDocuments:
         return found[:MOST_OTHERS][::-1]
 
     def cells_around(self, document: OpenDocument) -> tuple[str, str]:
-        """Return the code above and below a notebook's cell: that of the cells in its language; else nothing."""
+        """Return the code above and below a notebook's cell, from the cells in its language; else nothing."""
 
         def code(uris: Sequence[str]) -> list[str]:
             cells = (self._documents.get(uri) for uri in uris)

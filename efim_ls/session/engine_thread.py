@@ -53,7 +53,7 @@ class EngineThread:
         self._changed = threading.Condition()
         self._tickets: dict[Hashable, _Ticket[Any]] = {}  # all unanswered ones, in the order they became ready
         self._ready = Counter[object]()  # how many of these wait for the thread, by client
-        self._idle: OrderedDict[Hashable, _IdleWork] = OrderedDict()  # including what is running
+        self._idle: OrderedDict[Hashable, _IdleWork] = OrderedDict()  # including running work
         self._settling: list[asyncio.Future[None]] = []
         self._closed = False
         self.idle_budget.watch(self._wake)
@@ -63,10 +63,10 @@ class EngineThread:
     def run(
         self, key: Hashable, job: Job[T], after: float = 0.0, client: object = None, turn: float = inf
     ) -> asyncio.Future[T]:
-        """Queue a job that supersedes an older one with its key, which is told to stop and gets `Cancelled`.
+        """Queue a job that supersedes an older one with its key, which is stopped and gets `Cancelled`.
 
-        The older one is superseded at once; this one is queued after `after` seconds. Cancelling the result tells the
-        job to stop; a job that has not begun never runs. After `turn` seconds the job is told to stop if others wait;
+        The older one is superseded at once; this one is queued after `after` seconds. Cancelling the result stops
+        the job; a job that has not started never runs. After `turn` seconds the job is stopped if others wait;
         it raises `Cancelled`, and is called again for twice as long.
         """
         self.supersede(key)
@@ -94,9 +94,9 @@ class EngineThread:
                 older.waiter.exception()
 
     def run_idle(self, key: Hashable, job: Job[bool], budgeted: bool = True, client: object = None) -> None:
-        """Queue idle work that replaces older idle work with its key, which is told to stop.
+        """Queue idle work that replaces older idle work with its key, which is stopped.
 
-        It runs while no job waits and, if `budgeted`, while the idle budget lasts; otherwise it is told to stop. If
+        It runs while no job waits and, if `budgeted`, while the idle budget lasts; otherwise it is stopped. If
         it returns false, it was interrupted and is called again once the thread is idle; it keeps its own progress.
         """
         with self._changed:
@@ -106,12 +106,12 @@ class EngineThread:
                 self._changed.notify()
 
     def drop_idle(self, key: Hashable) -> None:
-        """Drop the idle work with this key; if it is running, it is told to stop."""
+        """Drop the idle work with this key; if it is running, it is stopped."""
         with self._changed:
             self._idle.pop(key, None)
 
     def drop_client(self, client: object) -> None:
-        """Drop all of a client's jobs and idle work; what runs is told to stop, and callers get `Cancelled`."""
+        """Drop all of a client's jobs and idle work; running ones are stopped, and callers get `Cancelled`."""
         with self._changed:
             asked = [key for key, ticket in self._tickets.items() if ticket.client is client]
             for key in [key for key, work in self._idle.items() if work.client is client]:
@@ -133,7 +133,7 @@ class EngineThread:
     def close(self, seconds: float) -> bool:
         """Tell all jobs and the thread to end; return whether it has within `seconds`.
 
-        To be called after the event loop has ended: jobs that have not begun are not answered.
+        To be called after the event loop has ended: jobs that have not started are not answered.
         """
         with self._changed:
             for ticket in self._tickets.values():
@@ -250,7 +250,7 @@ class EngineClient:
         self._thread = thread
 
     def note_typing(self) -> None:
-        """Note that the user has just done something: work beside the engine thread waits for a pause."""
+        """Note that the user has just done something: work on other threads waits for a pause."""
         self._thread.typed_at = self._thread.clock()
 
     def is_typing(self, pause: float) -> bool:
@@ -279,7 +279,7 @@ class EngineClient:
         self._thread.run_idle((self, key), job, budgeted, client=self)
 
     def drop_idle(self, key: Hashable) -> None:
-        """Drop the idle work with this key; if it is running, it is told to stop."""
+        """Drop the idle work with this key; if it is running, it is stopped."""
         self._thread.drop_idle((self, key))
 
     def settled(self) -> asyncio.Future[None]:
@@ -315,7 +315,7 @@ class _Ticket(Generic[T]):
         self.waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def drop(self) -> None:
-        """Stop the job, or keep it from starting, and release what it holds."""
+        """Stop the job, or keep it from starting, and release its resources."""
         self._stop.set()
         self._job = None
 

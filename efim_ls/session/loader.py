@@ -107,7 +107,7 @@ class ModelLoader:
         return fetched
 
     async def leave(self, seconds: float) -> None:
-        """Close the models on an engine thread that goes on; each has `seconds` to save what it computed."""
+        """Close the models on an engine thread that goes on; each has `seconds` to save its rows."""
         self._wanted = object()
         self._fetching.supersede(LOADING)
         self._fetching.close(0)
@@ -147,7 +147,7 @@ class ModelLoader:
         return Status("ready", f"using the embedded model, because {cause}", fallback=cause)
 
     async def _adopt(self, settings: Settings, progress: Progress) -> None:
-        """Put a model that is on this machine into use, in place of the one that is."""
+        """Put a model that is on this machine into use, in place of the current model."""
         self._release()
         loading = self._engine.run(LOADING, lambda cancel: self._replace(settings, progress, cancel))
         completer, self._description = await loading

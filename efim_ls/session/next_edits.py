@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class OfferedEdit:
-    """An edit under an id by which a client tells what became of it.
+    """An edit under an id by which a client reports its outcome.
 
     `document` is the open one or, if it is not open, the text of its file, which has no version.
     """
@@ -62,7 +62,7 @@ class OfferedEdit:
 class EditOffers:
     """Offers next edits in a client's documents, where the rules allow suggestions. Used on the event loop only.
 
-    `enabled` is the setting, and `proposals` decides what is offered.
+    `enabled` is the setting, and `proposals` decides on the offers.
     """
 
     def __init__(self, documents: OpenDocuments, counters: Counters, others: OtherFiles) -> None:
@@ -129,7 +129,7 @@ class EditOffers:
         return self._offer(edit, read)
 
     def _offer(self, edit: ProposedEdit | None, read: Document | None = None) -> OfferedEdit | None:
-        """Return a proposal as an offer, unless it must not be made; one that was offered before keeps its id.
+        """Return a proposal as an offer, unless it must not be made; a repeated proposal keeps its id.
 
         `read` is the text of its file, if that is not open.
         """
@@ -170,13 +170,13 @@ class EditOffers:
             self.proposals.refuse(offer.edit)
 
     def close_document(self, uri: str) -> None:
-        """Count what is kept in a document, and forget what was offered there."""
+        """Count the kept edits in a document, and forget its offers."""
         self._accepted.close_document(uri)
         closed = self._documents.get(uri)
         self._offers = {number: each for number, each in self._offers.items() if each.document is not closed}
 
     def close(self) -> None:
-        """Count what is kept so far."""
+        """Count the kept edits so far."""
         self._accepted.close()
 
     def explain(self, offer: OfferedEdit) -> dict[str, object]:

@@ -45,7 +45,7 @@ class Workspace(NamedTuple):
 def find_workspace(path: Path, unindexed: bool = False) -> Workspace:
     """Return the nearest folder above a file that has an index or, if it may be `unindexed`, is git's.
 
-    The settings are those of the nearest index in any case.
+    The settings come from the nearest index in any case.
     """
     cache, clone = cache_folder(""), None
     for folder in path.parents:
@@ -59,8 +59,8 @@ def find_workspace(path: Path, unindexed: bool = False) -> Workspace:
 def read(path: Path) -> Document:
     """Return a file as a document; raises Mistake if it cannot be read, Failure if the rules turn it off.
 
-    The rules are those of the editor that indexed the repository around it, else the defaults. A file that they turn
-    off by its name is not read.
+    The rules come from the editor that indexed the repository around it, else they are the defaults. A file whose
+    name they turn off is not read.
     """
     language, workspace = language_of(str(path)), find_workspace(path.resolve())
     rules = Rules(workspace.settings, [workspace.folder.as_uri()] if workspace.folder else [])
@@ -80,7 +80,7 @@ def _allow(off: Refusal | None) -> None:
 
 
 def cursor_at(document: Document, place: FilePlace) -> tuple[int, str]:
-    """Return the offset of a place, or of the nearest one that has text, and then what to say of that."""
+    """Return the offset of a place, or of the nearest place with text, and then a message on that."""
     cursor = document.offset(place.line - 1, place.column - 1, "utf-32")
     line, column = (number + 1 for number in document.position(cursor, "utf-32"))
     if (line, column) == (place.line, place.column):

@@ -1,4 +1,4 @@
-"""Work that no caller waits for: prefetching what the next request will need, and saving what was computed."""
+"""Work that no caller waits for: prefetching what the next request will need, and saving keys and values."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class BackgroundWork:
         self._long_rest.start(LONG_REST, self._give_back)
 
     def prefetch_rested(self, document: OpenDocument, cursor: int) -> None:
-        """Prefetch for an offset where the cursor rests; what is suggested there now stays as it is."""
+        """Prefetch for an offset where the cursor rests; its current suggestion stays as it is."""
         request = self._request_at(document, cursor)
         answered = document.last_answer(request.text, request.cursor)
         is_shown = answered is not None and bool(answered.text)
@@ -88,13 +88,13 @@ class BackgroundWork:
             self.drop(document)
 
     def forget_suggestions(self) -> None:
-        """Make the model forget what it has suggested; nothing is typed through from then on."""
+        """Make the model forget its suggestions; nothing is typed through from then on."""
         if (completer := self._completer) is not None:
             forgetting = self._engine.run(FORGETTING, lambda _: completer.forget_suggestions())
             forgetting.add_done_callback(_log_failure)
 
     def close_document(self, uri: str, save: bool) -> None:
-        """Make the model forget a document; with `save`, what was computed for it is saved."""
+        """Make the model forget a document; with `save`, its keys and values are saved."""
         if (completer := self._completer) is None:
             return
         closing = self._engine.run(("close", uri), lambda _: completer.close_document(uri, save))

@@ -22,8 +22,8 @@ FASTEST_GAP = 0.03  # seconds: about the repeat rate of a held key; answers need
 LONGEST_DELAY = 0.3  # seconds: the most that other tools wait; after a longer wait a machine feels unresponsive
 SHORT_ANSWER_STEPS = 8  # decode steps of a short answer: about the rest of a line
 RECENT_SAMPLES = 20  # samples of each kind: few, so that a change of the machine's load is noticed within some words
-PAUSE = 0.4  # seconds without a key after which somebody has stopped to look: a gap while typing is half as long
-TURN = 0.02  # seconds after which an answer lets those of other clients go before, and is continued behind them
+PAUSE = 0.4  # seconds: about twice a normal gap between keystrokes
+TURN = 0.02  # seconds after which an answer yields to other clients' answers, and continues behind them
 FEWEST_SAMPLES = 5  # samples of each kind below which there is no delay
 
 logger = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class _UnderWay:
 
 
 class Requests:
-    """Answers a session's requests and counts what became of each. Used on the event loop only.
+    """Answers a session's requests and counts their outcomes. Used on the event loop only.
 
     Each document's latest request goes to the engine thread, under the document's URI.
     """
@@ -97,10 +97,10 @@ class Requests:
         """Call `answered` after each answer in an open document, unless a newer request superseded it."""
         self.debounce = Debounce()
         self.only_by_key = False  # whether typing asks for nothing
-        self.waits_for_rest = True  # with what is for somebody who has stopped typing; some clients wait themselves
+        self.waits_for_rest = True  # with suggestions for a pause in typing; some clients wait themselves
         self.patience = 0.0  # seconds in which a better answer counts
         self.improved: Callable[[str], None] | None = (
-            None  # told of a document with a better answer; else answers wait
+            None  # called with a document that has a better answer; else answers wait
         )
         self.improving: asyncio.Future[None] | None = None  # the last wait for one
         self._engine, self._documents, self._model, self._counters = engine, documents, model, counters
@@ -138,7 +138,7 @@ class Requests:
             raise Cancelled
 
     async def explain(self, request: Request) -> dict[str, object]:
-        """Return the prompt and costs of a request, what was suggested last here, and why there is or was nothing."""
+        """Return the prompt and costs of a request, the last suggestion here, and why there is or was none."""
         completer, off = self._model.completer, self._why_not(request)
         if off is not None or completer is None:
             return explain_refusal(off or refusal("loading"))
@@ -173,7 +173,7 @@ class Requests:
             job = self._job(request, language)
             computed = self._engine.run(uri, job, after=self._wait_before(request), turn=TURN)
             work.computed, work.answer = computed, asyncio.ensure_future(self._best(work))
-            work.answer.add_done_callback(lambda _: computed.cancel())  # it may be cancelled before it has begun
+            work.answer.add_done_callback(lambda _: computed.cancel())  # it may be cancelled before it has started
         work.asking += 1
         try:
             return await asyncio.shield(work.answer)
@@ -185,7 +185,7 @@ class Requests:
                     del self._under_way[uri]
 
     async def _best(self, work: _UnderWay) -> Answer:
-        """Return an answer at once if the client can be told of a better one later, else the better one if it comes.
+        """Return an answer at once if the client can be notified of a better one, else the better one if it comes.
 
         Raises what the job raises, and Cancelled if a newer request comes while this one waits.
         """
@@ -251,7 +251,7 @@ class Requests:
         def job(cancel: Cancel) -> Answer:
             answer = completer.complete(request, cancel)
             if answer.reason == "superseded" and cancel.resumes:
-                raise Cancelled  # what it computed stays, and is reused in the next turn
+                raise Cancelled  # its rows stay, and are reused in the next turn
             # Counted here and not by the caller, since a caller that has gone leaves computed tokens behind.
             loop.call_soon_threadsafe(self._computed, request, language, answer)
             return answer

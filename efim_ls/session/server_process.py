@@ -1,4 +1,4 @@
-"""The process of a server: what it writes to stderr, and how it ends, at once where a thread would go on."""
+"""The process of a server: its log on stderr, and how it ends, at once where a thread would go on."""
 
 from __future__ import annotations
 

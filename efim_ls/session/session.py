@@ -63,9 +63,9 @@ class Session:
         return self.model.status if self.settings.enabled else Status("off", refusal("disabled").why)
 
     def describe(self, language: str = "") -> dict[str, object]:
-        """Return the status, what is indexed and, once a model is loaded, what runs where and why.
+        """Return the status, the index and, once a model is loaded, its device and formats with the reasons.
 
-        The model that is named is that of a language.
+        Names the model that serves `language`.
         """
         index, completer = self.workspace.status, self.model.completer
         described = asdict(self.status) | self.model.description | {"repository": asdict(index) if index else None}
@@ -106,7 +106,7 @@ class Session:
         """Apply changes to a document and drop its outdated prefetching.
 
         Lines that are replaced by others were not typed: a branch was checked out, or a formatter ran. The next
-        request may be far, so what it needs is prefetched. None is a change that cannot be understood: none after it
+        request may be far, so its prompt is prefetched. None is a change that cannot be understood: none after it
         is applied, and the document is out of step.
         """
         self.background.drop_prefetch(document)
@@ -136,7 +136,7 @@ class Session:
         self._adopt_scope()
 
     def close_document(self, uri: str) -> None:
-        """Close a document; save what was computed for it in case it is opened again."""
+        """Close a document; save its keys and values in case it is opened again."""
         off = self.documents.why_off(uri)
         if (document := self.documents.get(uri)) is not None:
             self.workspace.close_document(document)
@@ -157,7 +157,7 @@ class Session:
         """Wait until all background work is done, except what waits for the idle budget."""
         await self.background.settled()
         await self.workspace.settled()
-        await self.background.settled()  # prompts take up what was chosen of other files
+        await self.background.settled()  # prompts take up the chosen excerpts
 
     async def report(self) -> dict[str, object]:
         """Write the usage statistics to disk and return all counters as plain values."""
@@ -166,7 +166,7 @@ class Session:
         return self.counters.report() | {"ahead": asdict(ahead), "tiers": tiers}
 
     async def leave(self, seconds: float) -> None:
-        """Save what was computed and free what was this client's, on an engine thread that goes on for others."""
+        """Save keys and values and free this client's state, on an engine thread that goes on for others."""
         self.background.drop_all()
         self.engine.leave()
         await asyncio.to_thread(self._close_parts)
@@ -174,7 +174,7 @@ class Session:
         await self.model.leave(seconds)
 
     def close(self, seconds: float) -> bool:
-        """Save what was computed and end; return false if a thread is still running after `seconds`.
+        """Save keys and values and end; return false if a thread is still running after `seconds`.
 
         To be called after the event loop has ended, by the only session of its engine thread.
         """
@@ -187,7 +187,7 @@ class Session:
         for part in (*retained, self.next_edits.close, self.history.write):
             try:
                 part()
-            except Exception as error:  # what was computed is kept all the same
+            except Exception as error:  # keys and values are kept all the same
                 logger.error("a part of closing failed", exc_info=error)
 
     def _adopt_rules(self) -> None:

@@ -1,4 +1,4 @@
-"""The workspace's other files as one session uses them: what is indexed, and what its requests take from it."""
+"""The workspace's other files as one session uses them: the index, and the inputs of requests from it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, NO_EXCERPTS
 if TYPE_CHECKING:
     from efim_ls.completion.completer import Completer
 
-SETTLING = 600.0  # seconds that indexing a workspace may take before a caller is told that all is settled
+SETTLING = 600.0  # seconds that indexing may take before `settled` is answered anyway
 FINDING = 3.0  # seconds after which nobody waits for what other files tell any more
-STILL_TYPING = 0.3  # seconds after a key in which another one is likely: indexes wait
+STILL_TYPING = 0.3  # seconds after a key in which another key is likely: indexes wait
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class SessionWorkspace:
 
     @property
     def status(self) -> IndexStatus | None:
-        """What is indexed, None if nothing is."""
+        """The state of the index, None without one."""
         return self._index.status
 
     def adopt(self, settings: Settings, rules: Rules, completer: Completer | None) -> bool:
@@ -99,7 +99,7 @@ class SessionWorkspace:
         self._index.refresh([path for uri in uris if (path := real_path(uri))])
 
     def index_document(self, document: OpenDocument) -> None:
-        """Count an open document's text in place of its file's, and learn what it imports, if the rules let others
+        """Count an open document's text in place of its file's, and learn its imports, if the rules let others
         read it.
         """
         if document.path and self._documents.may_be_read(document):
@@ -123,7 +123,7 @@ class SessionWorkspace:
         return replace(request, excerpts=chosen.excerpts(document.path, cursor), excluded_files=chosen.excluded_files)
 
     def request_at(self, document: OpenDocument, cursor: int) -> Request:
-        """Return what an answer at a place may depend on: besides the prompt, other texts and counts over files."""
+        """Return the inputs of an answer at a place other than the prompt: other texts and counts over files."""
         others = self._documents.others(document)
         counts = self._index.view(document.family, [each.path for each in (document, *others)])
         texts = tuple(each.public for each in others)
@@ -138,7 +138,7 @@ class SessionWorkspace:
             self._index.retrieve(RetrievalPlace(document.path, request.text, request.cursor, edits))
 
     async def find_imports(self, document: OpenDocument, names: Sequence[str]) -> Sequence[Importable]:
-        """Return how a document would import names that it lacks, as far as that is found soon."""
+        """Return how a document would import names that it lacks, if that is found soon."""
         if not document.path or not self._documents.may_be_read(document):
             return ()
         file = ImportingFile(document.path, document.language, document.text)
@@ -147,10 +147,10 @@ class SessionWorkspace:
     async def find_call(
         self, definition: CalledDefinition, only: str, look: Callable[[Document, str], T | None]
     ) -> T | None:
-        """Look for a call of a definition in other files, in the one at a path if that is given.
+        """Look for a call of a definition in other files, only in the file at `path` if that is given.
 
         `look` is called on the index's thread with the text of a file and the module that it may name in front of
-        calls; what it returns is returned if it is found soon.
+        calls; its result is returned if it comes soon.
         """
         readable = [each for each in self._documents if each.path and self._documents.may_be_read(each)]
         uris, opened = {each.path: each.uri for each in readable}, {each.path: each.text for each in readable}

@@ -13,7 +13,7 @@ from model_runtime.remote.setting import Field, engine_problem, read_engine
 
 
 class ObjectKind(NamedTuple):
-    """What is wrong with a value, None if it is valid; what a valid one means; the names that it may have."""
+    """The fault of a value, None if it is valid; the meaning of a valid value; the names that it may have."""
 
     problem: Callable[[object], str | None]
     read: Callable[[Any], Any]

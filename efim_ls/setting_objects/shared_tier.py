@@ -62,7 +62,7 @@ FIELDS: Mapping[str, Field] = {
 
 
 def shared_tier_problem(value: object) -> str | None:
-    """Return what is wrong with a value of the setting, None if it is valid."""
+    """Return the fault of a value of the setting, None if it is valid."""
     return None if value is None else object_problem("shared_tier", FIELDS, value)
 
 

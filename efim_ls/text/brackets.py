@@ -59,7 +59,7 @@ def brackets_of(code: str, language: str) -> Brackets:
 
 
 def close(opened: list[Bracket], signs: Iterable[Bracket]) -> list[tuple[Bracket, Bracket | None]]:
-    """Go on from brackets that are `opened`; return the closers of `signs`, each with what it closes, if anything.
+    """Go on from brackets that are `opened`; return the closers of `signs`, each with its opener, if any.
 
     A closer closes the nearest opener of its kind: those that were opened after that one are unfinished.
     """

@@ -18,7 +18,7 @@ Encoding = Literal["utf-8", "utf-16", "utf-32"]
 Position = tuple[int, int]
 
 MOST_EDITS, MOST_EDITED = 64, 100_000  # edits and their characters that are kept; the last one whole, however long
-PAUSE = 5.0  # seconds after which an edit that touches the one before is another one
+PAUSE = 5.0  # seconds after which an edit that touches the last one is a new edit
 _LF, _CR = ord("\n"), ord("\r")
 
 
@@ -259,13 +259,13 @@ class PastEdit(NamedTuple):
 
 
 class EditHistory:
-    """The last edits of a client, oldest first; what is typed without a pause is one edit. Used on one thread."""
+    """The last edits of a client, oldest first; typing without a pause is one edit. Used on one thread."""
 
     def __init__(self) -> None:
         self._edits: deque[PastEdit] = deque()
 
     def follow(self, edit: PastEdit) -> None:
-        """Note an edit that was just made; one that undoes the last one takes it back."""
+        """Note an edit that was just made; undoing the last edit takes it back."""
         if self._edits and self._continues(self._edits[-1], edit):
             edit = self._edits.pop().followed_by(edit)
         if edit.removed != edit.added:
@@ -280,7 +280,7 @@ class EditHistory:
         return tuple(self._edits)[max(0, len(self._edits) - most) :]
 
     def forget(self, uri: str) -> None:
-        """Forget what was edited in a document."""
+        """Forget the edits of a document."""
         self._edits = deque(each for each in self._edits if each.uri != uri)
 
     @staticmethod
@@ -306,7 +306,7 @@ def _common(most: int, same: Callable[[int, int], bool]) -> int:
 
 
 def _reaching(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return a range of the editor's text with what is read otherwise once it is replaced: a line end, a mark."""
+    """Return a range of the editor's text, widened to a line end or mark that a replacement would change."""
     if start == 0:
         end = min(end + 1, len(text))
     return start - text.startswith("\r", start - 1, start), end + text.startswith("\n", end)

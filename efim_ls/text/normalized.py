@@ -10,7 +10,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 def is_normalized(text: str) -> bool:
-    """Return whether a text is read as it is, wherever in another one it stands."""
+    """Return whether a text is read as it is, at any place in other text."""
     return "\r" not in text if text.isascii() else _OTHERWISE.search(text) is None
 
 

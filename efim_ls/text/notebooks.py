@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 
 class Notebooks:
-    """The cells of notebooks by their URIs: as a client tells them, else as they were opened.
+    """The cells of notebooks by their URIs: as a client sends them, else as they were opened.
 
-    Cells that a client opens as documents alone are told by their URIs, which differ in the fragment only.
+    Cells that a client opens as documents alone are recognized by their URIs, which differ in the fragment only.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Notebooks:
         self._told |= dict.fromkeys(cells, notebook)
 
     def splice(self, notebook: str, start: int, count: int, cells: Sequence[str]) -> None:
-        """Replace some cells of a notebook; one that is moved is removed and put elsewhere."""
+        """Replace some cells of a notebook; a moved cell is removed and put elsewhere."""
         known = self._cells.setdefault(notebook, [])
         for each in known[start : start + count]:
             self._told.pop(each, None)
@@ -45,7 +45,7 @@ class Notebooks:
                 cells.append(uri)
 
     def forget(self, uri: str) -> None:
-        """Forget the notebook of a cell, unless a client has told it: none of its cells is open any more."""
+        """Forget the notebook of a cell, unless a client has opened it: none of its cells is open any more."""
         if uri not in self._told:
             self._cells.pop(_notebook_of(uri), None)
 

@@ -1,4 +1,4 @@
-"""What a file defines and imports, read off its syntax tree; broken code gives what is still recognized."""
+"""What a file defines and imports, read off its syntax tree; broken code gives the recognized part."""
 
 from __future__ import annotations
 

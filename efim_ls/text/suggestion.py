@@ -1,4 +1,4 @@
-"""A suggested text at its place in a document, and what is left of it while it is typed through."""
+"""A suggested text at its place in a document, and its rest while it is typed through."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Suggestion:
-    r"""A text that was suggested at the offset `start`; its lines end in \n, whatever ends those of the document."""
+    r"""A text that was suggested at the offset `start`; its lines end in \n, whatever ends the document's lines."""
 
     start: int
     text: str
@@ -20,6 +20,6 @@ class Suggestion:
         return len(typed) if self.text.startswith(typed) else None
 
     def left(self, text: str, cursor: int) -> str:
-        """Return what is left of it at the cursor; empty if all of it is typed, or anything else."""
+        """Return its rest at the cursor; empty if all of it is typed, or anything else."""
         typed = self.typed(text, cursor)
         return "" if typed is None else self.text[typed:]

@@ -23,7 +23,7 @@ Record = Callable[[str, Mapping[Count, int]], None]
 
 
 class _LastAnswer(NamedTuple):
-    """What is reported of the last answer: nothing that the user may have written."""
+    """The reported fields of the last answer: no text that the user may have written."""
 
     uri: str
     costs: Costs
@@ -157,7 +157,7 @@ class UsageHistory:
         self._timer.daemon = True
         try:
             self._timer.start()
-        except RuntimeError:  # the system has no thread left: what is counted waits for a later one
+        except RuntimeError:  # the system has no thread left: the counts wait for a later one
             self._timer = None
 
     def _write(self, folder: str, counted: Mapping[Key, Mapping[Count, int]]) -> None:

@@ -13,7 +13,7 @@ Followers = list[Callable[[Edit], None]]  # of a document: called with each edit
 
 
 class _AcceptedEdit:
-    """An accepted edit: where it is, what is left of what it added, and whether it was taken back."""
+    """An accepted edit: its place, the rest of its added text, and whether it was taken back."""
 
     def __init__(self, uri: str, language: str, edit: Edit, followers: Followers) -> None:
         self.uri, self.language, self.edit, self.followers = uri, language, edit, followers
@@ -25,7 +25,7 @@ class _AcceptedEdit:
         return not self._undone and self._retained.characters == len(self.edit.added)
 
     def follow(self, later: Edit) -> None:
-        if later == self.edit:  # the client told of the acceptance before it made the edit
+        if later == self.edit:  # the client reported the acceptance before it made the edit
             return
         inverse = Edit(self._at, self.edit.added, self.edit.removed)
         self._undone |= later == inverse
@@ -38,12 +38,12 @@ class AcceptedEdits:
     """Counts accepted next edits, and later those that were kept. Used on the event loop only, except `close`."""
 
     def __init__(self, counters: Counters, counted_after: float = COUNTED_AFTER) -> None:
-        """Count what is kept `counted_after` seconds after an acceptance, or when its document is closed."""
+        """Count kept text `counted_after` seconds after an acceptance, or when its document is closed."""
         self._counters, self._counted_after = counters, counted_after
         self._accepted: list[_AcceptedEdit] = []
 
     def accept(self, uri: str, language: str, edit: Edit, followers: Followers) -> None:
-        """Count an accepted edit, and have its document's later edits told to it until it is counted as kept or not.
+        """Count an accepted edit, and follow its document's later edits until it is counted as kept or not.
 
         The edit has no beginning or end that the old and new text share.
         """
@@ -54,12 +54,12 @@ class AcceptedEdits:
         accepted.timer = asyncio.get_running_loop().call_later(self._counted_after, self._count, accepted)
 
     def close_document(self, uri: str) -> None:
-        """Count what is kept so far in a document."""
+        """Count the kept text so far in a document."""
         for accepted in [each for each in self._accepted if each.uri == uri]:
             self._count(accepted)
 
     def close(self) -> None:
-        """Count what is kept so far."""
+        """Count the kept text so far."""
         for accepted in list(self._accepted):
             self._count(accepted)
 

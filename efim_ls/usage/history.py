@@ -17,7 +17,7 @@ Count = Literal[
     "characters_accepted", "characters_kept",
     "edits_shown", "edits_accepted", "edits_kept",
 ]  # fmt: skip
-STATISTICS = "statistics.sqlite3"  # beside the models' folders
+STATISTICS = "statistics.sqlite3"  # next to the models' folders
 DAMAGED = ".damaged"  # suffix of a damaged file, which is renamed
 LOCK_TIMEOUT = 1.0  # seconds to wait while another server writes
 COLUMNS: tuple[Count, ...] = get_args(Count)

@@ -15,7 +15,7 @@ from efim_ls.text.suggestion import Suggestion
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.history import Count
 
-COUNTED_AFTER = 30.0  # seconds from an acceptance to the count of what is retained
+COUNTED_AFTER = 30.0  # seconds from an acceptance to the count of retained text
 RECENT_SUGGESTIONS = 16  # per document: a new offer may be the remainder of one of these
 MOST_OFFERS = 1000  # offers whose outcome a client may still report
 CODECS: dict[Encoding, str] = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
@@ -119,7 +119,7 @@ class RetentionTracker:
         self._look()
 
     def reset(self, text: str) -> None:
-        """Count what is retained so far and forget all suggestions, because another text replaces the document."""
+        """Count retained text so far and forget all suggestions, because another text replaces the document."""
         self._text = text
         self.recent.clear()
         self._last = self._awaited = None
@@ -129,7 +129,7 @@ class RetentionTracker:
         self._accepted.clear()
 
     def close(self) -> None:
-        """Count what is retained so far and stop tracking."""
+        """Count retained text so far and stop tracking."""
         self.reset("")
         self._closed = True
 
@@ -165,7 +165,7 @@ class Offer:
     sent: str
 
     def end(self, units: int | None, encoding: Encoding) -> int:
-        """Return where in the suggestion the first `units` of what was sent end; None means all of it."""
+        """Return where in the suggestion the first `units` of the sent text end; None means all of it."""
         return self.start + len(self.sent if units is None else _first_units(self.sent, units, encoding))
 
 
@@ -181,10 +181,10 @@ class Offers:
     def offer(
         self, tracker: RetentionTracker, language: str, request: Request, texts: Sequence[str], begun: str = ""
     ) -> list[str]:
-        """Return the ids by which a client will report what became of the suggestions that answer a request.
+        """Return the ids by which a client will report the outcomes of the suggestions that answer a request.
 
-        Each is sent with `begun` before it, which stands before the cursor in the request's text.
-        What is left of a suggestion is the same suggestion, and so is a longer or shorter beginning of it.
+        Each is sent behind a prefix, the last argument, which is text in front of the cursor.
+        The rest of a suggestion is the same suggestion, and so is a longer or shorter beginning of it.
         """
         recent = tracker.recent
         left = [(each, each.suggestion.left(request.text, request.cursor)) for each in reversed(recent)]

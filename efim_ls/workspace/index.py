@@ -52,19 +52,19 @@ FILES_A_STEP = 50  # whose ids are read back at once
 ENTRIES_A_STEP = 1_000  # read back from the index file, in some 5 ms
 TOKENS_A_WRITE = 100_000  # written to the index file in one transaction
 TELL = 0.2  # seconds between reports of progress
-# Settings that matter here beside those of the index file.
+# Settings that matter here in addition to the index file's.
 OF_COUNTS = ("repository", "memory_mib", "cache_folder", "next_edit")
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What is indexed and how: folders by their real paths, settings and rules in force, the models' tokenizers."""
+    """The inputs of the index: folders by their real paths, settings and rules in force, the models' tokenizers."""
 
     folders: tuple[Path, ...]
     settings: Settings
     rules: Rules = field(compare=False)  # made of the same settings and folders
     tokenizers: LanguageTokenizers = field(compare=False)
-    default: tuple[bytes, bool]  # the digest of the default tokenizer, and whether it is that of all languages
+    default: tuple[bytes, bool]  # the digest of the default tokenizer, and whether all languages have it
     excerpts: ExcerptBudget = NO_EXCERPT_BUDGET  # of other files' text, for which prompts have room
 
     @classmethod
@@ -94,7 +94,7 @@ class WorkspaceIndex:
         self._files: dict[str, IndexedText] = {}  # by path, as they were last read
         self._skipped: dict[str, tuple[int, int]] = {}  # by path: stamps of files that were no sources when read
         self._overlays: list[Overlay] = []
-        self._ids: dict[bytes, Ids] = {}  # by digest: of what is open, or read and not yet published
+        self._ids: dict[bytes, Ids] = {}  # by digest: of open files, or files read and not yet published
         self._unwritten: dict[str, IndexedFile] = {}  # by path: read, and not yet in the index file
         self._focus = ""  # the folder of the document that a client opened last
         room = share_out(scope.settings.memory_mib).counts * MIB // BYTES_A_TOKEN if scope.settings.repository else 0
@@ -156,7 +156,7 @@ class WorkspaceIndex:
                 yield
             if unpublished >= least:
                 yield from self._publish()
-                unpublished, least = 0, 4 * least  # few publications: each sorts what is new
+                unpublished, least = 0, 4 * least  # few publications: each sorts the new files
         self._forget(gone)
         yield from self._publish()
 
@@ -213,9 +213,9 @@ class WorkspaceIndex:
         self._file.close()
 
     def _update(self, changed: Sequence[SourceFile], gone: Sequence[str], walks: bool = False) -> Steps:
-        """Read files that changed, forget those that are gone, and publish what is left.
+        """Read files that changed, forget those that are gone, and publish the rest.
 
-        What was only renamed is not derived again; of all else that is gone, nothing stays on disk.
+        Renamed files are not derived again; nothing of other files that are gone stays on disk.
         """
         self._forget(gone)
         yield from self._read(changed)
@@ -286,7 +286,7 @@ class WorkspaceIndex:
             private, content = self._is_private(file.path), None
             if private or not self._file.holds(source.digest, file.language):
                 content = content_of(text, file.language, ids, self._file.keeps)
-            # No step between the two: work that is done meanwhile sees a file that is read as one that has its ids.
+            # No step between the two: work done meanwhile takes a file that is read for a file that has its ids.
             self._unwritten[file.path] = IndexedFile(file, source.digest, content, private)
             self._files[file.path], self._ids[source.digest] = source, ids
             if self._excerpts:
@@ -347,13 +347,13 @@ class WorkspaceIndex:
             self._file.remove(excluded, for_good=True)
 
     def _wipe(self) -> None:
-        """Remove what was kept of files that are gone, in case that they had only been renamed."""
+        """Remove the data of files that are gone, which was kept in case they had only been renamed."""
         if self._has_gone:
             self._file.remove([], for_good=True)
             self._has_gone = False
 
     def _publish(self) -> Steps:
-        """Make the memories hold what is wanted."""
+        """Make the memories hold the wanted files."""
         while missing := (planned := self._planned()).missing(self._ids):
             for start in range(0, len(missing), FILES_A_STEP):
                 part = missing[start : start + FILES_A_STEP]
@@ -361,7 +361,7 @@ class WorkspaceIndex:
                 if lost := set(part) - self._ids.keys():  # the index file was damaged: the next walk reads them
                     self._files = {path: each for path, each in self._files.items() if each.digest not in lost}
                 yield
-        self._counts.publish(planned, self._ids)  # no step before it: what is planned may not change
+        self._counts.publish(planned, self._ids)  # no step before it: the plan may not change
         for overlay in self._overlays:
             overlay.publish(self._counts.snapshot, self._ids, self._counts.free)
         opened = (each for overlay in self._overlays for each in overlay.opened.values())
@@ -370,7 +370,7 @@ class WorkspaceIndex:
         self._tell()
 
     def _planned(self) -> Publication:
-        """Return which files fit beside the open documents of the client that has most of them."""
+        """Return which files fit together with the open documents of the client that has most of them."""
         opened = max((overlay.tokens for overlay in self._overlays), default=0)
         return self._counts.plan(self._files, opened, self._focus)
 

@@ -40,10 +40,10 @@ T = TypeVar("T")
 
 
 class IndexFile:
-    """An index, changed by one thread; what only reads outlines and passages may be asked on any.
+    """An index, changed by one thread; methods that only read outlines and passages may be called on any.
 
-    It `keeps` only so much of texts: without outlines or passages, nothing is found in them.
-    `generation` grows when the index has begun empty again, so that all files must be put again.
+    `keeps` says which data of texts it holds: without outlines or passages, nothing is found in them.
+    `generation` grows when the index starts empty again, so that all files must be put again.
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class IndexFile:
             self._path = self._memory = None
 
     def entries(self, after: str = "", most: int = -1) -> Mapping[str, Entry]:
-        """Return what is known of each file by its path.
+        """Return the data of each file by its path.
 
-        A `most` that is not negative limits that to the first so many files whose paths sort after `after`.
+        A `most` that is not negative limits that to the first `most` files whose paths sort after `after`.
         """
         found = self._read(lambda tables: tables.entries(after, most)) or {}
         found |= self._memory.entries(after, most) if self._memory else {}
@@ -125,9 +125,9 @@ class IndexFile:
             self._put_in_memory(private)
 
     def remove(self, paths: Iterable[str], for_good: bool) -> None:
-        """Remove files. For good, no trace of their text is left in the file's bytes or those beside it.
+        """Remove files. For good, no trace of their text is left in the file's bytes or its side files.
 
-        Otherwise what was derived from a text is kept for a while, in case that the file was only renamed.
+        Otherwise data derived from a text is kept for a while, in case the file was only renamed.
         """
         removed = list(paths)
         self._remove_from_memory(removed)
@@ -146,7 +146,7 @@ class IndexFile:
                 yield digest, found
 
     def similar(self, words: Sequence[str], most: int) -> list[Passage]:
-        """Return at most so many passages with the rarest of these words, the most similar first."""
+        """Return at most `most` passages with the rarest of these words, the most similar first."""
         found = self._ask(lambda queries: queries.similar(words, most))
         return [passage for each in found for passage in each][:most]
 
@@ -271,7 +271,7 @@ class IndexFile:
 
 
 class _OpenFile:
-    """The file on disk: a connection that changes it and one that only reads, which never waits for the other.
+    """The file on disk: a connection that changes it and a reader, which never waits for the other.
 
     The latter is made when it is first needed: most clients ask for no excerpts, and each takes two open files.
     """

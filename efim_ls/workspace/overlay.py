@@ -16,7 +16,7 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class IndexStatus:
-    """What is indexed: files and tokens in all memories that a client sees.
+    """The size of the index: files and tokens in all memories that a client sees.
 
     While files are read, `done` of `total` have been.
     """
@@ -47,7 +47,7 @@ class Overlay:
     def __init__(
         self, on_status: Callable[[IndexStatus], None] = _ignore, on_excerpts: Callable[[], None] = _ignore
     ) -> None:
-        """Start without documents; what is passed is called on the index's thread, and must not raise."""
+        """Start without documents; callbacks are called on the index's thread, and must not raise."""
         self.status: IndexStatus | None = None  # until an index is there
         self.excerpts: ClientExcerpts | None = None  # while prompts show no text of other files
         self.opened: dict[str, IndexedText] = {}  # by path

@@ -54,7 +54,7 @@ class IndexClient:
         on_status: Callable[[IndexStatus], None],
         on_excerpts: Callable[[], None] = lambda: None,
     ) -> None:
-        """Start with nothing to index. What is passed is called on the index's thread, and must not raise."""
+        """Start with nothing to index. Callbacks are called on the index's thread, and must not raise."""
         self.watches = False
         self._indexes, self._on_status, self._on_excerpts = indexes, on_status, on_excerpts
         self._thread: IndexThread | None = None
@@ -63,7 +63,7 @@ class IndexClient:
     def adopt(self, scope: Scope | None) -> bool:
         """Use the index of a scope, None for none, in place of another; return whether that is new.
 
-        What was read under earlier rules is out of the next view.
+        Files read under earlier rules are out of the next view.
         """
         if is_new := scope != (self._thread.scope if self._thread else None):
             self.leave()
@@ -98,7 +98,7 @@ class IndexClient:
     def ask(self, question: Question[T], found: Callable[[T], None]) -> bool:
         """Ask a question about the workspace's files, and call `found` with the answer on the index's thread.
 
-        Return whether there is an index; what it is asked while it ends is never answered.
+        Return whether there is an index; questions while it ends are never answered.
         """
         if self._thread:
             self._thread.post(lambda index: index.answer(question, found))
@@ -116,7 +116,7 @@ class IndexClient:
 
     @property
     def status(self) -> IndexStatus | None:
-        """What is indexed; None if nothing is."""
+        """The state of the index; None without one."""
         return self._overlay.status
 
     def wait(self, seconds: float) -> bool:

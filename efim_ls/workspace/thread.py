@@ -35,7 +35,7 @@ class IndexThread:
     """
 
     def __init__(self, scope: Scope, is_typing: Callable[[], bool], after: Iterable[IndexThread]) -> None:
-        """Begin once those `after` which this one comes have ended: what they still write may be of older rules."""
+        """Begin once the threads in `after` have ended: they may still write under older rules."""
         self.scope, self._is_typing = scope, is_typing
         self._watcher: FileWatcher | None = None
         self._made: WorkspaceIndex | None = None  # used by the thread alone, like its building
@@ -89,7 +89,7 @@ class IndexThread:
             yield from index.retrieve(overlay, wanted)
 
     def post(self, work: Work) -> None:
-        """Do something with the index, after what was posted before."""
+        """Do something with the index, after earlier posts."""
         with self._changed:
             if not self._closed:
                 self._work.append(work)
@@ -106,8 +106,8 @@ class IndexThread:
         return not self._thread.is_alive()
 
     def _run(self, after: Iterable[IndexThread]) -> None:
-        """Work until the last client leaves, on the thread: first what was posted, then on the index itself."""
-        with suppress(AttributeError, OSError):  # only Linux gives threads priorities of their own
+        """Work until the last client leaves, on the thread: first on posts, then on the index itself."""
+        with suppress(AttributeError, OSError):  # only Linux gives each thread a priority
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
         for each in after:
             each.ended()
@@ -118,7 +118,7 @@ class IndexThread:
             self._made.close()
         with self._changed:
             self._made = self._building = None
-            self._work.clear()  # what it holds of clients that have gone
+            self._work.clear()  # it may hold posts of clients that have gone
             self._at_work = False
             self._changed.notify_all()
 
@@ -141,7 +141,7 @@ class IndexThread:
             return partial(self._finish, self._work.popleft()) if self._work else self._build_on
 
     def _begin(self) -> None:
-        """Make the index, unless it is not wanted any more; completions do without one that cannot be made."""
+        """Make the index, unless it is not wanted any more; completions do without it if it cannot be made."""
         try:
             if not self._closed:
                 opened = open_index(self.scope, logger.warning)
@@ -174,7 +174,7 @@ class IndexThread:
             next(steps)
         except StopIteration:
             return False
-        except Exception as error:  # completions go on with what is published
+        except Exception as error:  # completions go on with the published counts
             logger.error("a step of indexing the workspace failed", exc_info=error)
             return False
         return True

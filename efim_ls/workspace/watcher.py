@@ -17,7 +17,7 @@ from watchfiles import watch
 from efim_ls.workspace.files.discovery import ENVIRONMENT, entered_folders, is_entered
 
 STEP = 500  # milliseconds between looks for changes, the only work while there are none
-SETTLED = 2_000  # milliseconds without changes, after which a new watch counts as begun
+SETTLED = 2_000  # milliseconds without changes, after which a new watch counts as started
 NOTHING = frozenset[str]()
 WATCHING = "watcher"  # the thread's name
 DECIDING = frozenset({".gitignore", ENVIRONMENT})  # files that decide whether a walk enters folders
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class FileWatcher:
-    """Watches folders on a thread of its own until it is closed."""
+    """Watches folders on a separate thread until it is closed."""
 
     def __init__(self, folders: Collection[Path], changed: Callable[[list[str]], None]) -> None:
         """Call `changed` with paths of files or folders, on the watcher's thread."""
@@ -73,7 +73,7 @@ class FileWatcher:
                 reports.close()
                 self._tell(since | before | (entered - watched if is_begun else NOTHING))
                 watched, reports, is_begun = entered - since, later, True
-                continue  # with another walk: a folder may have come before the one that holds it was watched
+                continue  # with another walk: a folder may have come before its parent was watched
             for paths in reports:
                 self._tell(paths)
                 if any(self._may_decide(path, watched) for path in paths):
@@ -91,7 +91,7 @@ class FileWatcher:
         """
         for changes in watch(
             *folders,
-            watch_filter=None,  # whoever is told knows what matters
+            watch_filter=None,  # the callback filters
             step=STEP,
             rust_timeout=SETTLED,
             yield_on_timeout=True,

@@ -22,7 +22,7 @@ Table, from 4096 on, a record of 64 bytes for each slot (`record.RECORD`):
 - 56 is the form of the block's bytes, 0 to 2, which its codec knows; a block with any other is ignored. 57 is 1 if
   the block is approximate.
 - 58 is the number of this part of the block, 59 how many parts there are; each but the last fills its slot. A block
-  that lacks a part is ignored. One that needs more than 255 is never written.
+  that lacks a part is ignored. A block that needs more than 255 parts is never written.
 - 60..63 are the check of 0..59, seeded with the slot's number. A record that does not match it, or was moved from
   another slot, is ignored.
 - 64 zeros are a free slot.
@@ -70,10 +70,10 @@ FORBIDDEN_ERRNOS = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class BlockFile:
-    """An open file. Reading is safe on any thread, changing on the one that has `locked` it. All may raise OSError.
+    """An open file. Reading is safe on any thread, changing only under the lock. All may raise OSError.
 
-    The file is closed when the last reference to this object goes: closed earlier, its descriptor could become that
-    of another file while a reader uses it.
+    The file is closed when the last reference to this object goes: closed earlier, its descriptor could be
+    reused for another file while a reader uses it.
     """
 
     def __init__(self, path: Path, descriptor: int, read_only: bool) -> None:

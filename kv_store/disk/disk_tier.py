@@ -46,7 +46,7 @@ class DiskTier:
         """Open a model's file, never larger than `capacity_bytes`, or None if the disk cache cannot be used here.
 
         `slot_bytes` is the size of most blocks; an existing file may have slots of another size. `report` is called
-        on any thread, once for each cause, with a message that says what is wrong and what helps.
+        on any thread, once for each cause, with the cause and the remedy.
         """
         location, warnings = Location(path, fingerprint, slot_bytes, capacity_bytes), WarnOnce(report)
         if not SUPPORTED:
@@ -130,7 +130,7 @@ class DiskTier:
         """Do nothing: its blocks are not in this process' memory."""
 
     def stats(self) -> TierStats:
-        """Return what is in the file as last seen, and what this server did; never waits."""
+        """Return the file's contents as last seen, and this server's counters; never waits."""
         if (index := self._index) is None:
             return TierStats("disk")
         lru, (_, slots, slot_bytes) = index.lru, index.block_file.header
@@ -179,7 +179,7 @@ class DiskTier:
             yield index
 
     def _reopen(self) -> Index:
-        """Open the file that is in place of one that has vanished."""
+        """Open the file that replaces a vanished file."""
         self._warnings.warn(messages.VANISHED)
         index = Index(self._location.open(True, self._warnings))
         with self._lock:

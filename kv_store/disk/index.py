@@ -1,4 +1,4 @@
-"""What a block file holds as far as this process knows; other processes change the file, too."""
+"""The contents of a block file as this process last saw them; other processes change the file, too."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ USE_GRAIN = 60  # seconds; a use this soon after another is not worth a write
 
 
 class DiskAllocation(NamedTuple):
-    """A new block's slots, those of evicted blocks that it does not need, and how many blocks were evicted."""
+    """A new block's slots, freed slots that it does not need, and how many blocks were evicted."""
 
     slots: tuple[int, ...]
     freed: list[int]

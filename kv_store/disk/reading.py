@@ -39,7 +39,7 @@ class StoredBlock(NamedTuple):
         return Block(record.name, record.parent, record.document, record.form, approximate, data)
 
     def matches(self, data: Bytes, slot_bytes: int) -> bool:
-        """Return whether the data is what was written."""
+        """Return whether the data is unchanged since it was written."""
         checks = [xxhash.xxh3_64_intdigest(piece.data) for piece in pieces(data, slot_bytes)]
         return checks == [record.data_check for record in self.records]
 

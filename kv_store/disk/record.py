@@ -38,7 +38,7 @@ Slots = npt.NDArray[np.intp]
 
 
 class Record(NamedTuple):
-    """A record as a tuple; the fields are those of RECORD."""
+    """A record as a tuple; RECORD describes the fields."""
 
     name: Name
     parent: Name

@@ -1,4 +1,4 @@
-"""What has come from a server, and what it is known to have."""
+"""Blocks that have come from a server, and names that it is known to have."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A shelf in a folder that a team shares, on a drive that all mount; anybody may have put anything into it.
 
-Only regular files that are called as values are lie directly in the team's folder: no link is followed, nothing is
-opened that could block, and what is called otherwise is neither listed nor removed.
+Values are regular files directly in the team's folder: no link is followed, nothing is opened that could block, and
+files with other names are neither listed nor removed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 from uuid import uuid4
 
-from kv_store.shared.shelf import REMEDY, Item, ShelfError
+from kv_store.shared.shelf import REMEDY, ShelfError, ShelfItem
 from kv_store.shared.sweeping import Stored, Sweeper, is_name, is_old
 
 SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -30,7 +30,7 @@ class _Folder(NamedTuple):
     descriptor: int | None
 
     def place(self, name: str) -> str:
-        """Return how a file in it is called beside the descriptor."""
+        """Return the name of a file relative to the descriptor."""
         return name if self.descriptor is not None else os.path.join(self.path, name)
 
     def state(self, name: str) -> os.stat_result | None:
@@ -47,7 +47,7 @@ class _Folder(NamedTuple):
 
 
 class FolderShelf:
-    """Values as files `PREFIX/NAME`; what is old and still used is written again."""
+    """Values as files `PREFIX/NAME`; old values that are still used are written again."""
 
     def __init__(self, url: str, prefix: str, most_bytes: int | None, largest: int) -> None:
         """Create nothing yet; with `most_bytes` the oldest values beyond them are swept.
@@ -73,10 +73,10 @@ class FolderShelf:
         with self._folder() as folder:
             return sum(self._put(folder, name, value) for name, value in values.items())
 
-    def scan(self) -> Iterator[Item]:
+    def scan(self) -> Iterator[ShelfItem]:
         """Yield all values of the team."""
         with self._folder() as folder:
-            return iter([Item(each.name, each.size) for each in self._values(folder)])
+            return iter([ShelfItem(each.name, each.size) for each in self._values(folder)])
 
     def retire(self, names: Sequence[str]) -> None:
         """Do nothing: a file keeps its age, and goes by that."""
@@ -87,7 +87,7 @@ class FolderShelf:
             return sum(self._delete(folder, name) for name in names)
 
     def sweep(self) -> None:
-        """Remove what is too old, and the oldest beyond the most bytes; at most once an hour."""
+        """Remove expired values, and the oldest beyond the most bytes; at most once an hour."""
         if self._sweeper.begin():
             with self._folder() as folder:
                 for name in self._sweeper.outdated(self._values(folder)):

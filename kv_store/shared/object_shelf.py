@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import from_url
 
-from kv_store.shared.shelf import REMEDY, Item, ShelfError
+from kv_store.shared.shelf import REMEDY, ShelfError, ShelfItem
 from kv_store.shared.sweeping import Stored, Sweeper, is_name, is_old
 
 CONNECTING, ANSWERING = timedelta(seconds=0.5), timedelta(seconds=2)  # until a store counts as lost
@@ -24,7 +24,7 @@ U = TypeVar("U")
 class ObjectShelf:
     """Values as objects `PREFIX/NAME`, a request for each, several side by side.
 
-    Object stores do not note when something was read: what is old and still used is written again.
+    Object stores do not note when a value was read: old values that are still used are written again.
     """
 
     def __init__(self, url: str, prefix: str, most_bytes: int | None, largest: int) -> None:
@@ -37,7 +37,7 @@ class ObjectShelf:
         try:
             self._store: Any = _open(url)
         except (BaseError, ValueError, TypeError, OSError):
-            raise ShelfError(f"the shared cache's address is not that of an object store; {REMEDY}") from None
+            raise ShelfError(f"the shared cache's address does not belong to an object store; {REMEDY}") from None
         # Requests are made on these threads alone, which the interpreter waits for when it ends: native code that
         # comes back to an interpreter that is gone would abort the process.
         self._pool = ThreadPoolExecutor(SIDE_BY_SIDE, "shared cache")
@@ -54,9 +54,9 @@ class ObjectShelf:
         """Write values and return how many."""
         return len(self._each(self._put, values.items()))
 
-    def scan(self) -> Iterator[Item]:
+    def scan(self) -> Iterator[ShelfItem]:
         """Yield all values of the team."""
-        return (Item(each.name, each.size) for each in self._objects())
+        return (ShelfItem(each.name, each.size) for each in self._objects())
 
     def retire(self, names: Sequence[str]) -> None:
         """Do nothing: an object keeps its age, and goes by that."""
@@ -66,7 +66,7 @@ class ObjectShelf:
         return sum(self._each(self._delete, names))
 
     def sweep(self) -> None:
-        """Remove what is too old, and the oldest beyond the most bytes; at most once an hour."""
+        """Remove expired values, and the oldest beyond the most bytes; at most once an hour."""
         if self._sweeper.begin():
             self._each(self._delete, self._sweeper.outdated(self._objects()))
 

@@ -21,7 +21,7 @@ class Rest:
         return self._clock() >= self._ends
 
     def begin(self) -> None:
-        """Rest after a failure; those of requests that were under way together count once."""
+        """Rest after a failure; failures of concurrent requests count once."""
         if self.is_over:
             self._pause = min(max(FIRST_REST, 2 * self._pause), LONGEST_REST)
             self._ends = self._clock() + self._pause

@@ -22,10 +22,10 @@ from kv_store.warn_once import WarnOnce
 ARRIVED_BYTES = 1 << 26  # of blocks that have come and are kept
 FIRST_BATCH, LARGEST_BATCH = 2, 32  # blocks that are asked for together: few at first, so that some come soon
 BATCH_BYTES = 1 << 23  # that are asked for or written together
-BATCH_SECONDS = 0.05  # that what is asked for together should take: who waits sees that some come
+BATCH_SECONDS = 0.05  # that a batch of reads should take, so that a reader sees progress
 MOST_LOOKS = 32  # chains that wait to be looked for; of more the latest
 MOST_BROUGHT = 1 << 16  # names of blocks that documents have brought
-CLOSE_SECONDS = 1.0  # that closing waits for what is under way
+CLOSE_SECONDS = 1.0  # that closing waits for running requests
 PACE_HOLDS = 60.0  # seconds after which a slow link is tried again
 DAMAGED = (
     "the shared cache holds values that are damaged or not signed with the team's key, which count as missing; find "
@@ -52,7 +52,7 @@ class SharedTier:
         self._arrived, self._known = Arrivals(ARRIVED_BYTES), Presence(clock)
         self._looks = OrderedDict[Name, Sequence[Name]]()  # chains to look for, by their first block
         self._wanted: Sequence[Name] = ()  # the chain to fetch next
-        self._coming = set[Name]()  # what is wanted or being fetched
+        self._coming = set[Name]()  # wanted blocks, and blocks being fetched
         self._brought = OrderedDict[int, dict[Name, None]]()  # by document
         self._pace, self._measured = (0.0, 0.0), 0.0  # seconds an answer and a block took last, and when that was
         self._read = self._written = self._damaged = 0
@@ -95,13 +95,13 @@ class SharedTier:
             self._ask(self._shelf.sweep)
 
     def touch(self, names: Sequence[Name]) -> None:
-        """Do nothing: what is read or looked up is marked as used by that."""
+        """Do nothing: reads and look-ups mark blocks as used."""
 
     def pin(self, names: Sequence[Name]) -> None:
-        """Do nothing: the server evicts as it is told to."""
+        """Do nothing: the server evicts by its configuration."""
 
     def retire(self, names: Sequence[Name]) -> None:
-        """Let blocks go before those whose text is that of the last commit."""
+        """Let blocks expire before blocks with text of the last commit."""
         if self._rest.is_over:
             self._ask(partial(self._shelf.retire, list(map(self._sealer.name, names))))
 
@@ -122,7 +122,7 @@ class SharedTier:
         """Do nothing: its blocks are not in this process' memory."""
 
     def stats(self) -> TierStats:
-        """Return what this process did; what is there, only the server knows."""
+        """Return this process's counters; only the server knows its contents."""
         with self._changed:
             is_fresh = self._clock() < self._measured + PACE_HOLDS
             answer, block = self._pace if is_fresh else (0.0, 0.0)
@@ -154,7 +154,7 @@ class SharedTier:
         while (job := self._next()) is not None:
             try:
                 job()
-            except Exception as error:  # a mistake of ours: it costs what was to be read, not the thread
+            except Exception as error:  # a mistake of ours: it costs the read, not the thread
                 if self._is_closed:
                     return
                 logger.error("reading from the shared cache failed", exc_info=error)
@@ -163,7 +163,7 @@ class SharedTier:
                     self._coming.clear()
 
     def _next(self) -> Callable[[], None] | None:
-        """Wait for what is to be done; None once the tier is closed."""
+        """Wait for the next task; None once the tier is closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._wanted or self._looks or self._is_closed)
             if self._is_closed:
@@ -188,7 +188,7 @@ class SharedTier:
                 return
 
     def _fetch(self, chain: Sequence[Name]) -> None:
-        """Fetch a chain up to the first block that is missing, as far as there is room, or until one is wanted."""
+        """Fetch a chain up to the first missing block, while there is room, or until another chain is wanted."""
         started, answer, at, size, total = self._clock(), 0.0, 0, FIRST_BATCH, 0
         while at < len(chain) and total < ARRIVED_BYTES // 2:
             batch, asked, noted = chain[at : at + size], self._clock(), self._notes()
@@ -231,7 +231,7 @@ class SharedTier:
             yield block
 
     def _save(self, blocks: Sequence[Block]) -> None:
-        """Write those of a batch that are not there."""
+        """Write the blocks of a batch that are missing there."""
         names = {self._sealer.name(block.name): block for block in blocks}
         there = self._ask(partial(self._shelf.exists, list(names)))
         if there is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 KEEP_SECONDS = 14 * 24 * 3600  # a value that was not written or read for so long is removed
-RETIRED_SECONDS = 2 * 24 * 3600  # the same for one that a commit has replaced: as if it had not been used for 12 days
+RETIRED_SECONDS = 2 * 24 * 3600  # for values whose text a commit has replaced, as if unused for 12 days
 LARGEST = 1 << 23  # bytes of a value, where the blocks' size is not known
 REMEDY = "correct 'url' in the setting 'shared_tier'"
 
@@ -19,7 +19,7 @@ class ShelfFull(ShelfError):
     """A shelf has no room for a value; reading goes on."""
 
 
-class Item(NamedTuple):
+class ShelfItem(NamedTuple):
     """A value on a shelf: its name, and its size in bytes."""
 
     name: str
@@ -41,7 +41,7 @@ class Shelf(Protocol):
         """Write values and return how many; raises ShelfFull if there is no room for one of them."""
         ...
 
-    def scan(self) -> Iterator[Item]:
+    def scan(self) -> Iterator[ShelfItem]:
         """Yield all values of the team."""
         ...
 
@@ -54,7 +54,7 @@ class Shelf(Protocol):
         ...
 
     def sweep(self) -> None:
-        """Remove what is outdated or too much, if the place does not do that itself."""
+        """Remove expired or excess values, if the place does not do that itself."""
         ...
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ class Stored(NamedTuple):
 
 
 def is_name(name: str) -> bool:
-    """Return whether a value can be called so: what is called otherwise is not ours, and is let alone."""
+    """Return whether this can be a value's name: files with other names are not ours, and stay."""
     return NAME.fullmatch(name) is not None
 
 
@@ -48,7 +48,7 @@ class Sweeper:
         return True
 
     def outdated(self, values: Iterable[Stored]) -> list[str]:
-        """Return the names of what is too old, and of the oldest beyond the most bytes."""
+        """Return the names of expired values, and of the oldest beyond the most bytes."""
         total, oldest, found = 0, time.time() - KEEP_SECONDS, list[str]()
         for each in sorted(values, key=lambda each: each.written, reverse=True):
             total += each.size

@@ -20,7 +20,7 @@ from valkey.exceptions import (
 )
 from valkey.exceptions import TimeoutError as ValkeyTimeout
 
-from kv_store.shared.shelf import KEEP_SECONDS, REMEDY, RETIRED_SECONDS, Item, ShelfError, ShelfFull
+from kv_store.shared.shelf import KEEP_SECONDS, REMEDY, RETIRED_SECONDS, ShelfError, ShelfFull, ShelfItem
 from kv_store.shared.sweeping import is_name
 
 SECONDS = 0.5  # until a server counts as lost: for a connection, between two pieces of an answer
@@ -46,18 +46,18 @@ class ValkeyShelf:
             )
             self._client.connection_pool.make_connection()  # connects to nothing, but checks what the url asks for
         except (ValkeyError, ValueError, TypeError):
-            raise ShelfError(f"the shared cache's address is not that of a Valkey server; {REMEDY}") from None
+            raise ShelfError(f"the shared cache's address does not belong to a Valkey server; {REMEDY}") from None
 
     def get_many(self, names: Sequence[str]) -> list[bytes | None]:
         """Return values, None for those that are missing, and mark them as used.
 
-        What is too large, or of another type than ours, is an empty value.
+        A value that is too large, or of another type, is returned as empty.
         """
         parts = self._marked(("GETRANGE", self._key(name), 0, self._largest) for name in names)
         return [(part if part and len(part) <= self._largest else b"") if there else None for part, there in parts]
 
     def exists(self, names: Sequence[str]) -> list[bool]:
-        """Return which values are there, and mark them as used; what is no value of ours is not."""
+        """Return which values are there, and mark them as used; values of other types are missing."""
         sizes = self._marked(("STRLEN", self._key(name)) for name in names)
         return [bool(there and size and size <= self._largest) for size, there in sizes]
 
@@ -65,14 +65,14 @@ class ValkeyShelf:
         """Write values and return how many; raises ShelfFull if there is no room for one of them."""
         return len(self._run(("SET", self._key(name), each, "EX", KEEP_SECONDS) for name, each in values.items()))
 
-    def scan(self) -> Iterator[Item]:
+    def scan(self) -> Iterator[ShelfItem]:
         """Yield all values of the team."""
         cursor = None
         while cursor != 0:
             cursor, keys = self._asked(partial(self._client.scan, cursor or 0, f"{self._prefix}:*", SCANNED))
             names = [key.decode("utf-8", "replace").removeprefix(f"{self._prefix}:") for key in keys]
             sizes = self._run(("STRLEN", key) for key in keys)
-            yield from (Item(name, size or 0) for name, size in zip(names, sizes, strict=True) if is_name(name))
+            yield from (ShelfItem(name, size or 0) for name, size in zip(names, sizes, strict=True) if is_name(name))
 
     def retire(self, names: Sequence[str]) -> None:
         """Let values go sooner than others; those that are missing are ignored."""

@@ -32,7 +32,7 @@ class Sealer:
     """Names, seals and opens blocks with keys that are derived (HKDF, RFC 5869) from a team's key and a salt."""
 
     def __init__(self, key: str, salt: str, encrypt: bool) -> None:
-        """Derive the keys; `encrypt` is about what is sealed here: values of both kinds can be opened."""
+        """Derive the keys; `encrypt` applies to values sealed here: both kinds can be opened."""
         secret = _hash(salt.encode(), key.encode())
         derived = (_hash(secret, each + b"\1") for each in (b"team", b"names", b"signatures", b"encryption"))
         team, self._names, self._signatures, self._encryption = derived
@@ -95,7 +95,7 @@ class Sealer:
 
 
 def sealed_bytes(block_bytes: int) -> int:
-    """Return the bytes of the largest value that a block of so many bytes becomes."""
+    """Return the bytes of the largest value for a block of `block_bytes` bytes."""
     return HEADER.size + NONCE_BYTES + NAME_BYTES + block_bytes + SIGNATURE_BYTES
 
 

@@ -52,9 +52,9 @@ class ModelConfig:
 
     Before its `context` a model that was trained with a `mask` has `excerpt_rows` rows for excerpts, else none.
     `norm_offset` is added to the weights of norms, which have biases if they are layer norms with a `norm_bias`.
-    `embedding_scale` multiplies embeddings, `residual_scale` what a layer adds; `logits_scale` divides logits, and
-    with a `logits_cap` c a logit x becomes c tanh(x / c). With `scaled_residuals` what a layer adds, and what it is
-    added to, is shifted and scaled, each number by its own. Of a `foreign` model, which transformers computes, only
+    `embedding_scale` multiplies embeddings, `residual_scale` a layer's output; `logits_scale` divides logits, and
+    with a `logits_cap` c a logit x becomes c tanh(x / c). With `scaled_residuals` a layer's output and its residual
+    are shifted and scaled, each number by its own. Of a `foreign` model, which transformers computes, only
     the fields that size arenas and prompts are set.
     """
 
@@ -81,12 +81,12 @@ class ModelConfig:
 
     @property
     def alike(self) -> LayerSpec:
-        """What each layer is, but for its window and its rotation, of a model whose layers are all alike."""
+        """The layer of a model whose layers are all alike, except for windows and rotations."""
         return self.layers[0]
 
     @property
     def are_alike(self) -> bool:
-        """Whether parts of one type are alike in all layers that have them, but for windows and rotations.
+        """Whether parts of one type are alike in all layers that have them, except for windows and rotations.
 
         There is only one type of attention, and only one of states.
         """
@@ -199,7 +199,7 @@ def parse_config(raw: dict[str, Any]) -> ModelConfig:
 
 
 def _layers(shape: dict[str, Any]) -> Iterator[LayerSpec]:
-    """Yield the layers, taking the fields that are theirs out of those of the model."""
+    """Yield the layers, taking their fields out of the model's fields."""
     by_layer = [shape.pop(name) for name in ("attends", "reads", "early", "windows", "ropes", "states", "mlps")]
     whole = {name: shape.pop(name) for name in ("norms_after", "parallel") if name in shape}
     full, dense, own = _taken(Full, shape), _taken(Dense, shape), shape.pop("attention", None)
@@ -253,6 +253,6 @@ def _excerpts(fields: Fields, shape: dict[str, Any]) -> dict[str, Any]:
     if excerpt_rows % EXCERPT_ROWS_UNIT or excerpt_rows >= positions:
         fits = f"a multiple of {EXCERPT_ROWS_UNIT} below the {positions} positions"
         raise ModelError(
-            f"config.json: {EXCERPTS_KEY} has {excerpt_rows} tokens, not {fits}: correct it to what was trained"
+            f"config.json: {EXCERPTS_KEY} has {excerpt_rows} tokens, not {fits}: correct it to the trained value"
         )
     return dict(excerpt_rows=excerpt_rows, mask=mask, context=positions - excerpt_rows)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 _SHIPPED = Path(__file__).parents[1] / "embedded"
 EMBEDDED = _SHIPPED / "python"  # the model of languages that have no other
-# The models of this package, by LSP's names of the languages that each knows. Go's lies beside them in a clone; it is
-# installed as a package of its own.
+# The models of this package, by LSP's names of the languages that each knows. Go's is in the same folder in a clone;
+# it is installed as a separate package.
 SHIPPED: Mapping[str, Path] = {
     "python": EMBEDDED,
     **dict.fromkeys(("javascript", "javascriptreact", "typescript", "typescriptreact"), _SHIPPED / "typescript"),
@@ -28,7 +28,7 @@ def embedded_for(language: str) -> Path | None:
 
 
 def embedded_models() -> Mapping[Path, tuple[str, ...]]:
-    """Return the languages of each model, by its folder; those of this package first."""
+    """Return the languages of each model, by its folder; models of this package first."""
     table = {**SHIPPED, **installed()}
     return {folder: tuple(name for name in table if table[name] == folder) for folder in table.values()}
 

@@ -13,7 +13,7 @@ from model_runtime.checkpoint.weight_files import weight_files
 from model_runtime.errors import ModelError
 from model_runtime.machine import install_command
 
-# As the hub's client accepts them, but always in two parts: for others it raises errors of its own.
+# As the hub's client accepts them, but always in two parts: for others it raises different errors.
 NAME_PART = r"\w(?:[\w.-]{0,94}\w)?"
 REPOSITORY_NAME = re.compile(rf"(?!.*(?:--|\.\.|\.git\Z)){NAME_PART}/{NAME_PART}", re.ASCII)
 REVISION_NAME = re.compile(r"(?!.*\.\.)[\w-][\w./+-]*", re.ASCII)
@@ -53,7 +53,7 @@ def hub_name(model: str) -> tuple[str, str]:
 def cached_folder(name: str, revision: str, weights: bool = True) -> Path | None:
     """Return the folder of a repository that is in the hub's cache, or None; makes no request.
 
-    It must be there in full, but for the `weights` if these are not needed. ModelError if the hub's client is not
+    It must be there in full, except the `weights` if these are not needed. ModelError if the hub's client is not
     installed, without which nothing can be fetched either.
     """
     if not find_spec("huggingface_hub"):

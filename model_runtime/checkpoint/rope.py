@@ -29,7 +29,7 @@ def rotation_bytes(head_dim: int, tokens: int) -> int:
 
 
 def frequencies(rope: Rope, head_dim: int) -> npt.NDArray[np.float32]:
-    """Return the radians per token [head_dim / 2], fp32; those of numbers that are not rotated are 0."""
+    """Return the radians per token [head_dim / 2], fp32; 0 for numbers that are not rotated."""
     found, rotated = np.zeros(head_dim // 2, np.float32), rope.rotated(head_dim)
     found[: rotated // 2] = _frequencies(rope, rotated)
     return found

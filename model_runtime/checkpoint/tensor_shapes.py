@@ -26,10 +26,10 @@ from model_runtime.checkpoint.families.layer_spec import (
 )
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
-TOKEN_VALUES = "model.token_values.weight"  # for each token, those of all layers side by side
+TOKEN_VALUES = "model.token_values.weight"  # for each token, the values of all layers side by side
 EARLY_NORM = "model.norm_swiftkv"  # of the stream that early layers' keys and values are made of
 OWN_INPUTS = "model.embed_tokens_per_layer.weight"  # the same
-# Where residuals are scaled: what is added, and what it is added to, behind each part of a layer; and the embedding.
+# Where residuals are scaled: the output of each part of a layer, its residual, and the embedding.
 RESIDUALS = ("post_attention_residual_scale", "post_mlp_residual_scale")
 RESIDUAL_SCALES = ("hidden_states_bias", "hidden_states_scale", "residual_bias", "residual_scale")
 INPUT_SCALES = ("input_hidden_states_bias", "input_hidden_states_scale")
@@ -72,12 +72,12 @@ def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
 
 
 def has_token_values(config: ModelConfig) -> bool:
-    """Return whether values have an embedding of their own token added, in each layer."""
+    """Return whether the embedding of a token is added to its values, in each layer."""
     return any(isinstance(each, Full) and each.token_values for each in config.attentions)
 
 
 def _small_of_attention(layer: LayerSpec) -> dict[str, tuple[int, ...]]:
-    """Return the names and shapes of what attention has besides matrices."""
+    """Return the names and shapes of attention's tensors other than matrices."""
     shapes, attention = dict[str, tuple[int, ...]](), layer.attention
     if isinstance(attention, Latent):
         shapes["self_attn.kv_a_layernorm.weight"] = (attention.rank,)
@@ -106,7 +106,7 @@ def _of_convolutions(a: Convolved) -> dict[str, tuple[int, ...]]:
 
 
 def _small_of_state(state: State | None) -> dict[str, tuple[int, ...]]:
-    """Return the names and shapes of what a state has besides matrices."""
+    """Return the names and shapes of a state's tensors other than matrices."""
     if state is None or isinstance(state, Lookback):
         return {}
     shapes: dict[str, tuple[int, ...]] = {"state.conv1d.weight": (state.channels, 1, state.kernel)}
@@ -144,7 +144,7 @@ def norm_names(layer: LayerSpec) -> NormNames:
 
 
 def computed_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """Return those of the tensors that passes compute with: values of tokens are looked up in a mapped file."""
+    """Return the tensors that passes compute with: values of tokens are looked up in a mapped file."""
     return {name: shape for name, shape in expected_shapes(config).items() if name not in LOOKED_UP}
 
 
@@ -179,7 +179,7 @@ def _add_norm(shapes: dict[str, tuple[int, ...]], config: ModelConfig, name: str
 
 
 def _products(layer: LayerSpec, hidden: int) -> list[tuple[str, int, int, bool]]:
-    """Return each matrix of a layer but those of experts: name, outputs, inputs, and whether it has a bias."""
+    """Return each matrix of a layer except its experts': name, outputs, inputs, and whether it has a bias."""
     return [*_of_attention(layer, hidden), *_of_state(layer.state, hidden), *_of_mlp(layer.mlp, hidden)]
 
 
@@ -193,7 +193,7 @@ def _of_mlp(m: Mlp | None, hidden: int) -> list[tuple[str, int, int, bool]]:
 
 
 def up_names(m: Dense) -> tuple[list[str], str]:
-    """Return the names of the matrices in front of a dense part, and that of the one behind."""
+    """Return the names of the matrices in front of a dense part, and the name of the matrix behind it."""
     if m.joined:
         return ["gate_up_proj"], "down_proj"
     return (["gate_proj", "up_proj"], "down_proj") if m.gated else (["c_fc"], "c_proj")
@@ -225,7 +225,7 @@ def _of_attention(layer: LayerSpec, hidden: int) -> list[tuple[str, int, int, bo
 
 
 def early_suffix(layer: LayerSpec) -> str:
-    """Return how the names of an early layer's matrices end, but for the last one's."""
+    """Return how the names of an early layer's matrices end, except the last."""
     return "_swiftkv" if layer.early else ""
 
 
@@ -255,7 +255,7 @@ def _of_heads(a: Attention, hidden: int) -> list[tuple[str, int, int, bool]]:
 
 
 def _layer_of_altup(a: AltUp, hidden: int) -> dict[str, tuple[int, ...]]:
-    """Return the names and shapes of what a layer corrects all streams with, and of its own input."""
+    """Return the names and shapes of the tensors that correct all streams, and of the layer's own input."""
     return {
         "altup.correct_output_scale": (hidden,),
         "altup.correction_coefs.weight": (a.streams, a.streams),

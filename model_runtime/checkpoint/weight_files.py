@@ -19,7 +19,7 @@ PICKLE_PATTERNS = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the safetensors files of a checkpoint; ModelError if one is missing or an adapter lies beside them."""
+    """Return the safetensors files of a checkpoint; ModelError if one is missing or their folder has an adapter."""
     refuse_adapter(folder)
     if (folder / SINGLE_FILE).exists():
         return [regular_file(folder / SINGLE_FILE)]

@@ -59,9 +59,9 @@ class StoredWeights(Weights):
 def read_weights(folder: Path, config: ModelConfig) -> StoredWeights:
     """Map every tensor of a checkpoint, sharded or not; ModelError if one is missing or has a wrong shape.
 
-    Those that are expected have the names of `expected_shapes`, whatever their family calls them. Beside a tied
+    Those that are expected have the names of `expected_shapes`, whatever their family calls them. With a tied
     embedding there is a head only if it differs, as after a training that did not tie them.
-    Nothing is copied but for compact tensors: pages are read when they are used, and a file stays mapped as long as
+    Nothing is copied except compact tensors: pages are read when they are used, and a file stays mapped as long as
     one of its tensors is.
     """
     stored: dict[str, StoredTensor] = {}
@@ -105,7 +105,7 @@ def _arrays(
 
 
 def as_fp32(*parts: npt.NDArray[Any]) -> Fp32:
-    """Join weights as fp32, which holds fp16 and bf16 exactly; one that is stored so is not copied."""
+    """Join weights as fp32, which holds fp16 and bf16 exactly; weights stored as fp32 are not copied."""
     first = parts[0]
     if len(parts) == 1 and first.dtype == np.float32:
         return first
@@ -135,7 +135,7 @@ def _check(
 
 
 def _lacking(name: str, stored: Iterable[str]) -> str:
-    """Return that a tensor is missing, or its other name, in a larger model or one that was saved without a head."""
+    """Return that a tensor is missing, or its name in a larger model or in a model saved without a head."""
     inner = "." + name.removeprefix("model.")
     if other := next((each for each in sorted(stored) if f".{each}".endswith(inner)), None):
         how = "use a checkpoint of the text model alone, as AutoModelForCausalLM of transformers saves it"

@@ -9,7 +9,7 @@ import numpy as np
 
 from model_runtime.cancel import Cancel
 from model_runtime.compose.method import Composition, CompositionMethod
-from model_runtime.compose.pieces import SHORTEST, Piece, find_pieces
+from model_runtime.compose.pieces import SHORTEST, MovedPiece, find_pieces
 from model_runtime.compose.rotation import moved
 from model_runtime.decoder.any_decoder import AnyDecoder, Span
 from model_runtime.ids import Ids
@@ -34,7 +34,7 @@ NOTHING_COMPOSED = Composed()
 class Composer:
     """Fills what an arena lacks of a prompt with keys and values of the same tokens in other arenas.
 
-    Nothing is composed of what was composed itself, so that errors do not add up. Used on the engine thread only.
+    Composed rows are never copied into others, so that errors do not add up. Used on the engine thread only.
     """
 
     def __init__(self, decoder: AnyDecoder, method: CompositionMethod) -> None:
@@ -46,7 +46,7 @@ class Composer:
         """Fill an arena with all of a prompt but its last token, whose logits are wanted.
 
         The arena is cut off where it differs from the prompt. Once `cancel()` is true, it ends within one pass and
-        cuts off what is not computed yet. Nothing happens if too little is at hand.
+        cuts off rows that are not computed yet. Nothing happens if too little is at hand.
         """
         start, wanted = arena.kept(key), key.ids[:-1]
         if len(wanted) - start < LEAST_SAVED:
@@ -69,7 +69,7 @@ class Composer:
         """Replace composed rows by exact ones, in place, until `cancel()` is true; return how many were.
 
         The rows before are exact, and so is each that is computed after them. The logits after the `prompt` first
-        tokens are kept; what the engine remembers of answers, which rests on what is replaced, is dropped.
+        tokens are kept; the engine's past choices, which rest on the replaced rows, are dropped.
         """
         done = 0
         while (start := arena.rows.first_below(Quality.LOSSY)) < arena.length and not cancel():
@@ -84,7 +84,7 @@ class Composer:
         return done
 
     def _placed(
-        self, arena: Arena, ids: Ids, start: int, pieces: Sequence[Piece], sources: Sequence[Arena]
+        self, arena: Arena, ids: Ids, start: int, pieces: Sequence[MovedPiece], sources: Sequence[Arena]
     ) -> Composition:
         """Put all pieces in place; they are copied first, since the arena itself may be a source."""
         copies = [self._copied(sources[piece.source], piece) for piece in pieces]
@@ -94,7 +94,7 @@ class Composer:
             arena.write(arena.excerpt_rows + piece.new, numbers)
         return Composition(arena, ids, start, pieces)
 
-    def _copied(self, source: Arena, piece: Piece) -> KeysValues:
+    def _copied(self, source: Arena, piece: MovedPiece) -> KeysValues:
         """Return a copy of a piece's keys and values, as at their new places."""
         planes = zip(source.layout.planes, source.copy_out(piece.old, piece.old + piece.length), strict=True)
         return tuple(

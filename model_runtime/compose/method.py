@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from model_runtime.compose.pieces import Piece
+from model_runtime.compose.pieces import MovedPiece
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
 
@@ -20,7 +20,7 @@ class Composition(NamedTuple):
     arena: Arena
     ids: Ids
     start: int
-    pieces: Sequence[Piece]
+    pieces: Sequence[MovedPiece]
 
     @property
     def missing(self) -> Ids:

@@ -17,7 +17,7 @@ BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that no token's share is lost in
 Hashes = npt.NDArray[np.uint64]
 
 
-class Piece(NamedTuple):
+class MovedPiece(NamedTuple):
     """Tokens `new` to `new + length` of a sequence, which are `old` to `old + length` of the source of a number."""
 
     new: int
@@ -26,15 +26,15 @@ class Piece(NamedTuple):
     source: int = 0
 
 
-def find_pieces(ids: Ids, sources: Sequence[Ids], shortest: int = SHORTEST) -> list[Piece]:
+def find_pieces(ids: Ids, sources: Sequence[Ids], shortest: int = SHORTEST) -> list[MovedPiece]:
     """Return pieces of `ids` that occur in the sources, in order and apart; each is as long as the two agree.
 
     A piece has `shortest` tokens or more. It is found by hashes of every window of that length, at any offset. Of
-    several places the longest is taken, of equal ones that which goes on where the last piece ended.
+    several places the longest is taken, of equally long places the one where the last piece ended.
     """
     windows = window_hashes(ids, shortest)
     places = _places(windows, [window_hashes(source, shortest) for source in sources])
-    found, at = list[Piece](), 0
+    found, at = list[MovedPiece](), 0
     while at < len(windows):
         if piece := _longest(ids, sources, at, places.get(int(windows[at]), ()), found, shortest):
             found.append(piece)
@@ -67,11 +67,11 @@ def _longest(
     sources: Sequence[Ids],
     at: int,
     places: Sequence[tuple[int, int]],
-    found: Sequence[Piece],
+    found: Sequence[MovedPiece],
     shortest: int,
-) -> Piece | None:
+) -> MovedPiece | None:
     """Return the longest piece that begins at `at`, or a little before if nothing else was found there."""
-    last = found[-1] if found else Piece(0, 0, 0, -1)
+    last = found[-1] if found else MovedPiece(0, 0, 0, -1)
     shift = last.old - last.new
     going_on = [place for place in places if place[0] == last.source and place[1] - at == shift]
     best = None
@@ -79,7 +79,7 @@ def _longest(
         before = _agree_before(ids[last.new + last.length : at], sources[source][:old])
         length = before + common_prefix(ids[at:], sources[source][old:])
         if length >= shortest and (best is None or length > best.length):  # not where two hashes happen to be equal
-            best = Piece(at - before, old - before, length, source)
+            best = MovedPiece(at - before, old - before, length, source)
     return best
 
 

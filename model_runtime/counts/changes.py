@@ -1,6 +1,6 @@
-"""What becomes of a snapshot's segments when some of its documents change.
+"""The change of a snapshot's segments when some of its documents change.
 
-Segments are never changed. The documents that left one are counted by segments of their own, which are taken off.
+Segments are never changed. Documents that left a segment are counted by separate segments, which are subtracted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Gone(NamedTuple):
 
 
 class State(NamedTuple):
-    """The segments of a snapshot, what is taken off them, and where each document is held, by its path.
+    """The segments of a snapshot, the segments subtracted from them, and where each document is held, by its path.
 
     `version` is a hash of the set of (path, digest): a sum, so that documents can be taken off.
     """
@@ -50,7 +50,7 @@ NO_DOCUMENTS = State((), (), {}, 0)
 
 
 def changed(state: State, removed: Collection[str], added: Sequence[CountedDocument]) -> State:
-    """Return a state without some documents and with others, which replace those of the same path.
+    """Return a state without some documents and with others, which replace documents of the same path.
 
     If that is no change, it is the same object. Takes as long as the changed documents are large, and indexes some
     small segments again.
@@ -80,7 +80,7 @@ def merged(state: State) -> State:
 def _absorbed(segments: Sequence[Segment], held: Mapping[str, Held], size: int) -> tuple[list[Segment], list[str]]:
     """Return the segments to keep, and the documents of the others, which are small or have mostly left.
 
-    A segment joins new ones of `size` tokens that have at least half of its own; so segments stay few.
+    A segment joins new segments of `size` tokens that have at least half of its tokens; so segments stay few.
     """
     living = {segment: 0 for segment in segments}
     for segment, number in held.values():
@@ -97,7 +97,7 @@ def _absorbed(segments: Sequence[Segment], held: Mapping[str, Held], size: int) 
 
 
 def _still_gone(before: Sequence[Gone], segments: Sequence[Segment], held: Mapping[str, Held]) -> tuple[Gone, ...]:
-    """Return what is to be taken off the segments that were kept, so that `held` is left of them."""
+    """Return the segments to subtract from the kept segments, so that `held` remains."""
     left = {(segment, number) for segment in segments for number in range(len(segment))}
     left -= set(held.values())
     kept = sorted((gone for gone in before if gone.held <= left), key=lambda gone: gone.segment.tokens)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from model_runtime.counts import lookup
-from model_runtime.counts.lookup import NO_IDS, Followers, Part
+from model_runtime.counts.lookup import NO_IDS, Followers, SignedSegment
 from model_runtime.counts.native.library import NativeAnswer, NativePart
 from model_runtime.ids import Ids
 
@@ -39,7 +39,7 @@ _scratch = _Scratch()
 class NativeCounter:
     """Counts over some segments. On any thread."""
 
-    def __init__(self, library: ctypes.CDLL, parts: Sequence[Part]) -> None:
+    def __init__(self, library: ctypes.CDLL, parts: Sequence[SignedSegment]) -> None:
         """Keep the parts, whose arrays the compiled part reads."""
         self._count, self._draft = library.counts_count, library.counts_draft
         self._hidden = [_ranges(part) for part in parts]
@@ -70,13 +70,13 @@ class NativeCounter:
         return _scratch
 
 
-def _native(part: Part, hidden: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> NativePart:
+def _native(part: SignedSegment, hidden: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> NativePart:
     segment = part.segment
     raw, packed = segment.raw.ctypes.data, segment.packed.ctypes.data
     return NativePart(raw, packed, hidden.ctypes.data, segment.size, segment.width, part.sign, len(hidden))
 
 
-def _ranges(part: Part) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+def _ranges(part: SignedSegment) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
     """Return the first token and the end of each hidden document, in order."""
     numbers = sorted(part.hidden)
     return np.stack((part.segment.starts[numbers], part.segment.starts[[number + 1 for number in numbers]]), 1)

@@ -29,7 +29,7 @@ class Followers(NamedTuple):
     least: int = LEAST
 
 
-class Part(NamedTuple):
+class SignedSegment(NamedTuple):
     """A segment whose documents count or, if `sign` is -1, are taken off the counts of others.
 
     `hidden` are the numbers of the documents that are taken off.
@@ -43,7 +43,7 @@ class Part(NamedTuple):
 class Found(NamedTuple):
     """The places that match at least so far, as a range of a part's places."""
 
-    part: Part
+    part: SignedSegment
     start: int
     stop: int
 
@@ -58,7 +58,7 @@ def last_tokens(history: Ids) -> Ids:
     return nearest[: breaks[0]] if len(breaks) else nearest
 
 
-def descend(parts: Sequence[Part], nearest: Ids) -> tuple[list[Found], int]:
+def descend(parts: Sequence[SignedSegment], nearest: Ids) -> tuple[list[Found], int]:
     """Return the places of matches that are counted, and the least length of these."""
     wanted = tuple(nearest.tolist())
     found = [Found(part, 0, part.segment.size) for part in parts]
@@ -70,7 +70,7 @@ def descend(parts: Sequence[Part], nearest: Ids) -> tuple[list[Found], int]:
     return [], min(max(LEAST, len(wanted) + 1), MOST)
 
 
-def count_followers(parts: Sequence[Part], nearest: Ids) -> Followers:
+def count_followers(parts: Sequence[SignedSegment], nearest: Ids) -> Followers:
     """Count what followed the matches of a history's end, whose last tokens are `nearest`."""
     found, least = descend(parts, nearest)
     keys, signs = list[Numbers](), list[Numbers]()
@@ -89,7 +89,7 @@ def count_followers(parts: Sequence[Part], nearest: Ids) -> Followers:
 class Counter:
     """Counts over some segments. On any thread."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[SignedSegment]) -> None:
         """Keep the parts."""
         self._parts = parts
 
@@ -102,7 +102,7 @@ class Counter:
         return find_draft(self._parts, last_tokens(tail), length, token, most)
 
 
-def find_draft(parts: Sequence[Part], nearest: Ids, length: int, token: int, most: int) -> Ids:
+def find_draft(parts: Sequence[SignedSegment], nearest: Ids, length: int, token: int, most: int) -> Ids:
     """Return at most `most` tokens that followed the first match of a length that a token follows."""
     for found in descend(parts, nearest)[0]:
         for place in _saying(found, nearest, token, length):
@@ -112,7 +112,7 @@ def find_draft(parts: Sequence[Part], nearest: Ids, length: int, token: int, mos
     return NO_IDS
 
 
-def neighbours(parts: Sequence[Part], ids: Ids, most: int) -> Iterator[tuple[int, int]]:
+def neighbours(parts: Sequence[SignedSegment], ids: Ids, most: int) -> Iterator[tuple[int, int]]:
     """Yield the tokens before and after places where documents that count have these in a row.
 
     Before it may be a break, -1; places before a break are left out. Of each segment, at most `most` are looked at.
@@ -159,7 +159,7 @@ def at_places(segment: Segment, places: Numbers) -> Numbers:
 
 
 def _narrowed(found: Found, wanted: tuple[int, ...]) -> Found:
-    """Return the range, within another one, of places that match these tokens, the nearest first."""
+    """Return the range, within another range, of places that match these tokens, the nearest first."""
     segment = found.part.segment
     if max(wanted) >= segment.pause:
         return found._replace(stop=found.start)

@@ -1,6 +1,6 @@
 """Token ids of some documents, and their places in the order of the tokens before them.
 
-All matches of a history's last n tokens are one range of the places, and those of n + 1 tokens a range within it.
+All matches of a history's last n tokens are one range of the places, and matches of n + 1 tokens a range within it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Segment:
     """An index of some documents. Immutable; 5 bytes a token, or 6 with token ids above 65,534.
 
     `raw` holds the tokens, little-endian, `width` bytes each; the greatest number is a break. `packed` are the places
-    of tokens that another one follows, `PLACE_BYTES` each, ordered by the up to `MOST` tokens that end there, the
+    of tokens that another token follows, `PLACE_BYTES` each, ordered by the up to `MOST` tokens that end there, the
     nearest first, then by the token that follows, then by place. Document n begins at token `starts[n]`, and a break
     stands before the next one's start.
     """

@@ -20,7 +20,7 @@ from model_runtime.counts.lookup import (
     NOTHING,
     Counter,
     Followers,
-    Part,
+    SignedSegment,
     descend,
     last_tokens,
     matched,
@@ -50,7 +50,7 @@ class CountsView:
     `version` is a hash of the set of (path, digest).
     """
 
-    def __init__(self, version: int, parts: Callable[[], Sequence[Part]]) -> None:
+    def __init__(self, version: int, parts: Callable[[], Sequence[SignedSegment]]) -> None:
         """Count over `parts`, which are asked for when something is first looked up."""
         self.version = version
         self._make = parts
@@ -116,7 +116,7 @@ class CountsView:
         return next(documents).ids
 
     @cached_property
-    def parts(self) -> Sequence[Part]:
+    def parts(self) -> Sequence[SignedSegment]:
         """The segments that count, and those that are taken off."""
         return self._make()
 
@@ -175,7 +175,7 @@ class Counts:
         return segments > MOST_SEGMENTS or gone > MOST_GONE * sum(segment.tokens for segment in self._state.segments)
 
     def with_changes(self, removed: Collection[str], added: Sequence[CountedDocument]) -> Counts:
-        """Return counts without some documents and with others, which replace those of the same path.
+        """Return counts without some documents and with others, which replace documents of the same path.
 
         Takes as long as the changed documents are large, and indexes some small segments again.
         """
@@ -197,15 +197,15 @@ class Counts:
             self._views[masked] = view = CountsView(version, lambda: self._parts(masked))
         return view
 
-    def _parts(self, masked: frozenset[str]) -> list[Part]:
-        """Return the segments of a view: those that count, those of documents that left, and of those left out."""
+    def _parts(self, masked: frozenset[str]) -> list[SignedSegment]:
+        """Return the segments of a view: counted documents, documents that left, and documents left out."""
         left_out = [self._state.held[path] for path in sorted(masked)]
         hidden: dict[Segment, set[int]] = {segment: set() for segment in self._state.segments}
         for segment, number in (*(each for gone in self._state.gone for each in gone.held), *left_out):
             hidden[segment].add(number)
-        parts = [Part(segment, 1, frozenset(numbers)) for segment, numbers in hidden.items()]
-        parts += (Part(gone.segment, -1) for gone in self._state.gone)
-        return parts + [Part(self._masks.segment(each), -1) for each in left_out]
+        parts = [SignedSegment(segment, 1, frozenset(numbers)) for segment, numbers in hidden.items()]
+        parts += (SignedSegment(gone.segment, -1) for gone in self._state.gone)
+        return parts + [SignedSegment(self._masks.segment(each), -1) for each in left_out]
 
 
 EMPTY = Counts()

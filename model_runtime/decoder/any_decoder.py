@@ -65,7 +65,7 @@ class AnyDecoder(Protocol):
 
     @property
     def batch_invariant(self) -> bool:
-        """Whether a row has the same bits whichever rows are computed beside it."""
+        """Whether a row has the same bits whichever other rows a pass computes."""
         ...
 
     @property

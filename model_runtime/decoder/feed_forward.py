@@ -1,4 +1,4 @@
-"""The feed-forward part of a layer, in torch: one that all rows go through, or experts that a router chooses."""
+"""The feed-forward part of a layer, in torch: a dense part for all rows, or experts that a router chooses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class FeedForward(Protocol):
     """What a layer adds to each row after attention."""
 
     def __call__(self, y: torch.Tensor, /) -> torch.Tensor:
-        """Return what is added to the rows whose normed inputs are y [rows, hidden]."""
+        """Return the part's output for the rows whose normed inputs are y [rows, hidden]."""
         ...
 
 
@@ -43,7 +43,7 @@ class DensePart:
         self._spec, self._up, self._down = spec, packed(weights.up, form), packed(weights.down, form)
 
     def __call__(self, y: torch.Tensor) -> torch.Tensor:
-        """Return what is added to the rows y [rows, hidden]."""
+        """Return the part's output for the rows y [rows, hidden]."""
         made = self._up(y)
         if self._spec.sparsity:
             gate, up = made.chunk(2, dim=-1)
@@ -85,11 +85,11 @@ class ExpertsPart:
         self._shared_gate = None if weights.shared_gate is None else as_tensor(weights.shared_gate)
 
     def __call__(self, y: torch.Tensor) -> torch.Tensor:
-        """Return what is added to the rows y [rows, hidden]."""
+        """Return the part's output for the rows y [rows, hidden]."""
         return self.computed(y, self.router(y))
 
     def computed(self, y: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-        """Return what is added to rows for which the router gives these logits [rows, count]."""
+        """Return the experts' output for rows with these router logits [rows, count]."""
         chosen, shares = choose_experts(self._spec, logits, self._correction)
         out = self._of_shared(y)
         for number in sorted({int(each) for each in chosen.flatten()}):
@@ -109,7 +109,7 @@ class ExpertsPart:
 
 
 class RouterNetwork:
-    """A router of several layers, which may read what that of the layer before has made of a row."""
+    """A router of several layers, which may read the output of the previous layer's router."""
 
     def __init__(self, weights: RouterWeights, form: Format) -> None:
         """Pack the weights, which are small."""
@@ -123,7 +123,7 @@ class RouterNetwork:
         return self.logits(self.hidden(y, None))
 
     def hidden(self, y: torch.Tensor, before: torch.Tensor | None) -> torch.Tensor:
-        """Return the router's numbers of rows; `before` are those of the layer before."""
+        """Return the router's numbers of rows; `before` are the numbers of the previous layer's router."""
         made = self._first(y)
         return made if before is None or self._carried is None else made + before * self._carried
 
@@ -154,7 +154,7 @@ def choose_experts(
 
 
 def activated(x: torch.Tensor, activation: ExpertActivation, gated: bool) -> torch.Tensor:
-    """Return the activation of x [rows, size]; if gated, that of its first half, times the other."""
+    """Return the activation of x [rows, size]; if gated, the activation of its first half, times the other."""
     if activation == "clamped_silu":
         gate, up = x.chunk(2, dim=-1)
         gate, up = gate.clamp(max=CLAMP), up.clamp(-CLAMP, CLAMP)

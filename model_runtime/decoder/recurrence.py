@@ -34,7 +34,7 @@ class StatePart(Protocol):
     """What a layer's state adds to each row."""
 
     def __call__(self, y: torch.Tensor, spans: Sequence[SpanStates], /) -> torch.Tensor:
-        """Take the rows whose normed inputs are y [rows, hidden] into the states; return what is added to them."""
+        """Take the rows whose normed inputs are y [rows, hidden] into the states; return the part's output."""
         ...
 
 
@@ -91,7 +91,7 @@ class ConvPart:
         self._first, self._out = packed(weights.first, form), packed(weights.out, form)
 
     def __call__(self, y: torch.Tensor, spans: Sequence[SpanStates]) -> torch.Tensor:
-        """Return what is added to the rows y [rows, hidden]."""
+        """Return the part's output for the rows y [rows, hidden]."""
         inputs, factors, gates = torch.split(self._first(y), self._spec.channels, 1)
         inputs = inputs * factors
         out = torch.cat([self._convolved(inputs[span.at], span) for span in spans])
@@ -114,7 +114,7 @@ class RecurrencePart:
         )
 
     def __call__(self, y: torch.Tensor, spans: Sequence[SpanStates]) -> torch.Tensor:
-        """Return what is added to the rows y [rows, hidden]."""
+        """Return the part's output for the rows y [rows, hidden]."""
         c, made = self._spec, self._first(y)
         corrected = c.heads if c.rule == "correct" else 0
         channels, gates, steps, sizes = torch.split(made, [c.channels, c.inner, c.heads, corrected], 1)

@@ -40,7 +40,7 @@ LEAST_LENGTH = float(np.finfo(np.float32).eps)  # by which convolved queries and
 
 
 class RowInputs(NamedTuple):
-    """What layers read of rows besides the stream: rotations by rope, what is added to values, and spans' states."""
+    """The inputs of layers other than the stream: rotations by rope, numbers added to values, and spans' states."""
 
     ropes: dict[Rope, torch.Tensor]
     token_values: torch.Tensor | None  # [rows, layers, kv_heads, head_dim]
@@ -85,7 +85,7 @@ class AttentionPart(Protocol):
     """What a layer adds to each row before its feed-forward part."""
 
     def __call__(self, y: torch.Tensor, inputs: RowInputs, places: Sequence[SpanPlace], at: int, /) -> torch.Tensor:
-        """Return what is added to rows whose normed inputs are y [rows, hidden]; the layer is `at` of its kind."""
+        """Return the output for rows with normed inputs y [rows, hidden]; the layer is `at` of its kind."""
         ...
 
 
@@ -111,14 +111,14 @@ class FullAttention:
     def __init__(
         self, spec: Full, index: int, weights: FullWeights, form: Format, norm_eps: float, has_keys: bool
     ) -> None:
-        """Pack the weights of the layer that is `index` of all; without keys of its own it reads another's."""
+        """Pack the weights of the layer that is `index` of all; without own keys it reads another layer's."""
         self._spec, self._index, self._eps, self._has_keys = spec, index, norm_eps, has_keys
         self._qkv, self._out = packed(weights.qkv, form), packed(weights.out, form)
         small = weights.head_norms, weights.head_gates, weights.sinks
         self._norms, self._gates, self._sinks = (None if each is None else as_tensor(each) for each in small)
 
     def __call__(self, y: torch.Tensor, inputs: RowInputs, places: Sequence[SpanPlace], at: int) -> torch.Tensor:
-        """Return what is added to the rows y [rows, hidden]."""
+        """Return the part's output for the rows y [rows, hidden]."""
         c, made = self._spec, self._qkv(y)
         keys = c.kv_heads if self._has_keys else 0
         own = (c.heads + 2 * keys) * c.head_dim
@@ -155,7 +155,7 @@ class EarlyKeys:
         self._made = {index: packed(early_keys(config, index, weights), form) for index in own}
 
     def write(self, y: torch.Tensor, inputs: RowInputs, kinds: Sequence[Sequence[SpanPlace]]) -> None:
-        """Write what is made of the rows y [rows, hidden] where the spans are."""
+        """Write keys and values of the rows y [rows, hidden] where the spans are."""
         c = self._spec
         for index, product in self._made.items():
             made, (group, at) = product(y).reshape(len(y), -1, c.head_dim), self._places[index]
@@ -183,7 +183,7 @@ class LatentAttention:
         )
 
     def __call__(self, y: torch.Tensor, inputs: RowInputs, places: Sequence[SpanPlace], at: int) -> torch.Tensor:
-        """Return what is added to the rows y [rows, hidden]."""
+        """Return the part's output for the rows y [rows, hidden]."""
         c, rope = self._spec, inputs.ropes[self._spec.rope]
         queries, latent, key = torch.split(self._first(y), [c.query_rank or c.heads * c.query, c.rank, c.rotated], 1)
         latent = self._normed(latent, self._latent_norm)[:, None]
@@ -207,7 +207,7 @@ class LatentAttention:
 
 
 class ConvolvedAttention:
-    """Attention whose queries and keys are convolved over tokens, and half of whose values are those of the last."""
+    """Attention with queries and keys convolved over tokens, and half of the values from the previous token."""
 
     def __init__(self, spec: Convolved, place: StatePlace, weights: ConvolvedWeights, form: Format) -> None:
         """Pack the weights; what the next tokens read is kept at a place of a sequence's states."""
@@ -220,7 +220,7 @@ class ConvolvedAttention:
         self._key_scales = as_tensor(weights.key_scales)[:, None]
 
     def __call__(self, y: torch.Tensor, inputs: RowInputs, places: Sequence[SpanPlace], at: int) -> torch.Tensor:
-        """Return what is added to the rows y [rows, hidden]."""
+        """Return the part's output for the rows y [rows, hidden]."""
         c, rows = self._spec, len(y)
         kept, own = torch.split(self._first(y), [c.convolved + c.half_values, c.half_values], 1)
         read = [self._with_those_before(kept[span.at], span) for span in inputs.states]
@@ -278,7 +278,7 @@ def _by_head(products: Sequence[Linear], x: torch.Tensor) -> torch.Tensor:
 def _opened(heads: torch.Tensor, y: torch.Tensor, gates: torch.Tensor | None) -> torch.Tensor:
     """Scale heads [new, heads * dim] by gates that read the layer's normed input [new, hidden].
 
-    The sum is one of elements, not a product: that of a matrix depends on how many rows there are.
+    The sum is over elements, not a matrix product, whose bits depend on the number of rows.
     """
     if gates is None:
         return heads

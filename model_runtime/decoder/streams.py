@@ -93,7 +93,7 @@ class AltUpDecoder(Decoder):
         return torch.stack([first, *made]).mean(0)
 
     def _own_inputs(self, x: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-        """Return the inputs of each layer's own, [rows, layers, own]: of the token, and of what it is embedded as."""
+        """Return each layer's own inputs, [rows, layers, own]: from the token and from its embedding."""
         a = self._altup
         known = torch.where(ids < a.own_vocab, ids, 0)
         looked_up = self._own_table[known].float() * math.sqrt(a.own)
@@ -142,7 +142,7 @@ def _of_length(x: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
 
 
 class Residual(NamedTuple):
-    """What shifts and scales what a part of a layer adds, and what it is added to, [hidden] each."""
+    """The shifts and scales of a part's output and of its residual, [hidden] each."""
 
     added_bias: torch.Tensor
     added_scale: torch.Tensor
@@ -150,12 +150,12 @@ class Residual(NamedTuple):
     kept_scale: torch.Tensor
 
     def __call__(self, added: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        """Return the sum of what is added and what is there."""
+        """Return the sum of the output and the residual."""
         return (added + self.added_bias) * self.added_scale + (x + self.kept_bias) * self.kept_scale
 
 
 class ScaledDecoder(Decoder):
-    """Computes ZAYA1: residuals are scaled, and each layer's router reads that of the one before."""
+    """Computes ZAYA1: residuals are scaled, and each layer's router reads the previous layer's router."""
 
     def __init__(self, config: ModelConfig, weights: Weights, form: Format) -> None:
         """Prepare the weights; `weights` may be dropped afterwards."""

@@ -33,7 +33,7 @@ SURE = 0.5  # probability of a line from which no other can be likelier
 class Fork(NamedTuple):
     """Where another answer begins: with another choice after `at` tokens of the first answer.
 
-    `probability` is that of all tokens up to and including it.
+    `probability` is the joint probability of all tokens up to and including it.
     """
 
     at: int
@@ -75,10 +75,10 @@ class Alternatives:
         return [answer.output.text for answer in answers]
 
     def better_line(self, first: DecodedAnswer, cancel: Cancel) -> DecodedAnswer:
-        """Return the answer with the likeliest first line: `first`, or one that departs from its line.
+        """Return the answer with the likeliest first line: `first`, or an answer that departs from its line.
 
-        `first` has been decoded up to the end of its first line; the returned one goes on in its arena. Which one it
-        is does not depend on what was computed before. Raises Cancelled instead of starting a pass.
+        `first` has been decoded up to the end of its first line; the returned one goes on in its arena. The choice
+        does not depend on earlier work. Raises Cancelled instead of starting a pass.
         """
         wanted = MOST_LINES if self._line_tokens and first.output.confidence < SURE else 0
         most = min(wanted, self._pool.provide(2 * wanted) // 2)

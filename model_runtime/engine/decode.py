@@ -26,7 +26,7 @@ STALE_AFTER = 8  # tokens after which the text an arena held before says nothing
 
 @dataclass
 class DecodeContext:
-    """What every answer is decoded with, and what is learnt from one for the next."""
+    """The decoder of all answers, and statistics that one answer leaves for the next."""
 
     decoder: AnyDecoder
     sampler: Sampler
@@ -43,7 +43,7 @@ class DecodeContext:
     ) -> DecodeContext:
         """Start with nothing learnt; an `ngrams` mixes the document's own next-token counts into the model's.
 
-        `ends` end a text besides special tokens and those that the model's config names.
+        `ends` end a text, as do special tokens and the tokens that the model's config names.
         """
         ends = frozenset(tokenizer.special.values()) | frozenset(decoder.config.end_ids) | ends
         return cls(decoder, Sampler(tokenizer, ngrams, ends), PassCosts(decoder.chunk), Drafts())
@@ -72,7 +72,7 @@ class DecodeStats:
 class DecodedAnswer:
     """An answer to a prompt, in an arena: the tokens `chosen` so far, the first at `first_at` (perf_counter).
 
-    The first `given` of them are another answer's, but for the last, with which this one departs from it. The row is
+    The first `given` of them are another answer's, except the last, where this answer departs from it. The row is
     the prompt and the chosen tokens, `length` in all. The arena holds a prefix of the row, or the whole row followed
     by tokens of an earlier answer or of a draft, which are kept if they turn out right.
     """

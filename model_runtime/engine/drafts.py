@@ -96,8 +96,8 @@ class PassCosts:
 class Drafts:
     """Proposes drafts and learns how often they are right, by their kind.
 
-    A kind is the length of the match that a draft comes from; an expected text and the repository are kinds of
-    their own. Drafts change the cost of an answer, never its tokens.
+    A kind is the length of the match that a draft comes from; an expected text and the repository are separate
+    kinds. Drafts change the cost of an answer, never its tokens.
     """
 
     def __init__(self) -> None:
@@ -150,7 +150,7 @@ def lookup(history: Ids) -> tuple[Ids, int]:
 
 
 def advance(expected: Ids, token: int) -> Ids:
-    """Return what is expected after a token: what follows it in `expected`, else all but the first token."""
+    """Return the tokens expected after a token: its followers in `expected`, else all but the first token."""
     if not len(expected) or expected[0] == token:  # as nearly always
         return expected[1:]
     found = np.flatnonzero(expected == token)

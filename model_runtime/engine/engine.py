@@ -21,7 +21,7 @@ from model_runtime.prompt.prompt import Prompt
 class GenerateJob(NamedTuple):
     """A frame's prompt, to be completed greedily by at most `limit` tokens, up to where the rule ends it.
 
-    `expected` tokens are likely; they never change the answer. At most so many texts are `wanted`: the answer, and
+    `expected` tokens are likely; they never change the answer. `wanted` is the most texts to return: the answer, and
     alternatives to it, which depart from its first line. With `better_line`, the answer's first line is the likeliest
     of a few, and greedy decoding continues after it.
 
@@ -49,13 +49,13 @@ class PrepareJob(NamedTuple):
 
 @dataclass(frozen=True)
 class Generation:
-    """New text after the prompt's typed text, and what it cost; times in milliseconds.
+    """New text after the prompt's typed text, and its costs; times in milliseconds.
 
     Of the `reused` tokens, `fetched` came from storage, and `approximate` may differ slightly from what the model
     would compute now. `prefill_ms` runs to the first new token. `complete` is false if the limit of new tokens cut
-    the text off. `choices` are the new tokens; `confidence` is the joint probability of those of the first line,
-    `likelihood` that of each beginning of the text. `others` are the texts of alternatives, those with the likeliest
-    first line first.
+    the text off. `choices` are the new tokens; `confidence` is the joint probability of the first line's tokens,
+    `likelihood` the joint probability of each beginning of the text. `others` are the texts of alternatives, the
+    likeliest first line first.
     """
 
     text: str
@@ -75,7 +75,7 @@ class Generation:
 
 
 class Reusable(NamedTuple):
-    """Tokens of a prompt, with its excerpts, that need no pass; those of them to be fetched; those computed ahead."""
+    """Reused tokens of a prompt, with its excerpts; how many are to be fetched; how many were prefetched."""
 
     reused: int
     fetched: int
@@ -85,8 +85,8 @@ class Reusable(NamedTuple):
 class SavedFrame(NamedTuple):
     """A frame to be saved, with its prompt.
 
-    `private` are those of the prompt's documents, its own file and its excerpts' files, that must not reach a disk.
-    Only what is `committed` may reach other machines.
+    `private` are the documents of the prompt (its own file and its excerpts' files) that must not reach a disk. Only
+    `committed` text may reach other machines.
     """
 
     frame: FrameId
@@ -96,7 +96,7 @@ class SavedFrame(NamedTuple):
 
 
 class EngineStatistics(NamedTuple):
-    """Tokens computed ahead of need, those of them dropped before an answer needed them, and what each tier holds."""
+    """Prefetched tokens, how many were evicted unused, and usage per tier."""
 
     prefetched: int = 0
     wasted: int = 0
@@ -105,7 +105,7 @@ class EngineStatistics(NamedTuple):
 
 @dataclass(frozen=True)
 class EngineDescription:
-    """What runs, where, and why it was chosen; an engine leaves empty what it does not know.
+    """The model, its device and formats, with the reasons; an engine leaves unknown fields empty.
 
     `revision` is the commit of a hub model, else empty. `languages` are those the model says it knows, if it does.
     """
@@ -141,7 +141,7 @@ class Engine(Protocol):
     def generate(self, job: GenerateJob, cancel: Cancel, /) -> Generation:
         """Complete a prompt; raises Cancelled soon after `cancel()` is true, EngineError if it cannot answer now.
 
-        It is asked again for the next prompt, whatever became of this one.
+        It is asked again for the next prompt, whether this one succeeded or not.
         """
         ...
 
@@ -165,7 +165,7 @@ class Engine(Protocol):
         ...
 
     def close(self, seconds: float, /) -> None:
-        """End; what was saved is written for up to `seconds`."""
+        """End; saved rows are written for up to `seconds`."""
         ...
 
 
@@ -173,27 +173,27 @@ class KeepingEngine(Engine, Protocol):
     """An engine that keeps the keys and values of frames here, in memory and in storage."""
 
     def save(self, document: str, frames: Sequence[SavedFrame], cancel: Cancel, /) -> bool:
-        """Save what is computed of a document's frames, the most recent last; return false if stopped.
+        """Save the computed rows of a document's frames, the most recent last; return false if stopped.
 
-        What rests on private documents reaches no disk, and is removed from where it had been saved before.
+        Rows that rest on private documents reach no disk, and rows saved earlier are removed.
         """
         ...
 
     def release(self, document: str, /) -> None:
-        """Let what the frames of a document occupy be reused first; `document` is the one that they name."""
+        """Let the memory of a document's frames be reused first; `document` is the name in the frames."""
         ...
 
     def rest(self, seconds: float, /) -> None:
-        """Give back the memory of frames that were not asked for in so many seconds, except that of the last answer.
+        """Give back the memory of frames unused for `seconds`, except the last answer's.
 
         Frames that were saved are fetched when they are asked for again.
         """
         ...
 
     def share_memory(self, parts: int, /) -> None:
-        """Use one of so many equal parts of the memory that it was given for keys and values, one frame's at least.
+        """Use one of `parts` equal parts of the memory for keys and values, at least one frame's.
 
-        Other models have the other parts. What has no room any more is computed or fetched again.
+        Other models have the other parts. Evicted frames are computed or fetched again.
         """
         ...
 

@@ -32,12 +32,12 @@ from model_runtime.prompt.prompt import Prompt
 
 @dataclass(frozen=True)
 class EngineParts:
-    """What an engine is made of. Engines of the same parts share the arenas, and what these hold.
+    """The parts of an engine. Engines of the same parts share the arenas, and their contents.
 
     `capacity` is the size of the pool's arenas: the most tokens of a prompt with its answer. `line_tokens` bounds the
-    search for a line likelier than the greedy one: that many passes at most. Prompts with excerpts need a `library`,
-    which is that of the pool's arenas. A `composer`, where a setting asks for one, fills arenas with approximate keys
-    and values before an answer, and replaces them by exact ones when a prompt is prepared.
+    search for a line likelier than the greedy one: that many passes at most. Prompts with excerpts need the `library`
+    of the pool's arenas. A `composer`, where a setting asks for one, fills arenas with approximate keys and values
+    before an answer, and replaces them by exact ones when a prompt is prepared.
     """
 
     context: DecodeContext
@@ -145,7 +145,7 @@ class LocalEngine:
         return self._approximate(arena, len(prompt.ids), prompt.tokens) if arena else 0
 
     def save(self, document: str, frames: Sequence[SavedFrame], cancel: Cancel) -> bool:
-        """Save the frames' keys and values, and their excerpts', as far as these are computed; false if stopped."""
+        """Save the computed keys and values of frames and their excerpts; false if stopped."""
         if self._storage is None:
             return True
         return self._storage.save(document, [self._held(each) for each in frames], cancel)
@@ -155,12 +155,12 @@ class LocalEngine:
         self._pool.release_document(document)
 
     def rest(self, seconds: float) -> None:
-        """Give back the memory of frames not asked for in so many seconds, if they can be fetched from storage."""
+        """Give back the memory of frames unused for `seconds`, if they can be fetched from storage."""
         if self._storage is not None:
             self._pool.give_back(seconds, self._last_owner)
 
     def share_memory(self, parts: int) -> None:
-        """Use one of so many equal parts of the arenas and of the storage's memory."""
+        """Use one of `parts` equal parts of the arenas and of the storage's memory."""
         arenas = max(1, self._granted // parts)
         self._pool.resize(arenas)
         self._description = replace(self._description, arenas=arenas)
@@ -181,7 +181,7 @@ class LocalEngine:
         return self._storage is None or self._storage.flush(seconds)
 
     def close(self, seconds: float) -> None:
-        """Write what was saved for up to `seconds`, and close the storage; the arenas go with the parts."""
+        """Write saved rows for up to `seconds`, and close the storage; the arenas go with the parts."""
         if self._storage is not None:
             self._storage.close(seconds)
 

@@ -52,7 +52,7 @@ class Ngrams:
     """How next-token counts are mixed in; the figures are fitted to one model and stored in its folder.
 
     `shares[n - 1]` is the share of counts after matches of n tokens or more, in the mixture with everything shorter.
-    `half_life` is the number of tokens after which an occurrence counts half. `memory_shares` are those of the
+    `half_life` is the number of tokens after which an occurrence counts half. `memory_shares` are the shares of the
     repository's counts, which do not age: they come before the history's own counts after matches of the same length.
     """
 
@@ -98,7 +98,7 @@ class Ngrams:
         """Return the model's share, and by match length what a place of weight 1 and a count of the repository gain.
 
         `own` and `following` are the sums of weights and counts by length; the repository has none of lengths below
-        `least`. Of each length, from the longest down, the history's own counts take their share of what is left,
+        `least`. Of each length, from the longest down, the history's own counts take their share of the rest,
         then the repository's do.
         """
         size = max(len(own), len(following))

@@ -20,11 +20,11 @@ from model_runtime.prompt.spelling import WORD_BYTES
 MOST_COMPARED = 64  # places of one token that are looked at to name those that weighed most
 
 
-class Step(NamedTuple):
+class OutputToken(NamedTuple):
     """One chosen token: the stub that it had to spell, its share of the chances of all tokens that fit that stub.
 
-    The bytes that it adds to the text end at `end`; a token that only spells the stub adds none, nor does one that
-    ends the text.
+    The bytes that it adds to the text end at `end`; a token that only spells the stub, or that ends the
+    text, adds none.
     """
 
     choice: Choice
@@ -46,7 +46,7 @@ class Output:
         self._history = history[-MOST:].copy()  # the rest of the history is large
         self.stub, self.complete, self.line_ended, self.confidence = stub, False, False, 1.0
         self._sampler, self._rule = sampler, rule
-        self.spelled, self._steps = b"", list[Step]()
+        self.spelled, self._steps = b"", list[OutputToken]()
 
     def append(self, choice: Choice) -> None:
         """Append a token."""
@@ -62,7 +62,7 @@ class Output:
             self.complete = self._rule.cut(text) is not None
             self.line_ended = self.line_ended or "\n" in text.lstrip()
         self.line_ended = self.line_ended or self.complete
-        self._steps.append(Step(choice, stub, share, len(self.spelled)))
+        self._steps.append(OutputToken(choice, stub, share, len(self.spelled)))
 
     @property
     def likelihood(self) -> TextProbability:
@@ -95,7 +95,7 @@ class TextProbability:
         self,
         sampler: Sampler,
         spelled: bytes,
-        steps: Sequence[Step],
+        steps: Sequence[OutputToken],
         text: str,
         offsets: Sequence[int],
         history: Ids = NO_IDS,
@@ -138,9 +138,9 @@ class TextProbability:
         return found
 
     def begins(self, start: int, text: str) -> float:
-        """Return the probability that another text, not empty, comes from `start` on, as far as tokens are known.
+        """Return the probability that another text, not empty, comes from `start` on, over the known tokens.
 
-        Where a token departs from the one that was chosen, what follows it is not known: all of it is taken to fit.
+        Where a token departs from the chosen token, the rest is unknown: all of it is taken to fit.
         """
         offset, found = self._offsets[start], 0.0
         index, reached = self._reach(offset)
@@ -161,9 +161,10 @@ class TextProbability:
         return min(1.0, found)
 
     def tokens(self, start: int) -> list[tuple[str, float]]:
-        """Return what was decoded from the text's character `start` on, left out of the text or not, by token.
+        """Return the decoded text from the text's character `start` on, left out of the answer or not, by token.
 
-        Each comes with its share of the chances. One that ends the text has no text; those of the stub are left out.
+        Each comes with its share of the chances. A token that ends the text has no text; tokens of the stub are left
+        out.
         """
         begin, decode = self._offsets[start], codecs.getincrementaldecoder("utf-8")("replace").decode
         found = list[tuple[str, float]]()

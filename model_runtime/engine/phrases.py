@@ -60,12 +60,12 @@ class Phrases:
     ) -> Phrase:
         """Return the longest continuation in whole words that is as likely as `least`, which is above 0.
 
-        Each word, the one begun included, stands in the texts, or each of its parts such as `app` and `Version` does:
-        none is made of the halves of two.
+        Each word, including the unfinished word, stands in the texts, or each of its parts such as `app` and
+        `Version` does: none is made of the halves of two.
 
         `history` [n], `stub` and `counts` are a prompt's. The text is empty if not even a word is likely enough; its
-        confidence is then that of the first token that was too unlikely. Raises Cancelled soon after `cancel()` is
-        true.
+        confidence is then the chance of the first token that was too unlikely. Raises Cancelled soon after `cancel()`
+        is true.
         """
         row = np.concatenate((history, np.zeros(limit, dtype=np.int32)))
         phrase, spelled, joint = Phrase("", 0.0, 0), b"", 1.0

@@ -34,7 +34,7 @@ class Shares(NamedTuple):
     counts: float = 0.0
 
 
-class Origin(NamedTuple):
+class ChoiceOrigin(NamedTuple):
     """Where the chances of a choice's likely tokens [n] come from.
 
     `chances` [n] are those in the mixture, and `model` [n] is the model's part of them. The repository adds `gains`
@@ -60,7 +60,7 @@ class Choice(NamedTuple):
     likely: Ids
     chances: Chances
     whole: bool = True
-    origin: Origin | None = None
+    origin: ChoiceOrigin | None = None
 
     @property
     def shares(self) -> Shares:
@@ -76,7 +76,7 @@ class Choice(NamedTuple):
 
 
 class SeenCounts(NamedTuple):
-    """What is mixed into the model's chances: n-grams, and counts of a version.
+    """The mixture with the model's chances: n-grams, and counts of a version.
 
     The counts themselves would stay in RAM with an arena.
     """
@@ -93,8 +93,8 @@ class SeenCounts(NamedTuple):
 class Choices:
     """The tokens chosen one after another after a prompt, each with the stub that it had to spell.
 
-    A choice is a function of the tokens before it, the history that the n-grams read, what is `seen` beside
-    them, and the stub. It also holds for a longer stub that it spells: the best of all tokens that fit the shorter
+    A choice is a function of the tokens before it, the history that the n-grams read, the `seen` inputs,
+    and the stub. It also holds for a longer stub that it spells: the best of all tokens that fit the shorter
     stub is the best of those that fit the longer one. Only chances that were computed among the tokens of the shorter
     stub do not carry over. `fork` are the choices after another line that was preferred to these.
     """
@@ -118,7 +118,7 @@ class Choices:
         self._stubs.append(stub)
 
     def apply_to(self, ids: Ids, history: Ids, seen: SeenCounts) -> bool:
-        """Return whether the choices hold after a prompt: the same one, or one continued with what was chosen."""
+        """Return whether the choices hold after a prompt: the same one, or that prompt continued with the choices."""
         chosen = len(ids) - len(self._ids)
         if not 0 <= chosen <= len(self._made) or seen != self._seen:
             return False
@@ -214,7 +214,7 @@ class Sampler:
         )
         if fitting is not None and chance < LEAST_CHANCE:
             return None
-        origin = Origin(chances, model, tokens, gains) if is_mixed else None
+        origin = ChoiceOrigin(chances, model, tokens, gains) if is_mixed else None
         return Choice(token, chance, likely, chances, origin=origin)
 
     def _settled(self, top: TopTokens, stub: bytes) -> Choice | None:
@@ -302,7 +302,7 @@ def _with_origin(choice: Choice, mixture: Mixture, probabilities: Chances) -> Ch
     token, chance, likely, chances, whole, _ = choice
     model = probabilities[likely] * np.float32(mixture.model)
     mixed = chances if whole else mixture.chances[likely]
-    return Choice(token, chance, likely, chances, whole, Origin(mixed, model, mixture.tokens, mixture.gains))
+    return Choice(token, chance, likely, chances, whole, ChoiceOrigin(mixed, model, mixture.tokens, mixture.gains))
 
 
 def _among_few(chances: Chances, token: int, fitting: Ids) -> Choice:

@@ -1,4 +1,4 @@
-"""Arenas: preallocated keys and values of one token sequence each, in any memory, and those of a CPU."""
+"""Arenas: preallocated keys and values of one token sequence each, in any memory, and arenas of a CPU."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Arena(TokenSequence, ABC):
     def copy_in(self, ids: Ids, computed: Sequence[Numbers], quality: Quality) -> None:
         """Append tokens with a copy of keys and values that were computed after the same preceding tokens.
 
-        Where arrays of layers that slide have no tokens, these are not kept, nor what was before. Layers that have a
+        Where arrays of layers that slide have no tokens, these are not kept, nor earlier tokens. Layers that have a
         state cannot go on until this is truncated to where one came with the tokens.
         """
         end = self.length + len(ids)
@@ -104,18 +104,18 @@ class Arena(TokenSequence, ABC):
         self.base = base
 
     def begin_pass(self, count: int, rows: int) -> tuple[KeptState, ...]:
-        """Get ready for a pass over the next `count` tokens; return what is to be kept of states, and where."""
+        """Get ready for a pass over the next `count` tokens; return the states to keep, and where."""
         if self.window:
             self.slide(self.length, self.length + count)
         return super().begin_pass(count, rows)
 
     def restore_states(self, length: int) -> None:
-        """Go on from the states after so many tokens, which are kept."""
+        """Go on from the kept states after `length` tokens."""
         assert self.snapshots is not None
         self.states[0] = self.states[1 + self.snapshots.slot(length)] if length else 0
 
     def states_after(self, length: int) -> Any:
-        """Return the states after so many tokens, [1, 1, 1, numbers], or none of them if they are not there."""
+        """Return the states after `length` tokens, [1, 1, 1, numbers], or none if they are not kept."""
         assert self.snapshots is not None
         row = 0 if length == self.snapshots.live else None
         if length in self.snapshots.places:
@@ -157,12 +157,12 @@ class Arena(TokenSequence, ABC):
         self.logits, self.logits_at = _copied(logits), at
 
     def give_back(self) -> None:
-        """Forget all that is here, for the memory to be used elsewhere, as far as it is this arena's own."""
+        """Forget all rows, and give back the memory if it is this arena's own."""
         super().give_back()
         self.logits = self.answers = None
 
     def change_owner(self) -> None:
-        """Begin to serve another frame: what is known of the last one's answers would hide what this one computes."""
+        """Begin to serve another frame: past choices of the last frame would hide new ones."""
         self.answers = None
 
     def enter(self, excerpts: IsolatedExcerpts) -> bool:
@@ -174,7 +174,7 @@ class Arena(TokenSequence, ABC):
 
 
 class DenseArena(Arena):
-    """An arena in memory of its own, contiguous and fp32, in which decoders on a CPU compute."""
+    """An arena in separate memory, contiguous and fp32, in which decoders on a CPU compute."""
 
     k: npt.NDArray[np.float32]
     v: npt.NDArray[np.float32]

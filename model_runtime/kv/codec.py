@@ -1,4 +1,4 @@
-"""Blocks of keys and values as bytes: raw fp32, bf16 where that is what they are, or int8 with fp32 scales.
+"""Blocks of keys and values as bytes: raw fp32, bf16 if they are bf16 already, or int8 with fp32 scales.
 
 int8 is as in KIVI (arXiv 2402.02750): a few channels of keys are far larger than the others, at every token, so keys
 have a scale for each channel; values have no such channels, and have a scale for each token.
@@ -32,7 +32,7 @@ Rotations = tuple[Turns, ...]
 
 
 class Form(IntEnum):
-    """How a block's bytes are to be read; the numbers are stored beside them.
+    """How a block's bytes are to be read; the numbers are stored with them.
 
     A block in a PART form lacks the planes of layers that slide, which had not kept its tokens. One in a STATE form
     ends with the states after it, raw.
@@ -134,7 +134,7 @@ class KvCodec:
         return self._planes(form).size(form % PART) + self._states_size(form)
 
     def slot_bytes(self, form: int) -> int:
-        """Return the size of slots for blocks of a form: that of most blocks, or more if states take many."""
+        """Return the slot size for blocks of a form: the size of most blocks, or more if states take many."""
         return max(self.size(form), -(-self._states_size(STATE) // MOST_SLOTS))
 
     def encode(self, rows: Sequence[Floats] | Floats, begin: int, form: int) -> Bytes:
@@ -219,7 +219,7 @@ class KvCodec:
 
 
 def _axis(plane: Plane) -> int:
-    """Return along which axis the numbers of a plane share a scale: those of a channel of keys, a token of values."""
+    """Return along which axis the numbers of a plane share a scale: a channel of keys, a token of values."""
     return TOKEN_AXIS if plane.rotated else CHANNEL_AXIS
 
 

@@ -16,14 +16,14 @@ from model_runtime.kv.arena import Arena
 from model_runtime.kv.layout import KeysValues, Numbers, Plane
 from model_runtime.kv.sequence import Quality
 
-EXCERPT_ROWS_KEPT = 8  # as many excerpts are kept in RAM as fill so many rooms
+EXCERPT_ROWS_KEPT = 8  # excerpts in RAM fill at most this many rooms
 
 
-class ExcerptSource(Protocol):
+class ExcerptStore(Protocol):
     """A store beyond RAM from which an excerpt's keys and values can be read back."""
 
     def fill_excerpt(self, arena: Arena, ids: Ids, cancel: Cancel, /) -> int:
-        """Append what is stored of an excerpt to an arena that holds a prefix of it; return how many tokens.
+        """Append the stored rows of an excerpt to an arena that holds a prefix of it; return how many tokens.
 
         Once `cancel()` is true, it waits for nothing.
         """
@@ -63,9 +63,9 @@ class ExcerptLibrary:
         rotations: Sequence[npt.NDArray[np.complex64]],
         most_tokens: int,
     ) -> None:
-        """Compute in `scratch`, an arena without excerpt rows; keep `most_tokens`, and always those last asked for.
+        """Compute in `scratch`, an arena without excerpt rows; keep `most_tokens`, and always the last excerpts.
 
-        `rotations` [positions, head_dim / 2] are those of keys in arenas, by number of a plane's `rope`.
+        `rotations` [positions, head_dim / 2] are the rotations of keys in arenas, by number of a plane's `rope`.
         """
         self._scratch, self._rotations, self._most = scratch, rotations, most_tokens
         self._kept: OrderedDict[bytes, ComputedExcerpt] = OrderedDict()
@@ -73,14 +73,14 @@ class ExcerptLibrary:
     def ready(
         self,
         excerpts: IsolatedExcerpts,
-        source: ExcerptSource | None,
+        source: ExcerptStore | None,
         compute: Callable[[Ids, Arena], None],
         chunk: int,
         cancel: Cancel,
     ) -> Readied:
-        """Have all excerpts in RAM: fetch what the source has and `compute` the rest, `chunk` tokens at once.
+        """Have all excerpts in RAM: fetch those in the source and `compute` the rest, `chunk` tokens at once.
 
-        Ends between two of these once `cancel()` is true; what was computed until then is used by the next call.
+        Ends between two excerpts once `cancel()` is true; the next call uses the rows computed so far.
         """
         computed = fetched = 0
         for text in excerpts.texts:
@@ -103,7 +103,7 @@ class ExcerptLibrary:
         """Return an excerpt that is in RAM, else None; changes nothing."""
         return self._kept.get(text)
 
-    def known(self, excerpts: IsolatedExcerpts, source: ExcerptSource | None) -> tuple[int, int]:
+    def known(self, excerpts: IsolatedExcerpts, source: ExcerptStore | None) -> tuple[int, int]:
         """Count the tokens of excerpts that are in RAM, and those that the source has; changes nothing."""
         kept = stored = 0
         ready, last = set(self._kept), self._scratch.ids
@@ -140,7 +140,7 @@ class ExcerptLibrary:
 def turned(keys: npt.NDArray[np.float32], factors: npt.NDArray[np.complex64]) -> npt.NDArray[np.float32]:
     """Return keys [..., tokens, head_dim] multiplied by `factors`, [head_dim / 2] or one such row for each token.
 
-    Dimensions 2j and 2j + 1 are the parts of one number. Each product, difference and sum is an operation of its own,
+    Dimensions 2j and 2j + 1 are the parts of one number. Each product, difference and sum is a separate operation,
     so that it is rounded alike whatever instructions compute it.
     """
     real, imaginary, made = keys[..., ::2], keys[..., 1::2], np.empty_like(keys)

@@ -14,7 +14,8 @@ from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.families.layer_spec import Attention, Latent, Recurrence
 
 FP32 = 4  # bytes
-# Rows that layers which slide keep beside their window: for one pass, and for cuts without computing all again.
+# Rows that layers which slide keep in addition to their window: for one pass, and for cuts without computing all
+# again.
 SLACK_ROWS = 2048
 SLIDING_PASS = 1024  # most rows of a pass over them
 SLIDE_UNIT = 512  # they begin at multiples of it, as blocks of attention do in every decoder
@@ -51,7 +52,7 @@ class Plane(NamedTuple):
         return len(self.layers) * self.heads * self.width
 
     def rows(self, capacity: int) -> int:
-        """Return the rows of an arena with so many."""
+        """Return the rows of an arena for `capacity` tokens."""
         return min(capacity, self.window + SLACK_ROWS) if self.window else capacity
 
     def shape(self, tokens: int) -> tuple[int, int, int, int]:
@@ -152,7 +153,7 @@ class KvLayout:
 
     @property
     def kept_states(self) -> int:
-        """How many places an arena keeps states of, besides the live ones."""
+        """How many places an arena keeps states of, in addition to the live states."""
         return SNAPSHOTS if self.states else 0
 
     @property
@@ -161,24 +162,24 @@ class KvLayout:
         return FP32 * self.state_numbers * (1 + self.kept_states)
 
     def arena_bytes(self, rows: int) -> int:
-        """Return the bytes of an arena with so many rows, its states among them."""
+        """Return the bytes of an arena with `rows` rows, its states among them."""
         return self.element * sum(plane.numbers * plane.rows(rows) for plane in self.planes) + self.states_bytes
 
     def placed(self, tokens: int) -> list[PlacedPlane]:
-        """Return where the planes of so many tokens are in one array that has them one after the other."""
+        """Return where the planes of `tokens` tokens are in one array that has them one after the other."""
         return placed([(plane, tokens) for plane in self.planes])
 
     def placed_in_arena(self, rows: int) -> list[PlacedPlane]:
-        """Return where the planes of an arena with so many rows are in one array."""
+        """Return where the planes of an arena with `rows` rows are in one array."""
         return placed([(plane, plane.rows(rows)) for plane in self.planes])
 
     def split(self, numbers: Any, tokens: int) -> tuple[Any, ...]:
-        """Return the planes of so many tokens as views of an array that has them one after the other."""
+        """Return the planes of `tokens` tokens as views of an array that has them one after the other."""
         return split(numbers, self.placed(tokens))
 
 
 def _planes_of(attention: Attention, rope: int, window: int) -> tuple[Plane, Plane]:
-    """Return the planes of a kind of layers, without these: one that is rotated, and one that is not."""
+    """Return the planes of a kind of layers, without these: a rotated and an unrotated plane."""
     if isinstance(attention, Latent):
         return Plane("rotated", (), 1, attention.rotated, rope), Plane("latent", (), 1, attention.rank)
     heads, width = attention.kv_heads, attention.head_dim
@@ -201,7 +202,7 @@ def _state_places(config: ModelConfig) -> tuple[StatePlace, ...]:
 
 
 def placed(planes: Sequence[tuple[Plane, int]]) -> list[PlacedPlane]:
-    """Return where planes of so many tokens each are in one array that has them one after the other."""
+    """Return where planes of these numbers of tokens are in one array that has them one after the other."""
     found, start = list[PlacedPlane](), 0
     for plane, rows in planes:
         end = start + plane.numbers * rows

@@ -28,7 +28,7 @@ class Pool(Generic[S]):
     """A handful of arenas, one for each recently used frame.
 
     Arenas are allocated when first needed and never freed, but at rest, and beyond the pool's size, they give their
-    memory back. One that was released is reused before another is allocated; when all are taken, the least recently
+    memory back. A released arena is reused before another is allocated; when all are taken, the least recently
     used one is.
     """
 
@@ -79,7 +79,7 @@ class Pool(Generic[S]):
         return arena.reusable(key) if arena else 0
 
     def ahead(self, owner: FrameId, key: SequenceKey) -> int:
-        """Count those of the reusable tokens that were computed ahead of need for this owner; changes nothing."""
+        """Count the reusable tokens that were prefetched for this owner; changes nothing."""
         previous = self.current_owner(owner)
         arena = None if previous is None else self._owned[previous]
         if arena is None or self._source(key, arena):
@@ -104,7 +104,7 @@ class Pool(Generic[S]):
         self._released |= dict.fromkeys(owner for owner in owners if owner in self._owned)
 
     def give_back(self, seconds: float, kept: FrameId | None) -> None:
-        """Empty the arenas that nobody has acquired for `seconds`, but for that of the `kept` owner; release them."""
+        """Empty and release the arenas unused for `seconds`, except the arena of the `kept` owner."""
         latest = monotonic() - seconds
         resting = [owner for owner, at in self._acquired.items() if owner != kept and at <= latest]
         for owner in resting:
@@ -112,7 +112,7 @@ class Pool(Generic[S]):
         self.release(resting)
 
     def provide(self, count: int) -> int:
-        """Allocate arenas up to `count` of them, as far as size and memory allow; return how many there are.
+        """Allocate arenas up to `count` of them, if size and memory allow; return how many there are.
 
         Raises MemoryError if there is no memory for the first one.
         """
@@ -158,7 +158,7 @@ class Pool(Generic[S]):
     def current_owner(self, owner: FrameId) -> FrameId | None:
         """Return the present owner of the arena that `owner` would get; None for an arena that nobody has owned.
 
-        It is itself, else the first one that was released, nobody, or the least recently used one.
+        That is itself, else the owner of the first released arena, nobody, or the least recently used owner.
         """
         if owner in self._owned:
             return owner

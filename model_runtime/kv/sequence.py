@@ -16,7 +16,7 @@ class Quality(IntEnum):
     """Where a row's keys and values are from, the worst first.
 
     EXACT: as the model computes them. LOSSY: a store's codec has changed them. COMPOSED: they were put together from
-    other sequences. What was computed after a row, or sees it, is at most as good.
+    other sequences. Rows computed after a row, or rows that see it, are at most as good.
     """
 
     COMPOSED = 0
@@ -25,9 +25,9 @@ class Quality(IntEnum):
 
 
 class Rows:
-    """So many rows, in runs. Quality never rises along them, since each row was computed from those before it.
+    """A number of rows, in runs. Quality never rises along them, since each row was computed from those before it.
 
-    `length` counts the rows, `wasted` those that were computed ahead of need and dropped before they were needed.
+    `length` counts the rows, `wasted` the rows that were prefetched and dropped unused.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Rows:
     def first_below(self, quality: Quality, length: int | None = None) -> int:
         """Return the first row that is not as good as that, or else the number of rows.
 
-        With a `length`, search among so many rows: those still to come are as good as those that they follow.
+        With a `length`, search among that many rows: future rows are as good as the rows that they follow.
         """
         end = self._ends[quality]
         if length is None:
@@ -109,7 +109,7 @@ class Rows:
         self._unneeded = _between(self._unneeded, length, self.length)
 
     def ahead(self, length: int) -> int:
-        """Count those of the first `length` rows that were computed ahead of need."""
+        """Count the prefetched rows among the first `length`."""
         return sum(map(len, _between(self._unneeded, 0, length)))
 
 
@@ -156,7 +156,7 @@ class TokenSequence:
         return length if not self.base or length >= self.base + self.window - 1 else 0
 
     def kept(self, key: SequenceKey) -> int:
-        """Count the key's tokens that stay once this is truncated to what it has in common with them."""
+        """Count the key's tokens that stay once this is truncated to the common prefix."""
         return self.resumes_at(self.common(key))
 
     def reusable(self, key: SequenceKey) -> int:
@@ -180,9 +180,9 @@ class TokenSequence:
         return True
 
     def truncate(self, length: int) -> int:
-        """Forget the tokens from `length` on, and those after which computing cannot go on; return where it can.
+        """Forget the tokens from `length` on, and tokens after which computing cannot continue; return where it can.
 
-        Known logits survive only if what they follow does.
+        Known logits survive only if their tokens do.
         """
         assert 0 <= length <= self.length
         length = self.resumes_at(length)
@@ -200,7 +200,7 @@ class TokenSequence:
         return length
 
     def restore_states(self, length: int) -> None:
-        """Go on from the states after so many tokens, which are kept."""
+        """Go on from the kept states after `length` tokens."""
 
     def mark(self, places: Iterable[int]) -> None:
         """Have states kept after these counts of tokens, as long as others can go instead."""
@@ -208,7 +208,7 @@ class TokenSequence:
             self.snapshots.marks = frozenset(places)
 
     def approximate(self, length: int) -> int:
-        """Count those of the excerpts and the first `length` tokens that are not exact."""
+        """Count the tokens of the excerpts and of the first `length` that are not exact."""
         excerpts = 0 if self.rows.seen is Quality.EXACT else self.excerpts.tokens
         return length - self.rows.first_below(Quality.EXACT, length) + excerpts
 
@@ -230,7 +230,7 @@ class TokenSequence:
     def begin_pass(self, count: int, rows: int) -> tuple[KeptState, ...]:
         """Get ready for a pass over the next `count` tokens, the last `rows` of which get logits.
 
-        Return what is to be kept of states, and where.
+        Return the states to keep, and where.
         """
         return () if self.snapshots is None else self.snapshots.begin_pass(self.length, count, rows)
 

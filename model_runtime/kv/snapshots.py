@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
-GRID = 64  # tokens between places at which states are kept, as far as there is room
+GRID = 64  # tokens between places at which states are kept, while there is room
 
 
 class KeptState(NamedTuple):
@@ -68,14 +68,14 @@ class Snapshots:
     def saved(self, unit: int) -> frozenset[int]:
         """Return the places, multiples of `unit`, whose states are worth saving: the last before each mark and all.
 
-        States are large, and what is asked for after a restart goes on from these.
+        States are large, and requests after a restart go on from these.
         """
         whole = [place for place in self.places if not place % unit]
         last = (max((place for place in whole if place <= mark), default=0) for mark in (*self.marks, self.live))
         return frozenset(last) - {0}
 
     def truncate(self, length: int) -> None:
-        """Forget what is kept after the first `length` tokens."""
+        """Forget the states after the first `length` tokens."""
         for place in [place for place in self._slots if place > length]:
             self._free.append(self._slots.pop(place))
 

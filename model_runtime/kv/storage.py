@@ -8,15 +8,15 @@ from typing import NamedTuple, Protocol
 from model_runtime.cancel import Cancel
 from model_runtime.isolated import CommittedParts, SequenceKey
 from model_runtime.kv.arena import Arena
-from model_runtime.kv.excerpt_library import ComputedExcerpt, ExcerptSource
+from model_runtime.kv.excerpt_library import ComputedExcerpt, ExcerptStore
 
 
 class HeldFrame(NamedTuple):
-    """A frame to be saved: its key, and what is computed of its tokens and its excerpts, which may be nothing.
+    """A frame to be saved: its key, and the computed rows of its tokens and excerpts, which may be none.
 
-    `origins` name the documents that the excerpts are from, in their order. `private` are those of the frame's own
-    document and these that must not reach a disk. Only what is `committed` may reach other machines. The arena may
-    hold other tokens by now.
+    `origins` name the documents that the excerpts are from, in their order. `private` are the documents among these
+    and the frame's own that must not reach a disk. Only `committed` text may reach other machines. The arena may hold
+    other tokens by now.
     """
 
     key: SequenceKey
@@ -27,7 +27,7 @@ class HeldFrame(NamedTuple):
     computed: Sequence[ComputedExcerpt | None]
 
 
-class KvStorage(ExcerptSource, Protocol):
+class KvStorage(ExcerptStore, Protocol):
     """Keeps keys and values beyond the arenas. Used on the engine thread only, unless a method says otherwise.
 
     It pays to fetch `least` tokens or more.
@@ -36,9 +36,9 @@ class KvStorage(ExcerptSource, Protocol):
     least: int
 
     def fill(self, arena: Arena, key: SequenceKey, cancel: Cancel, row_seconds: float | None, /) -> int:
-        """Append what is stored of a key's tokens to an arena that holds a prefix of them; return how many tokens.
+        """Append the stored rows of a key's tokens to an arena that holds a prefix of them; return how many tokens.
 
-        The arena has the key's excerpts. What it holds beyond that prefix is dropped. Once `cancel()` is true, it
+        The arena has the key's excerpts. Rows beyond that prefix are dropped. Once `cancel()` is true, it
         ends within one read. It waits no longer than computing would take, if it is known how many seconds a token
         takes then: `row_seconds`.
         """
@@ -49,11 +49,11 @@ class KvStorage(ExcerptSource, Protocol):
         ...
 
     def save(self, document: str, frames: Sequence[HeldFrame], cancel: Cancel, /) -> bool:
-        """Save what is computed of a document's frames, the most recent last; return false if stopped."""
+        """Save the computed rows of a document's frames, the most recent last; return false if stopped."""
         ...
 
     def share_memory(self, parts: int, /) -> None:
-        """Use one of so many equal parts of the memory that it was given; it may forget what is in memory alone."""
+        """Use one of `parts` equal parts of its memory; rows that only memory holds may be lost."""
         ...
 
     def stats(self) -> list[dict[str, object]]:
@@ -65,5 +65,5 @@ class KvStorage(ExcerptSource, Protocol):
         ...
 
     def close(self, seconds: float, /) -> None:
-        """Write what is left for up to `seconds`, and close all files."""
+        """Write the queue for up to `seconds`, and close all files."""
         ...

@@ -21,7 +21,7 @@ TemplateOverride = Sequence[tuple[str, str | Sequence[str]]]  # what a user sets
 
 
 class Checkpoint(NamedTuple):
-    """What is needed to build prompts for a model, and the folder of its weights."""
+    """The config, tokenizer and template of a model, and the folder of its weights."""
 
     folder: Path
     config: ModelConfig
@@ -30,7 +30,7 @@ class Checkpoint(NamedTuple):
 
 
 def read_checkpoint(folder: Path, override: TemplateOverride = ()) -> Checkpoint:
-    """Read a folder; ModelError says what is wrong with it."""
+    """Read a folder; ModelError says why it cannot be used."""
     config = read_architecture(folder)
     tokenizer = read_tokenizer(folder, config)
     return Checkpoint(folder, config, tokenizer, find_template(tokenizer, dict(override), config.end_ids))

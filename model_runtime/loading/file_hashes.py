@@ -83,7 +83,7 @@ def _known(kept: list[object] | None, identity: list[object]) -> bytes | None:
 
 
 def _read(notes: Memo | None) -> Remembered:
-    """Return what was written before; nothing if it cannot be read, and then files are hashed."""
+    """Return the stored hashes; none if they cannot be read, and then files are hashed."""
     try:
         found: object = json.loads(notes.read()) if notes else {}
     except (OSError, ValueError, RecursionError):

@@ -1,7 +1,7 @@
 """What a typical key and a cold place take: one measure, from the milliseconds of passes on this machine.
 
 The counts come from the embedded model and 2,980 keys: 2,080 typed into files of Python's own library, where
-what is at least 20 % likely is shown, and 900 of the Rust session that docs/benchmarks.md replays.
+suggestions at least 20 % likely are shown, and 900 of the Rust session that docs/benchmarks.md replays.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class KeyCosts(NamedTuple):
 
 
 def key_costs(pass_ms: float, row_ms: float | None) -> KeyCosts:
-    """Return what they take, from the milliseconds of a pass of one row and of a row of a prompt's passes."""
+    """Return their milliseconds, from the milliseconds of a pass of one row and of a row of a prompt's passes."""
     cold = None if row_ms is None else COLD_TOKENS * row_ms + COLD_PASSES * pass_ms + OUTSIDE_MS
     return KeyCosts(PASSES_OF_A_KEY * pass_ms + OUTSIDE_MS, cold)
 

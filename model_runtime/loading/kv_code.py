@@ -1,4 +1,4 @@
-"""Names the code and the libraries that compute keys and values, for the fingerprint of what they computed."""
+"""Names the code and the libraries that compute keys and values, for the fingerprint of their results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOMS = ("kv", "checkpoint", "decoder")  # all that a forward pass runs is in th
 
 
 def kv_code(runtime: Runtime, choice: DeviceChoice) -> list[str]:
-    """Return what the bits of keys and values depend on besides the model: code, libraries and the device."""
+    """Return the inputs of keys and values other than the model: code, libraries and the device."""
     code = [runtime.kv, runtime.attention, python_hash(ROOT), library_hash(), np.__version__]
     if runtime.name == "compiled":
         return [*code, cpu_name()]

@@ -66,10 +66,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """What a model's prompts are made with, and its answers are read with.
+    """The tokenizer and template that make a model's prompts and read its answers.
 
-    `ngrams` is what the engine mixes in: the fit in the model's folder, if the setting allows it. A model that
-    was trained with a `mask` takes excerpts of at most `excerpt_rows` tokens beside a prompt.
+    `ngrams` is the mixture: the fit in the model's folder, if the setting allows it. A model that
+    was trained with a `mask` takes excerpts of at most `excerpt_rows` tokens with a prompt.
     """
 
     tokenizer: Tokenizer
@@ -139,7 +139,7 @@ def plan_load(checkpoint: Checkpoint, **options: Unpack[LoadOptions]) -> LoadPla
         options.get("device", "auto"), config, max(mib, -(-frame // MIB)), gpu_format(options["weights"])
     )
     arenas = _arena_count(config, capacity, mib, BF16 if choice.device == "cuda" else FP32)
-    if choice.device == "cuda" and config.excerpt_rows:  # excerpts are computed in a slot of their own
+    if choice.device == "cuda" and config.excerpt_rows:  # excerpts are computed in a separate slot
         arenas = max(1, arenas - 1)
     kv = kv_bytes(config, capacity, arenas)
     fit = CpuFit([])
@@ -156,7 +156,7 @@ def load(
     progress: Callable[[str, int], None],
     **options: Unpack[LoadOptions],
 ) -> LoadedModel:
-    """Load a checkpoint's weights; ModelError says what is wrong with it, or with this machine."""
+    """Load a checkpoint's weights; ModelError names the fault, in it or in this machine."""
     plan = plan_load(checkpoint, **options)
     try:
         return _load(checkpoint, plan, ngrams, progress, options)
@@ -302,7 +302,7 @@ def _load_runtime(
         progress("laying the experts out on disk", 70)
         placement = _placement(place, hashed.result(), forms[0], slots)
     runtime = load_on_cpu(config, tensors, capacity, arenas, options, forms, placement)
-    tensors.release()  # packed by now, but for the table that tokens are looked up in
+    tensors.release()  # packed by now, except the token table
     return runtime
 
 
@@ -377,7 +377,7 @@ def _composer(decoder: AnyDecoder, name: str, choice: DeviceChoice) -> tuple[Com
 
 
 def _arena_count(config: ModelConfig, capacity: int, mib: int, element: int) -> int:
-    """Return how many arenas with elements of `element` bytes fit, at least the one that an answer needs."""
+    """Return how many arenas with elements of `element` bytes fit, at least the arena that an answer needs."""
     size = arena_bytes(config, capacity, element)
     if size > mib * MIB:
         logger.info("memory_mib leaves %d MiB to arenas, but the one arena needs %d", mib, -(-size // MIB))

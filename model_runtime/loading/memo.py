@@ -1,4 +1,4 @@
-"""What is kept between runs because it takes long to find out."""
+"""Values kept between runs because they take long to compute."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ class Memo(Protocol):
     """A text kept between runs; `str` names its place in the log."""
 
     def read(self) -> str:
-        """Return what was written last; raises OSError."""
+        """Return the value written last; raises OSError."""
         ...
 
     def write(self, text: str, /) -> None:
-        """Replace what is there; raises OSError."""
+        """Replace the value; raises OSError."""
         ...

@@ -1,4 +1,4 @@
-"""Decides whether a model fits into memory, and says what it needs or what would fit instead."""
+"""Decides whether a model fits into memory, and says how much it needs or which would fit instead."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ MIB, GIB = 1 << 20, 1 << 30
 
 
 class ModelSize(NamedTuple):
-    """A model's parameters, those of its largest matrix, and those that stay fp32 in any format.
+    """The counts of a model's parameters: all, its largest matrix's, and parameters that stay fp32 in any format.
 
-    `idle` are those of experts that a token does not choose: they take memory and no time.
+    `idle` are parameters of experts that a token does not choose: they take memory and no time.
     """
 
     parameters: int
@@ -45,9 +45,9 @@ class ModelSize(NamedTuple):
 
 
 class FitRequest(NamedTuple):
-    """What is to fit into memory: a model in a format, or the best of all, with `kv` bytes of keys and values.
+    """A candidate for memory: a model in a format, or in the best of all, with `kv` bytes of keys and values.
 
-    `folder` is that of a model for transformers, and `soon` is how many bytes become free before it is loaded.
+    `folder` is the folder of a model for transformers, and `soon` is how many bytes become free before it is loaded.
     """
 
     config: ModelConfig

@@ -24,7 +24,7 @@ TIMED_ROWS = (1, 4, 64)  # of a pass
 TIMED_REPEATS = 5
 SAMPLE_PARAMETERS = 1 << 24  # parameters of a sample: further layers cost what these do
 SAMPLE_VOCAB = 4096
-NOISE = 65_537  # numbers that a sample's weights repeat: what they are takes no part in the time
+NOISE = 65_537  # numbers that a sample's weights repeat: their values do not affect the time
 
 
 class PassTimes(NamedTuple):

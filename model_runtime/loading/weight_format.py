@@ -46,7 +46,7 @@ class CpuMethod(NamedTuple):
 
 
 # The rule: `auto` takes the first that can be used. They were measured in this order for each set of instructions and
-# size of model (docs/models.md), but for torch's fp32 before its int8: where there is no fp16, exact comes first.
+# size of model (docs/models.md), except torch's fp32 before its int8: where there is no fp16, exact comes first.
 ORDER = (
     CpuMethod("int8", compiled=True),
     CpuMethod("fp16", compiled=True),
@@ -86,12 +86,12 @@ def usable_methods(config: ModelConfig) -> list[CpuMethod]:
 
 
 def supported_formats(config: ModelConfig) -> list[Format]:
-    """Return the formats in which this CPU can compute a model with what is installed."""
+    """Return the formats in which this CPU can compute a model with the installed packages."""
     return [form for form in FORMATS if any(way.form == form and _lack(config, way) is None for way in ORDER)]
 
 
 def torch_missing(config: ModelConfig, wanted: str) -> str | None:
-    """Return what to tell where only torch computes what is wanted and it is not installed; None if it is."""
+    """Return the message for a format that only torch computes if torch is not installed, else None."""
     if find_spec("torch"):
         return None
     reason = native_missing(config) or f"it does not compute weights {wanted!r}"

@@ -16,7 +16,7 @@ from model_runtime.prompt.prompt import NO_IDS, NOTHING_LAID_OUT, LaidOut, Promp
 from model_runtime.prompt.template import FileMarkers, Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
-# Endings of files whose comments begin with a number sign; those of others begin with two slashes.
+# Endings of files whose comments begin with a number sign; comments of other files begin with two slashes.
 NUMBER_SIGN = frozenset({".py", ".pyi", ".rb", ".sh", ".toml", ".yaml", ".yml", ".r", ".jl", ".pl", ".ex", ".exs"})
 REMEMBERED = 64  # sets of excerpts whose ids are kept: some frames of some documents
 
@@ -79,7 +79,7 @@ class PlainLayout:
 
 
 class IsolatedLayout:
-    """Lays excerpts out in rows of their own before the window, for models that were trained with a mask.
+    """Lays excerpts out in separate rows before the window, for models that were trained with a mask.
 
     Each excerpt stands apart from all others. More than `most` tokens are never laid out: those that change most are
     left out first, each whole.

@@ -12,8 +12,8 @@ PLACES: tuple[ExcerptPlace, ...] = ("signatures", "imports", "similar")
 class Excerpt(NamedTuple):
     """A piece of another file's text.
 
-    `path` is what the model reads, relative to the workspace's folder; `file` is the real path. `lines` are those of
-    the file, from 0, that the text shows. `why` tells people the reason it was chosen.
+    `path` is what the model reads, relative to the workspace's folder; `file` is the real path. `lines` are the lines
+    of the file, from 0, that the text shows. `why` tells people the reason it was chosen.
     """
 
     place: ExcerptPlace

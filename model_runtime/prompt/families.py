@@ -12,7 +12,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class FileFormat:
-    """How a family was trained to see other files of a repository before the one that it completes.
+    """How a family was trained to see other files of a repository before the completed file.
 
     `separator` is the marker before the path of each file, or between files if the first has none (`leads` is false).
     `repository` is the marker before the repository's name, which stands first and ends as `end` says; empty if there

@@ -15,7 +15,7 @@ LINE_CUT = re.compile(r"(?<=[\n\r])(?=[^\S\r\n]*\S)")
 # Before the blanks that hold a line end: GPT-2's takes them and the indentation of the next line as one piece, and
 # does not count the separators 1C to 1F as blanks.
 BREAK_CUT = re.compile(r"(?<=[\S\x1c-\x1f])(?=[^\S\r\n\x1c-\x1f]*[\r\n])")
-# As the first, but for lines that begin with a slash: gpt-oss' and Tekken's take `;\n//` as one piece.
+# As the first, except lines that begin with a slash: gpt-oss' and Tekken's take `;\n//` as one piece.
 SLASH_CUT = re.compile(r"(?<=[\n\r])(?!/)(?=[^\S\r\n]*\S)")
 
 # What tokens that cross such a cut would spell.
@@ -65,7 +65,7 @@ class Pieces:
     """The pieces of texts: the added tokens that are text, and what the pre-tokenizer cuts between them.
 
     If a text goes on, there may be other pieces before the cursor, too. Tried are the ways to go on that move a cut
-    with this tokenizer, and the rests of added tokens that have begun.
+    with this tokenizer, and the rests of unfinished added tokens.
     """
 
     def __init__(self, bpe: tokenizers.Tokenizer) -> None:
@@ -94,7 +94,7 @@ class Pieces:
     def settled(self, text: str) -> int:
         """Return where the pieces end that stay as they are, however the last line of a text goes on.
 
-        The last piece never stays, but for one that ends a line.
+        The last piece stays only if it ends a line.
         """
         return self._settled(text, [*self._moving, *self._begun(text)])
 

@@ -29,7 +29,7 @@ PartName = Literal["marker", "signatures", "imports", "head", "tail", "similar",
 NO_IDS = np.zeros(0, dtype=np.int32)
 HISTORY_BREAK = np.array([-1], dtype=np.int32)  # no token: matches of the n-grams do not cross it
 LONGEST_STUB_BYTES = 48  # and at most as many new tokens to spell them again; a longer word stays in the prompt
-MARKERS_KEPT = 64  # whose ids stay arrays: those of some templates
+MARKERS_KEPT = 64  # whose ids stay arrays: as many as some templates have
 
 
 @dataclass(frozen=True)
@@ -99,12 +99,12 @@ class Prompt:
 
     @cached_property
     def ids(self) -> Ids:
-        """The token ids of the window: without isolated excerpts, which have rows of their own."""
+        """The token ids of the window: without isolated excerpts, which have separate rows."""
         return window_ids(self.parts)
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
-        """Where head and tail end, and all, as counts of `ids`: what changes behind leaves what is before."""
+        """Where head and tail end, and all, as counts of `ids`: a change behind leaves the ids before."""
         window = [part for part in self.parts if part.origin is None]
         ends = list(accumulate(len(part.ids) for part in window))
         inner = [end for part, end in zip(window, ends, strict=True) if part.name in ("head", "tail")]
@@ -133,7 +133,7 @@ class Prompt:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens with those of isolated excerpts."""
+        """Number of tokens, including isolated excerpts."""
         return count_tokens(self.parts)
 
     @property
@@ -146,7 +146,7 @@ class Prompt:
         return self.sizes[name]
 
     def committed(self, is_committed: Callable[[PartName], bool], excerpts: frozenset[str]) -> CommittedParts:
-        """Return what is committed, by the names of parts, where the excerpts of these documents are."""
+        """Return the committed parts, by name, if the excerpts of these documents are committed."""
         tokens, seen = 0, excerpts.issuperset(self.origins)
         for part in (part for part in self.parts if part.origin is None):
             if (part.sees_excerpts and not seen) or not (part.name == "marker" or is_committed(part.name)):

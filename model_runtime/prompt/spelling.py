@@ -13,12 +13,12 @@ SpellToken = Callable[[str], bytes]
 
 SPACE_SIGN = "▁"  # how SentencePiece writes a space
 BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")  # and how a byte of a character that has no token
-# Bytes that can be part of a name; those of characters beyond ASCII can.
+# Bytes that can be part of a name; bytes of characters beyond ASCII can.
 WORD_BYTES = frozenset(
     byte for byte in map(bytes, zip(range(256))) if byte.isalnum() or byte == b"_" or byte >= b"\x80"
 )
 BRACKETED_NAME = re.compile(r"<.*>|\[.*\]", re.DOTALL)
-# Gemma has tokens of its own for these tags. They are text: everything else in brackets is a marker.
+# Gemma has single tokens for these tags. They are text: everything else in brackets is a marker.
 TEXT_TAG = re.compile(r"</?(table|caption|thead|tbody|tfoot|t[rhd]|h[1-6]|blockquote|strong|em|[bius]|su[bp]|code)>")
 
 

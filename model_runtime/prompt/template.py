@@ -32,8 +32,8 @@ class Template:
     """Marker ids of the prompt `bos prefix head suffix tail middle typed`, or with `suffix tail` before `prefix`.
 
     A marker is one token or, if it is plain text to the tokenizer, several; a family may have no middle. `lead` is
-    text before the head. `ends` end a text besides the tokenizer's special tokens and those that the config names.
-    `files` are the markers of other files; without them, their paths are comments.
+    text before the head. `ends` end a text, as do the tokenizer's special tokens and the tokens that the config
+    names. `files` are the markers of other files; without them, their paths are comments.
     """
 
     prefix: tuple[int, ...]
@@ -69,7 +69,7 @@ def find_template(
 ) -> Template:
     """Return the template of the family whose markers the tokenizer has, with the user's overrides.
 
-    `end_ids` are those of the config. ModelError if there is no such family, or no token for a name.
+    `end_ids` come from the config. ModelError if there is no such family, or no token for a name.
     """
     wanted = _known(override or {})
     family = _chosen(wanted) or _found(tokenizer, end_ids) or Family("own", prefix="", suffix="")
@@ -163,5 +163,5 @@ def _ids(tokenizer: Tokenizer, family: Family, name: str) -> tuple[int, ...]:
     if (token := tokenizer.token(name)) is not None:
         return (token,)
     if not family.spelled:
-        raise ModelError(f"the tokenizer has no token {name!r}: name one that it has in the setting template")
+        raise ModelError(f"the tokenizer has no token {name!r}: name one of its tokens in the setting template")
     return tuple(tokenizer.encode(name).tolist())

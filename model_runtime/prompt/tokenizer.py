@@ -80,7 +80,7 @@ class Tokenizer:
     def __init__(self, path: Path, most: int | None = None) -> None:
         """Read the file; ModelError if it is missing, damaged or of a kind that cannot spell every text.
 
-        Of a model with `most` tokens markers beyond them are left out: they stand for what is not text.
+        Of a model with `most` tokens markers beyond them are left out: they do not stand for text.
         """
         content, spell, self._bpe, self.digest = _read(path)
         self.folder, self.is_byte_level, self._vocab = path.parent, is_byte_level(content), self._bpe.get_vocab()
@@ -105,7 +105,7 @@ class Tokenizer:
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """Index of the tokens by what they spell."""
+        """Index of the tokens by their bytes."""
         return Vocabulary(self.token_bytes)
 
     def token(self, name: str) -> int | None:
@@ -238,7 +238,7 @@ def _read(path: Path) -> tuple[JsonObject, SpellToken, tokenizers.Tokenizer, byt
 
 
 def _config(folder: Path) -> JsonObject:
-    """Read the `tokenizer_config.json` beside a tokenizer, or nothing if there is none."""
+    """Read the `tokenizer_config.json` of a tokenizer's folder, or nothing if there is none."""
     path = folder / "tokenizer_config.json"
     try:
         return cast(JsonObject, dict(json.loads(read_regular(path, MOST_BYTES).decode("utf-8"))))

@@ -25,11 +25,11 @@ class LanguageTokenizers:
         """Ask for the folders of those that are a family's `own` when they are first needed."""
         self.default, self._own_folders = default, own
         self._read: dict[Path, Tokenizer] = {}
-        self._lock = Lock()  # guards what is read
+        self._lock = Lock()  # guards the files read
 
     @property
     def is_one(self) -> bool:
-        """Whether the default tokenizer is that of all languages."""
+        """Whether all languages have the default tokenizer."""
         return self._own_folders is None
 
     def of(self, family: str) -> Tokenizer:
@@ -42,7 +42,7 @@ class LanguageTokenizers:
             return self._read[folder]
 
     def has_own(self, family: str) -> bool:
-        """Return whether a family has a tokenizer of its own, so that its ids are no others'."""
+        """Return whether a family has a separate tokenizer, so that it shares no ids."""
         return family in self._own
 
     @property

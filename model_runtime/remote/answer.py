@@ -1,4 +1,4 @@
-"""One answer in the making: tokens that a server chose, as far as they spell the stub and the rule lets them."""
+"""One answer in the making: tokens that a server chose, while they spell the stub and the rule allows them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from model_runtime.ids import Ids
 from model_runtime.remote.dialect import NextToken, StreamPiece
 
 
-class RemoteAnswer:
+class StreamedAnswer:
     """The answer to a job so far.
 
     The server decodes freely. A token that does not spell the stub is replaced by the likeliest that does, of those
-    that the server named; if none of them does, the server has to be asked for one that does.
+    that the server named; if none of them does, the server has to be asked for such a token.
     """
 
     def __init__(self, job: GenerateJob, sampler: Sampler) -> None:
@@ -92,7 +92,7 @@ class RemoteAnswer:
         return not piece.ended
 
     def generation(self, known: int) -> Generation:
-        """Return what was generated; `known` tokens were reused if the server does not say so."""
+        """Return the generation; `known` tokens were reused if the server does not say so."""
         now, output = perf_counter(), self._output
         tokens = self._job.prompt.tokens
         reused = min(tokens, self._reused.get(1, known))
@@ -147,7 +147,7 @@ class RemoteAnswer:
         """Return whether the tokens since `begin` spell the text that came with them.
 
         A text may be shorter. They do not where a server kept back tokens that are a part of a character. ValueError
-        if their vocabulary is another one.
+        if they are from another vocabulary.
         """
         self._text += piece.text
         self._spelled += b"".join(self._sampler.token_bytes[each.token] for each in piece.tokens)

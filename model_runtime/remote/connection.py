@@ -1,4 +1,4 @@
-"""A pool of connections to one server, on an event loop in a thread of its own, so that whoever waits can stop."""
+"""A pool of connections to one server, on an event loop in a separate thread, so that callers can stop waiting."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Connection:
             pumping.cancel()
 
     def close(self) -> None:
-        """End what is under way, and the thread; whoever waits gets Cancelled."""
+        """End all requests and the thread; waiting callers get Cancelled."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -117,7 +117,7 @@ class Connection:
             except Empty:
                 continue
             if piece is None:
-                self._check(cancel)  # closing cancels what is under way
+                self._check(cancel)  # closing cancels requests
                 return pumping.result()
             yield piece
 
@@ -149,7 +149,7 @@ class Connection:
                 async with asyncio.timeout(SILENCE) as silence:
                     async for data in event_data(lines_of(response.aiter_raw())):
                         pieces.put(self._object(data))
-                        silence.reschedule(self._loop.time() + SILENCE)  # what is no event is no sign of life
+                        silence.reschedule(self._loop.time() + SILENCE)  # only an event is a sign of life
             except ValueError:
                 raise self._nonsense() from None
 
@@ -173,7 +173,7 @@ class Connection:
         if not response.is_success:
             raise self._refused(response.status_code, path)
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise self._nonsense()  # it was asked for none, and what is small may become large
+            raise self._nonsense()  # none was asked for, and a small one may become large
 
     @contextmanager
     def _failures(self) -> Generator[None]:
@@ -208,7 +208,7 @@ class Connection:
         match status:
             case 401 | 403:
                 return EngineError(
-                    f"{self._host} refuses the key: name another one as 'key_file' in the setting 'engine'"
+                    f"{self._host} refuses the key: name another file as 'key_file' in the setting 'engine'"
                 )
             case 404:
                 return EngineError(

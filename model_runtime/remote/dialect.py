@@ -14,7 +14,7 @@ from model_runtime.remote.connection import Json
 class Ask(NamedTuple):
     """A prompt to go on with for at most `limit` tokens; of one token, only those `allowed`, if there are any.
 
-    `slot` is the place on the server that holds what was computed of the frame before, where a server has places. Of
+    `slot` is the place on the server that holds the frame's cached rows, where a server has places. Of
     `one_line` no more than that is wanted.
     """
 
@@ -26,7 +26,7 @@ class Ask(NamedTuple):
 
 
 class NextToken(NamedTuple):
-    """A token that a server chose, its chance, and those of the likeliest tokens there."""
+    """A token that a server chose, its chance, and the chances of the likeliest tokens there."""
 
     token: int
     chance: float

@@ -23,7 +23,7 @@ from model_runtime.ids import Ids, common_prefix
 from model_runtime.kv.pool import FrameId
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
-from model_runtime.remote.answer import RemoteAnswer
+from model_runtime.remote.answer import StreamedAnswer
 from model_runtime.remote.connection import Connection, nonsense
 from model_runtime.remote.dialect import Ask, Dialect, StreamPiece
 from model_runtime.remote.identify import another_vocabulary, block_size, identify
@@ -64,7 +64,7 @@ class RemoteEngine:
     ) -> None:
         """Connect to nothing yet. A prompt with its answer has up to `capacity` tokens.
 
-        `ends` end a text besides special tokens. The model knows the `languages`.
+        `ends` end a text, as special tokens do. The model knows the `languages`.
         """
         self._capacity, self._languages = capacity, languages
         self._options, self._tokenizer = options, tokenizer
@@ -79,7 +79,7 @@ class RemoteEngine:
     def generate(self, job: GenerateJob, cancel: Cancel) -> Generation:
         """Complete the prompt; raises Cancelled once `cancel()` is true, EngineError if the server cannot answer."""
         dialect = self._ready(job.private, cancel)
-        answer, known = RemoteAnswer(job, self._sampler), self.reusable(job.frame, job.prompt).reused
+        answer, known = StreamedAnswer(job, self._sampler), self.reusable(job.frame, job.prompt).reused
         slot = self._place(job.frame, job.prompt, dialect.served.slots)
         while not answer.is_over:
             before = answer.left
@@ -107,18 +107,18 @@ class RemoteEngine:
         return True
 
     def reusable(self, frame: FrameId, prompt: Prompt) -> Reusable:
-        """Estimate the tokens that the server has from what was sent last of the frame, in whole blocks."""
+        """Estimate the tokens that the server has from the frame's last request, in whole blocks."""
         with self._lock:
             sent = self._sent.get(frame)
         common = 0 if sent is None else common_prefix(sent, prompt.ids)
         return Reusable(common // BLOCK * BLOCK, 0, 0)
 
     def approximate(self, frame: FrameId, prompt: Prompt) -> int:
-        """Return all tokens: what a server reuses may differ in the last bits from what it would compute."""
+        """Return all tokens: reused rows of a server may differ in the last bits from recomputed ones."""
         return prompt.tokens
 
     def forget(self, document: str) -> None:
-        """Forget what was sent of a document's frames."""
+        """Forget the requests of a document's frames."""
         with self._lock:
             for frame in [each for each in self._sent if each.document == document]:
                 del self._sent[frame]
@@ -152,7 +152,7 @@ class RemoteEngine:
         return RemoteFacts(served.kind, served.model, served.context, block, tokens, again.reused, round_trip)
 
     def _ready(self, private: bool, cancel: Cancel) -> Dialect:
-        """Return how to speak to the server, which is asked what it is if that is not known."""
+        """Return the server's dialect, and identify the server if it is not known."""
         host = self._options.host
         if private and not self._options.private:
             raise EngineError(
@@ -170,7 +170,7 @@ class RemoteEngine:
         return dialect
 
     def _place(self, frame: FrameId, prompt: Prompt, slots: int) -> int:
-        """Note what is sent of a frame, and return its slot: a free one, or that of the frame used longest ago."""
+        """Note a frame's request, and return its slot: a free slot, or the slot of the frame used longest ago."""
         with self._lock:
             self._sent[frame] = prompt.ids
             self._sent.move_to_end(frame)
@@ -182,7 +182,7 @@ class RemoteEngine:
                 self._slots[frame] = min(free) if free else self._slots.pop(oldest)
             return self._slots.get(frame, 0)
 
-    def _constrain(self, dialect: Dialect, answer: RemoteAnswer, slot: int, cancel: Cancel) -> None:
+    def _constrain(self, dialect: Dialect, answer: StreamedAnswer, slot: int, cancel: Cancel) -> None:
         """Ask for one token of those that spell the stub; take ours if the server cannot be held to them."""
         before, stub = answer.left, answer.stub
         allowed = self._tokenizer.vocabulary.fitting(stub)
@@ -193,7 +193,7 @@ class RemoteEngine:
             parts = [token for token in tokens if stub.startswith(spelled[token])]
             answer.append_own(max(parts, key=lambda token: len(spelled[token])))
 
-    def _read(self, dialect: Dialect, answer: RemoteAnswer, ask: Ask, cancel: Cancel) -> bool:
+    def _read(self, dialect: Dialect, answer: StreamedAnswer, ask: Ask, cancel: Cancel) -> bool:
         """Take what answers a request; return whether the server has come to an end of the text."""
         answer.begin()
         goes_on, ended = True, False
@@ -211,7 +211,7 @@ class RemoteEngine:
         return ended or (goes_on and ask.allowed is None)
 
     def _ask(self, dialect: Dialect, ask: Ask, cancel: Cancel) -> Generator[StreamPiece]:
-        """Yield what answers a request as it comes; a failure makes the server be asked anew what it is."""
+        """Yield the pieces of an answer as they come; after a failure the server is identified again."""
         try:
             with self._connection.stream(dialect.path, dialect.body(ask), cancel) as events:
                 for event in events:

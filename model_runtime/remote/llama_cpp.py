@@ -13,7 +13,7 @@ BIAS = 1000.0  # more than any two logits differ
 
 
 class LlamaCpp:
-    """llama.cpp's completions by token ids, each frame in a slot of its own as long as there are some."""
+    """llama.cpp's completions by token ids, each frame in its own slot while there are free slots."""
 
     path = "/completion"
 

@@ -106,11 +106,11 @@ def _choice(event: Json) -> Any:
 
 
 def _log_probabilities(choice: Any) -> Iterator[tuple[str, float, dict[str, float]]]:
-    """Yield each token's text, its chance and those of the likeliest tokens."""
+    """Yield each token's text, its chance and the chances of the likeliest tokens."""
     given: Any = choice.get("logprobs")
     if given is None:
         if choice["text"]:
-            raise EngineError("the server sends no chances of tokens (logprobs): choose one that does")
+            raise EngineError("the server sends no token probabilities (logprobs): choose a server that does")
         return
     likeliest: Any = given["top_logprobs"] or [None] * len(given["tokens"])
     for text, logprob, likely in zip(given["tokens"], given["token_logprobs"], likeliest, strict=True):

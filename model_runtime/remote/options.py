@@ -15,7 +15,7 @@ Kind = Literal["", "vllm", "llama.cpp", "openai"]
 
 @dataclass(frozen=True)
 class RemoteOptions:
-    """A server, how to speak to it, and what it may be sent; without a `url` there is none.
+    """A server, its dialect, and the text that it may get; without a `url` there is none.
 
     `kind` is found out if empty, and `model` if the server has one alone. Its key is in an environment variable or a
     file. `cache_salt` and `priority` go to vLLM as they are. `wait_seconds` is how long an answer that this machine

@@ -79,12 +79,12 @@ FIELDS: Mapping[str, Field] = {
 
 
 def engine_problem(value: object) -> str | None:
-    """Return what is wrong with a value of the setting, None if it is valid."""
+    """Return the fault of a value of the setting, None if it is valid."""
     return object_problem("engine", FIELDS, value)
 
 
 def object_problem(setting: str, fields: Mapping[str, Field], value: object) -> str | None:
-    """Return what is wrong with a setting that is an object with a `url`, or empty; None if it is valid."""
+    """Return the fault of a setting that is an object with a `url`, or empty; None if it is valid."""
     if not isinstance(value, Mapping):
         return f"setting {setting!r}: expected an object, got {value!r}"
     given = cast("Mapping[str, object]", value)

@@ -56,7 +56,7 @@ def test_openais_package_gets_several_and_short_ones(client: openai.OpenAI) -> N
 
 
 def test_openais_package_raises_what_is_wrong(client: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError, match="send each text in a request of its own"):
+    with pytest.raises(openai.BadRequestError, match="send each text in a separate request"):
         client.completions.create(model="any", prompt=[1, 2, 3])
 
 

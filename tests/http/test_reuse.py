@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import efim_ls.session.session as module
-from efim_ls.http.body import Fields
+from efim_ls.http.body import RequestFields
 from efim_ls.http.completions import Completions
 from efim_ls.http.llama_cpp import LlamaCppDialect
 from efim_ls.session.loader import load_completer
@@ -80,12 +80,13 @@ async def test_warming_computes_what_the_first_key_needs() -> None:
     assert session.model.completer is not None
     dialect = LlamaCppDialect(Completions(session, session.model.completer.tokenizers, "model"))
     asked = {"input_prefix": BEFORE, "input_suffix": f"\n{AFTER}", "prompt": ""}
-    await dialect.infill(Fields({"input_prefix": SOURCE[:40], "input_suffix": SOURCE[40:]}))  # so that it is open
+    opened = {"input_prefix": SOURCE[:40], "input_suffix": SOURCE[40:]}
+    await dialect.infill(RequestFields(opened))
     await session.settled()
-    warmed = json.loads(bytes((await dialect.infill(Fields({**asked, "n_predict": 0}))).body))
+    warmed = json.loads(bytes((await dialect.infill(RequestFields({**asked, "n_predict": 0}))).body))
     assert (warmed["content"], warmed["timings"]["prompt_n"]) == ("", 0)
     await session.settled()
-    told = json.loads(bytes((await dialect.infill(Fields({**asked, "prompt": "        s"}))).body))
+    told = json.loads(bytes((await dialect.infill(RequestFields({**asked, "prompt": "        s"}))).body))
     assert told["timings"]["prompt_n"] <= CHEAP < told["tokens_cached"]
     assert session.close(HANG)
 

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
+from efim_ls.access.reasons import without_prompt
 from efim_ls.completion.suggestions.levels import least_of
 from efim_ls.lsp.server import serve
 from efim_ls.request import Ahead, Answer, Costs, Milliseconds, Request, Upcoming
@@ -102,7 +103,7 @@ class StandIn:
         if "# crash" in request.text:
             raise ValueError(request.text)
         seen = {"forgotten": self.forgotten, "foreseen": self.foreseen, "kept": self.kept}
-        return {"prompt": request.text[: request.cursor], "reason": None, **seen}
+        return without_prompt() | {"prompt": request.text[: request.cursor], "reason": None, **seen}
 
     def forget_suggestions(self) -> None:
         pass

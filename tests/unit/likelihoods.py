@@ -7,7 +7,7 @@ from itertools import cycle
 import numpy as np
 
 from model_runtime.engine.output import Output, TextProbability
-from model_runtime.engine.sampler import Choice, Origin, Sampler
+from model_runtime.engine.sampler import Choice, ChoiceOrigin, Sampler
 from model_runtime.engine.stops import StopRule
 from model_runtime.ids import Ids
 from tests.unit.planning import TOKENIZER
@@ -37,5 +37,5 @@ def choice(chances: dict[int, float], token: int, counted: float = 0.0) -> Choic
     likely: Ids = np.array(sorted(chances), dtype=np.int32)
     shares = np.array([chances[each] for each in sorted(chances)], dtype=np.float32)
     gains = np.array([chances[token] * counted], dtype=np.float32)
-    origin = Origin(shares, shares * np.float32(1 - counted), np.array([token], dtype=np.int32), gains)
+    origin = ChoiceOrigin(shares, shares * np.float32(1 - counted), np.array([token], dtype=np.int32), gains)
     return Choice(token, chances[token], likely, shares, origin=origin)

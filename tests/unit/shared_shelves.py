@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from threading import Event
 
 from kv_store.shared.shared_tier import SharedTier
-from kv_store.shared.shelf import Item, ShelfError
+from kv_store.shared.shelf import ShelfError, ShelfItem
 from kv_store.shared.wire import Sealer
 from kv_store.warn_once import WarnOnce
 from tests.waiting import HANG, Clock
@@ -40,9 +40,9 @@ class MemoryShelf:
         self.values |= values
         return len(values)
 
-    def scan(self) -> Iterator[Item]:
+    def scan(self) -> Iterator[ShelfItem]:
         self._check()
-        return (Item(name, len(value)) for name, value in self.values.items())
+        return (ShelfItem(name, len(value)) for name, value in self.values.items())
 
     def retire(self, names: Sequence[str]) -> None:
         self._check()

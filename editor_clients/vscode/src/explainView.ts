@@ -79,12 +79,9 @@ export class ExplainView implements Disposable {
         if (client === undefined) {
             throw new Error("the server is not running. See the log, or restart it.");
         }
-        const found = await explain(client, document, active);
-        const name = document.uri.path.split("/").at(-1) ?? document.uri.path;
-        const title = `${name}, line ${active.line + 1}, column ${active.character + 1}`;
-        const named = (path: string): string => workspace.asRelativePath(path);
-        const actions = [{ title: "Refresh", command: EXPLAIN }, ...offers(sources(found))];
-        return explanationPage(found, { title, actions, named }, randomBytes(16).toString("base64"));
+        const { sections } = await explain(client, document, active);
+        const actions = [{ title: "Refresh", command: EXPLAIN }, ...offers(sources(sections))];
+        return explanationPage(sections, actions, (path) => workspace.asRelativePath(path), randomBytes(16).toString("base64"));
     }
 
     private opened(): WebviewPanel {

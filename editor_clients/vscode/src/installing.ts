@@ -157,7 +157,7 @@ class Installation {
     private async plan(packages: readonly string[]): Promise<Plan> {
         const file = join(this.environment, "plan.json");
         this.agreedTo = false;
-        await this.pip("looking up what it needs", ["--dry-run", "--report", file, ...packages]);
+        await this.pip("looking up its dependencies", ["--dry-run", "--report", file, ...packages]);
         const report = JSON.parse(await readFile(file, "utf8")) as Report;
         const needed = report.install.map((each) => each.metadata).filter(({ name }) => !OURS.includes(name));
         return {
@@ -208,7 +208,7 @@ class Installation {
             if (fetched !== undefined && this.agreedTo) {
                 this.report(`fetching ${nameAndVersion(fetched[1])} (${fetched[2]})`);
             } else if (text.includes("Installing collected packages")) {
-                this.report("unpacking what was fetched");
+                this.report("unpacking the download");
             }
         };
         return await run(command, args, { signal: this.signal, onText });

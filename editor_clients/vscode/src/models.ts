@@ -90,7 +90,7 @@ async function fill(list: QuickPick<Choice>, { command, args }: Server, stopped:
 /** Return the choices that need no list. */
 function named(): Choice[] {
     return [
-        separator("another one"),
+        separator("another model"),
         { label: "$(folder-opened) Choose a folder...", alwaysShow: true, value: folder },
         { label: "$(globe) Name a model of the Hugging Face hub...", alwaysShow: true, value: hubName },
     ];

@@ -1,4 +1,4 @@
-// What became of the suggestions, since the server started and in total, as a page to read.
+// Suggestions by outcome, since the server started and in total, as a page to read.
 import type { LanguageClient } from "vscode-languageclient/node";
 import type { Server } from "./finding";
 import { lastLine, run } from "./process";
@@ -64,7 +64,7 @@ function ofTheSession({ requests, answered, next_edits: edits, tokens, ms }: Sta
         cells(["share of the prompt tokens that were reused", share(tokens.reused, tokens.recomputed + tokens.reused)]),
         cells(["a typical key: time to an answer, median", milliseconds(ms.p50)]),
         cells(["time to an answer, 95th percentile", milliseconds(ms.p95)]),
-        "\n### What became of the requests\n",
+        "\n### Requests by outcome\n",
         ...outcomes(answered),
     ];
 }

@@ -32,7 +32,7 @@ describe("pages", () => {
         pages.dispose();
     });
 
-    it("tell what became of the suggestions", async () => {
+    it("show the suggestions by outcome", async () => {
         await take(await open(BEGUN), ALL);
         const text = await page("showStatistics");
         assert.match(text, /^\| requests \| [1-9]\d* \|$/m);

@@ -25,7 +25,7 @@ describe("switches", () => {
         await commands.executeCommand(ALL);
         assert.equal(left.document.getText(), BEGUN);
         await commands.executeCommand("efim-ls.enableForLanguage");
-        await explained(/>The model is asked|>This is what was suggested/);
+        await explained(/>The model is asked|>This was suggested/);
         assert.equal(await take(await open(BEGUN), ALL), REST);
     });
 
@@ -45,7 +45,7 @@ describe("switches", () => {
         await explained(/>No suggestion: .*enabled/m);
         await commands.executeCommand("efim-ls.enable");
         assert.equal(workspace.getConfiguration("efim-ls").inspect("enabled")?.globalValue, undefined);
-        await explained(/>The model is asked|>This is what was suggested/);
+        await explained(/>The model is asked|>This was suggested/);
         assert.equal(await take(await open(BEGUN), ALL), REST);
     });
 
@@ -58,7 +58,7 @@ describe("switches", () => {
         await commands.executeCommand("efim-ls.disable");
         await commands.executeCommand("efim-ls.enableForWorkspace");
         assert.deepEqual([enabled()?.workspaceValue, enabled()?.globalValue], [true, false]);
-        await explained(/>The model is asked|>This is what was suggested/);
+        await explained(/>The model is asked|>This was suggested/);
     });
 
     it("ask only by key, and while the user types again", async () => {
@@ -70,7 +70,7 @@ describe("switches", () => {
         await explained(/>No suggestion: the model is asked only by key/);
         await commands.executeCommand("efim-ls.setSuggestions", "balanced");
         assert.deepEqual([set(), currentLevel()], ["balanced", "balanced"]);
-        await explained(/>The model is asked|>This is what was suggested/);
+        await explained(/>The model is asked|>This was suggested/);
     });
 
     it("switch off next edits everywhere, and on again", async () => {

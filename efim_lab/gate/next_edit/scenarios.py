@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from efim_lab.gate.next_edit.histories import ChangedFile, LineRewrite, Repository
 from efim_lab.gate.next_edit.signatures import changed_signatures
 from efim_ls.languages.table import language_of
-from efim_ls.next_edit.templates.template import Rewritten, Template, occurrences, template_of
+from efim_ls.next_edit.templates.template import EditTemplate, Rewritten, occurrences, template_of
 from efim_ls.next_edit.tokens import TokenChange, is_name, token_change, tokens
 from efim_ls.text.document import Document
 
@@ -94,7 +94,7 @@ def kinds(change: TokenChange, lines: int) -> tuple[Kind, ...]:
     return ("one",) if renames else ()
 
 
-def _templates(rewrites: Sequence[LineRewrite]) -> Iterator[tuple[Template, list[LineRewrite]]]:
+def _templates(rewrites: Sequence[LineRewrite]) -> Iterator[tuple[EditTemplate, list[LineRewrite]]]:
     """Yield templates of two lines each, with all lines that are what they make of them, these first."""
     left = [each for each in rewrites if not token_change(*_tokens(each)).only_blanks and each.after.strip()]
     while left:
@@ -108,7 +108,7 @@ def _templates(rewrites: Sequence[LineRewrite]) -> Iterator[tuple[Template, list
                 break
 
 
-def _template(one: LineRewrite, other: LineRewrite) -> Template | None:
+def _template(one: LineRewrite, other: LineRewrite) -> EditTemplate | None:
     """Return the template of two lines, unless the same tokens were changed in both."""
     pairs = {token_change(*_tokens(each)).pair for each in (one, other)}
     return template_of(_tokens(one), _tokens(other)) if len(pairs) == 2 else None
@@ -119,7 +119,7 @@ def _tokens(rewrite: LineRewrite) -> Rewritten:
 
 
 def _of_template(
-    changed: ChangedFile, text: str, template: Template, alike: Sequence[LineRewrite]
+    changed: ChangedFile, text: str, template: EditTemplate, alike: Sequence[LineRewrite]
 ) -> EditScenario | None:
     language, edited = language_of(changed.path), {each.line for each in alike}
     matched = {each.line for each in occurrences(template, Document("", language, text), 0)}

@@ -15,9 +15,9 @@ COMMANDS = """\
 
 `efim-ls COMMAND --help` shows the same text, `efim-ls -V` the version; without a command, `efim-ls` serves. The exit
 status is 0 on success, 2 after a mistake in arguments or files and 1 after any other failure; errors take one line on
-stderr. Training and measuring models has a [command line of its own](laboratory.md), in a clone.
+stderr. Training and measuring models has another [command line](laboratory.md), in a clone.
 
-Shells can complete commands, options and paths: [`efim-ls completion`](#efim-ls-completion) prints what they need.
+Shells can complete commands, options and paths: [`efim-ls completion`](#efim-ls-completion) prints the script.
 What `efim-ls models --json` prints is in [protocol.md](protocol.md#models).
 """
 

@@ -34,7 +34,7 @@ Neovim they go into `settings`; in VS Code `max_lines` is called `efim-ls.maxLin
 [editors.md](editors.md) shows the place for other editors. A setting that is unknown or invalid is named in one
 message, and its default is used.
 """
-HEADER = "| setting | default | what it does | values |\n| --- | --- | --- | --- |"
+HEADER = "| setting | default | effect | values |\n| --- | --- | --- | --- |"
 
 
 def settings_page() -> str:

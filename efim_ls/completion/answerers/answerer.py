@@ -31,5 +31,5 @@ class Answerer(Protocol):
         ...
 
     def explain(self, document: DocumentState, request: Request, answered: Answer | None) -> dict[str, object]:
-        """Return what answers a request, and what was `answered` there last, as plain values; changes nothing."""
+        """Return the prompt of a request, and the last answer there, `answered`, as plain values; changes nothing."""
         ...

@@ -120,14 +120,14 @@ def several(texts: Iterable[str], place: Place, count: int, said: str) -> list[s
 
 
 def _cuts_line(said: str, text: str) -> bool:
-    """Return whether a text is what was said up to within a line of it."""
+    """Return whether a text repeats an earlier one, except its last line."""
     return said.startswith(text) and said[len(text) :].lstrip(" \t")[:1] not in ("", "\n")
 
 
 def distinct(texts: Iterable[str], place: Place) -> list[str]:
-    """Return the suggestions whose first line differs from that of all before them in more than blanks.
+    """Return the suggestions whose first line differs from all earlier first lines in more than blanks.
 
-    Empty suggestions are left out, and so are alternatives to the first one that repeat a long line over and over.
+    Empty suggestions are left out, and so are alternatives that repeat a long line over and over.
     """
     kept: dict[tuple[str, ...], str] = {}
     for text in filter(None, texts):

@@ -69,7 +69,7 @@ class DocumentState:
         self._counts = self.answer_origin = None
 
     def forget_suggestions(self) -> None:
-        """Forget what was suggested, and what that was made from."""
+        """Forget the last suggestions and their origin."""
         self.suggestions, self._counts, self.answer_origin = RecentSuggestions(), None, None
 
     def forget_excerpts(self) -> None:
@@ -79,7 +79,7 @@ class DocumentState:
             self.set_excerpts(NO_EXCERPTS, shown)
 
     def set_excerpts(self, excerpts: Excerpts | None, excluded_files: frozenset[str] = frozenset()) -> Planner:
-        """Return the planner, which shows these excerpts in new frames, and those of `excluded_files` in none.
+        """Return the planner, which shows these excerpts in new frames, and excerpts of `excluded_files` in none.
 
         None is offered where prompts show no text of other files.
         """

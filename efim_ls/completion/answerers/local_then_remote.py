@@ -18,8 +18,8 @@ from model_runtime.cancel import Cancel
 class LocalThenRemote:
     """Answers as a local answerer does, and asks another machine at the same time.
 
-    The surer answer wins. One that comes too late for its request is remembered, and shown at the next key if that
-    fits, unless a local suggestion is being typed through: that stays. Used on the engine thread only.
+    The surer answer wins. A remote answer that comes too late for its request is remembered, and shown at the next
+    key if that fits, unless a local suggestion is being typed through: that stays. Used on the engine thread only.
     """
 
     def __init__(self, local: Answerer, remote: RemoteAnswerer) -> None:
@@ -49,7 +49,7 @@ class LocalThenRemote:
         return self._local.prepare(document, place, cancel)
 
     def explain(self, document: DocumentState, request: Request, answered: Answer | None) -> dict[str, object]:
-        """Return what answers a request here, and what was `answered` there last."""
+        """Return the local prompt of a request, and the last answer there, `answered`."""
         return self._local.explain(document, request, answered)
 
     def _adopt(self, document: DocumentState, asked: Asked) -> Asked:
@@ -70,7 +70,7 @@ class LocalThenRemote:
 
 
 def surer(local: Answer, remote: Answer) -> Answer:
-    """Return the answer that is likelier to be right; a key that wants several gets those of both."""
+    """Return the more confident answer, merging both lists if several were requested."""
     if not remote.text or (local.text and (local.confidence or 0.0) >= (remote.confidence or 0.0)):
         return local
     if local.text in ("", remote.text):

@@ -39,7 +39,7 @@ from model_runtime.prompt.excerpt_layout import layout
 from model_runtime.prompt.excerpts import NO_EXCERPTS
 from model_runtime.prompt.prompt import NOTHING_LAID_OUT, Prompt, Surroundings, build, surrounded
 
-SPARE = 3  # texts more than are wanted, for those of which filters leave nothing, or what another one says
+SPARE = 3  # extra texts, for texts that filters empty or that repeat another
 REASONS: dict[str, Reason] = {
     name: "duplicate"
     for name in ("rest_of_line", "lines_below", "lines_again", "near_copies", "redefinition", "sentences_again")
@@ -50,7 +50,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Planned:
-    """What was asked in a document, the plan to answer it with, and the costs of the answer so far."""
+    """A request in a document, its plan, and the costs of its answer so far."""
 
     document: DocumentState
     asked: Asked  # with the plan's excerpts
@@ -82,7 +82,7 @@ class ModelAnswerer:
         """Answer within `limits`: the most new tokens, and the most lines of a suggestion.
 
         `is_private` says whether the text of a document, by its URI, must not leave this machine. `client` sets the
-        frames of its documents apart from those of others with the same model.
+        frames of its documents apart from other clients' with the same model.
         """
         self.languages, self._is_private, self._client = languages, is_private, client
         self.trouble = ""  # why the engine could not answer last; empty if it could. Read on any thread
@@ -136,7 +136,7 @@ class ModelAnswerer:
             return True  # the request that follows says so
 
     def explain(self, document: DocumentState, request: Request, answered: Answer | None) -> dict[str, object]:
-        """Return the exact prompt that a request would send, its costs, and what was `answered` there last."""
+        """Return the exact prompt that a request would send, its costs, and the last answer there, `answered`."""
         model, planner = self._model, document.planner.copy()
         planner.set_excerpts(request.excerpts or NO_EXCERPTS, request.excluded_files)
         frame, meter = planner.plan(request.text, request.cursor), CostMeter()
@@ -213,7 +213,7 @@ class ModelAnswerer:
         )
 
     def _is_text_private(self, uri: str, plan: Plan) -> bool:
-        """Return whether a document, or one that its prompt shows an excerpt of, is private."""
+        """Return whether a document, or the document of an excerpt in its prompt, is private."""
         shown = () if plan.excerpts == NO_EXCERPTS else plan.excerpts.all
         return self._is_private(uri) or any(self._is_private(Path(each.file).as_uri()) for each in shown)
 
@@ -243,7 +243,7 @@ class ModelAnswerer:
         return replace(answer, alternatives=tuple(texts[1:])) if answer.text else answer
 
     def _shown(self, planned: Planned, likelihood: TextProbability, start: int) -> Answer:
-        """Return what is sure enough: of a suggestion from its character `start` on, or another word."""
+        """Return the part of a suggestion from its character `start` on that is sure enough, or another word."""
         level, divisible = planned.request.least, planned.is_divisible
         place, at_rest = place_of(planned.request), False
         if not isinstance(level, str):

@@ -39,7 +39,7 @@ class PhraseAnswerer:
     languages = (ANY,)
 
     def __init__(self, tokenizer: Tokenizer, max_new_tokens: int, max_lines: int, sure: float = SURE) -> None:
-        """Count in the tokens of a tokenizer; `sure` is the least probability of what is shown unasked."""
+        """Count in the tokens of a tokenizer; `sure` is the least probability of a suggestion for typing."""
         self._tokenizer = tokenizer
         self._phrases = Phrases(tokenizer)
         self._max_new_tokens, self._max_lines, self._sure = max_new_tokens, max_lines, sure
@@ -66,7 +66,7 @@ class PhraseAnswerer:
         return True
 
     def explain(self, document: DocumentState, request: Request, answered: Answer | None) -> dict[str, object]:
-        """Return why nothing is suggested, if so, and what was `answered` last, without a prompt."""
+        """Return why nothing is suggested, if so, and the last answer, `answered`, without a prompt."""
         explanation = suggestion(self._tokenizer, answered, document.answer_origin)
         return without_prompt() | {"reason": self.refusal(request), "suggestion": explanation}
 

@@ -1,4 +1,4 @@
-"""Answers with the model on another machine, on a thread of its own, so that nobody waits who need not."""
+"""Answers with the model on another machine, on a separate thread, so that local answers do not wait."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class _Asked:
 
 
 class RemoteAnswerer:
-    """Asks the model on another machine, one request at a time; of those that wait, only the latest is asked.
+    """Asks the model on another machine, one request at a time; of waiting requests, only the latest is sent.
 
-    What is under way goes on while its place is only typed on: its answer may say what is being typed. After a
+    A running request goes on while you type at its place: its answer may contain the typed text. After a
     failure the server gets a rest, which grows; the first request after it finds out whether it is back. Used on the
     engine thread only, unless a method says otherwise.
     """
@@ -107,11 +107,11 @@ class RemoteAnswerer:
         return self._arrived.pop(uri, None)
 
     def forget(self, uri: str | None = None) -> None:
-        """Forget a document, or what was suggested in all."""
+        """Forget a document, or the suggestions in all."""
         self._thread.submit(self._forget, uri)
 
     def close(self) -> None:
-        """Stop what is under way, and end."""
+        """Stop the running request, and end."""
         with self._lock:
             for each in (self._waiting, self._running):
                 if each is not None:
@@ -120,7 +120,7 @@ class RemoteAnswerer:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _queue(self, asked: _Asked) -> _Asked:
-        """Put a request in place of the one that waits; to be called with the lock."""
+        """Replace the waiting request; to be called with the lock."""
         if self._waiting is not None:
             self._waiting.answer.cancel()
         self._waiting = asked
@@ -207,7 +207,7 @@ class RemoteAnswerer:
 
 
 def _goes_on(running: _Asked, request: Request) -> bool:
-    """Return whether a request is for the place of one that is under way, with nothing or more typed there."""
+    """Return whether a request is for the place of a running request, with nothing or more typed there."""
     before = running.request
     if running.ahead or before.uri != request.uri or before.explicit != request.explicit:
         return False

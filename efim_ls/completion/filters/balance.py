@@ -73,6 +73,6 @@ def _quote_after(quote: str, token: str, code: str, at: int) -> str:
 
 
 def _apostrophe_opens(code: str, at: int) -> bool:
-    """Return whether an apostrophe opens a string, unlike those of a word (don't) or a lifetime (&'a)."""
+    """Return whether an apostrophe opens a string, unlike the apostrophe of a word (don't) or a lifetime (&'a)."""
     lifetime = code[at - 1 : at] in ("&", "<") and _LIFETIME.match(code, at)
     return not lifetime and _STRING_PREFIX.search(code[max(0, at - 3) : at]) is not None

@@ -59,7 +59,7 @@ class _Around(NamedTuple):
         return _Around(tuple(opened), before.inside, above, below, next_indent, language)
 
     def closers(self, text: str, place: Place) -> list[int]:
-        """Return the offsets in a suggestion at which it closes what it has not opened."""
+        """Return the offsets in a suggestion at which it closes brackets that it has not opened."""
         line, start = self._line(text, place), len(place.before)
         own = [each for each in line.signs if start <= each.at < start + len(text)]
         ends = [end for end in line.long_ends if start <= end < start + len(text)]

@@ -1,4 +1,4 @@
-"""Moves the further lines of a suggestion to the depth of the place, where what it copies stood at another one."""
+"""Moves the further lines of a suggestion to the depth of the place if the copied lines stood at another depth."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def phrase_depth(text: str, place: Place) -> str:
 
 
 def _first_lines(text: str, place: Place) -> tuple[str, str]:
-    """Return the cursor's line and the next one that is not blank, if there is, both with the suggestion."""
+    """Return the cursor's line and the next line that is not blank, if any, both with the suggestion."""
     first, *later = [line.rstrip() for line in lines_with(text, place)]
     return first, next(filter(None, later), "")
 
@@ -55,7 +55,7 @@ def _depths_of_sources(first: str, second: str, place: Place) -> list[str]:
 
 
 def _moved(text: str, said: str, own: str) -> str:
-    """Give the further lines another indentation in place of the one that they begin with."""
+    """Replace the indentation of the further lines."""
     first, *later = text.split("\n")
     moved = [own + line[len(said) :] if line.strip() and line.startswith(said) else line for line in later]
     return "\n".join([first, *moved])

@@ -20,7 +20,7 @@ _COMMENT = re.compile(r"(?:^|\s)(?:#|//|/\*|--)")
 
 
 def silencers(text: str, place: Place) -> str:
-    """End before a comment that silences a tool, such as `# noqa`, unless the user has begun a comment there."""
+    """End before a comment that silences a tool, such as `# noqa`, unless the user has started a comment there."""
     start = text.find("\n") if _COMMENT.search(place.before) else 0
     found = _SILENCER.search(text, start) if start >= 0 else None
     return beginning(text, found.start(), place) if found else text

@@ -30,7 +30,7 @@ class ModelKind(Protocol):
         ...
 
     def check(self, settings: Settings, /) -> None:
-        """Check what is known without reading much: the name, and files that cannot be a model's."""
+        """Check without reading much: the name, and files that cannot be a model's."""
         ...
 
     def folder(self, settings: Settings, /) -> Path | None:
@@ -38,7 +38,7 @@ class ModelKind(Protocol):
         ...
 
     def fetch(self, settings: Settings, progress: Progress, beside: bool, /) -> None:
-        """Bring what is missing to this machine; `beside` another model, whose memory will be free then."""
+        """Fetch missing files; the last argument says whether the memory of a loaded model will be free then."""
         ...
 
     def open(self, settings: Settings, progress: Progress, /) -> OpenedModel:
@@ -50,13 +50,13 @@ class ComputedHere:
     """Models that this process computes, from a folder or a repository of the hub."""
 
     def is_named(self, name: str) -> bool:
-        """Return true: what is neither is an error of such a name."""
+        """Return true: other values are errors in such a name."""
         return True
 
     def check(self, settings: Settings) -> None:
         """Check that the setting names a model, and no folder whose files cannot be one."""
         folder = local_folder(settings.model)
-        if folder is None:  # a repository of the hub: what it holds is checked when it is fetched
+        if folder is None:  # a repository of the hub: its files are checked when they are fetched
             checked_revision(hub_name(settings.model)[1])
             return
         with suppress(UnknownArchitecture):  # transformers may know it
@@ -64,7 +64,7 @@ class ComputedHere:
         weight_files(folder)
 
     def folder(self, settings: Settings) -> Path | None:
-        """Return the named folder, or that of the hub's cache."""
+        """Return the named folder, or the folder in the hub's cache."""
         return local_folder(settings.model) or cached_folder(*hub_name(settings.model))
 
     def fetch(self, settings: Settings, progress: Progress, beside: bool) -> None:
@@ -104,7 +104,7 @@ class ComputedElsewhere(ComputedHere):
         fetch_elsewhere(settings, progress)
 
     def open(self, settings: Settings, progress: Progress) -> OpenedModel:
-        """Load the model that is computed here, beside the one elsewhere."""
+        """Load the local model that answers next to the remote one."""
         from efim_ls.completion.models.elsewhere import open_elsewhere
 
         remote = open_elsewhere(settings)
@@ -126,7 +126,7 @@ def no_progress(message: str, percent: int) -> None:
 
 
 def open_beside(settings: Settings, folder: Path) -> OpenedModel:
-    """Return the model in a folder, computed here beside the one that the settings name; raises ModelError."""
+    """Return the model in a folder, computed here in addition to the configured model; raises ModelError."""
     own = replace(settings, model=str(folder), template=(), engine=DEFAULTS.engine)
     return ComputedHere().open(own, no_progress)
 

@@ -55,7 +55,7 @@ class _Committed(NamedTuple):
 
 
 class KvPersistence:
-    """The engine's storage: a store's blocks. Saves what is in arenas to memory and disk, and restores it."""
+    """The engine's storage: a store's blocks. Saves rows of arenas to memory and disk, and restores them."""
 
     least = BLOCK_TOKENS  # fewer tokens are computed faster than they are fetched
 
@@ -65,7 +65,7 @@ class KvPersistence:
         self._committed: OrderedDict[int, _Committed] = OrderedDict()  # by document, the last saved at the end
 
     def fill(self, arena: Arena, key: SequenceKey, cancel: Cancel, row_seconds: float | None) -> int:
-        """Fill an arena with what is stored of a key's tokens, replacing what differs; return how many were added.
+        """Fill an arena with the stored rows of a key's tokens, replacing other rows; return how many were added.
 
         Once `cancel()` is true, it ends within one read. It waits no longer than computing would take, if it is
         known how many seconds a token takes then.
@@ -91,7 +91,7 @@ class KvPersistence:
         return max(computed, (first + self._store.lookup(self._names(key)[first:])) * BLOCK_TOKENS)
 
     def fill_excerpt(self, arena: Arena, ids: Ids, cancel: Cancel) -> int:
-        """Append what is stored of an excerpt to an arena that holds a prefix of it; return the tokens added."""
+        """Append the stored rows of an excerpt to an arena that holds a prefix of it; return the tokens added."""
         held = arena.length
         block = held // BLOCK_TOKENS
         for planes, exact in self._store.read(self._store.names_alone(ids), block, cancel):
@@ -107,10 +107,10 @@ class KvPersistence:
         return min(len(ids), self._store.lookup(self._store.names_alone(ids)) * BLOCK_TOKENS)
 
     def save(self, document: str, frames: Sequence[HeldFrame], cancel: Cancel) -> bool:
-        """Save a document's frames and their excerpts, as far as these are computed; return false if stopped.
+        """Save the computed rows of a document's frames and excerpts; return false if stopped.
 
-        What was computed from a private document is kept in memory only, and removed from where else it is: the user
-        may have made it private after it was saved.
+        Blocks computed from a private document are kept in memory only, and removed from other tiers: the user may
+        have made the document private after it was saved.
         """
         tag = document_tag(document)
         chains, committed = dict[bytes, None](), set[bytes]()
@@ -130,7 +130,7 @@ class KvPersistence:
         return True
 
     def share_memory(self, parts: int) -> None:
-        """Use one of so many equal parts of the memory that the store was given."""
+        """Use one of `parts` equal parts of the store's memory."""
         self._store.share_memory(parts)
 
     def stats(self) -> list[dict[str, object]]:
@@ -142,7 +142,7 @@ class KvPersistence:
         return self._store.flush(seconds)
 
     def close(self, seconds: float) -> None:
-        """Write what is left for up to `seconds`, and close all files."""
+        """Write the queue for up to `seconds`, and close all files."""
         self._store.close(seconds)
 
     def _retire(self, document: int, saved: _Committed) -> None:
@@ -170,7 +170,7 @@ class KvPersistence:
         return True
 
     def _save_arena(self, document: str, frame: HeldFrame, names: Sequence[bytes], cancel: Cancel) -> bool:
-        """Save what an arena holds of a frame, each block as far as all that it was computed from may go."""
+        """Save a frame's blocks; a block goes no further than the most private text it depends on."""
         if frame.arena is None:
             return True
         computed, tag = _computed(frame, names, frame.arena), document_tag(document)
@@ -208,7 +208,7 @@ def _computed(frame: HeldFrame, names: Sequence[bytes], arena: Arena) -> Compute
         return read if saved is None or end in saved else (*read[:-1], read[-1][:, :, :0])
 
     held = arena.common(frame.key)
-    whole = arena.rows.first_below(Quality.LOSSY, held) // BLOCK_TOKENS  # what was composed is never stored
+    whole = arena.rows.first_below(Quality.LOSSY, held) // BLOCK_TOKENS  # composed rows are never stored
     exact = arena.rows.first_below(Quality.EXACT) // BLOCK_TOKENS
     return ComputedBlocks(names[:whole], rows, exact, len(frame.key.ids), arena.excerpt_rows)
 

@@ -63,7 +63,7 @@ class RemoteModel(ServedModel):
 
 @dataclass(frozen=True)
 class OpenedModel(ServedModel):
-    """A model in this process, and what is remembered of its documents.
+    """A model in this process, with the notes on its documents.
 
     Where clients share it, `leave` says that this one no longer uses it, and returns whether no other does. A
     `remote` one is asked as well.
@@ -79,9 +79,9 @@ class OpenedModel(ServedModel):
         return replace(self, documents=self.documents.for_client(settings), leave=leave)
 
     def close(self, seconds: float, write: bool) -> None:
-        """Write what is left for up to `seconds`, or discard it unless `write`, and end.
+        """Write the queue for up to `seconds`, or discard it unless `write`, and end.
 
-        A shared engine goes on, and keeps what other clients may still have to write.
+        A shared engine goes on, and keeps other clients' queues.
         """
         is_last = self.leave is None or self.leave()
         if not write and is_last:
@@ -160,7 +160,7 @@ def _load_options(settings: Settings, budget: Budget, config: ModelConfig) -> Lo
 def fetch(settings: Settings, progress: Progress, beside: bool) -> None:
     """Download the configured model if needed; raises ModelError if that fails or it cannot be used here.
 
-    `beside`: another model is loaded, whose memory will be free before this one is loaded.
+    With another model loaded, its memory will be free before this model is loaded.
     """
     _found(settings, progress, beside)
 
@@ -183,7 +183,8 @@ def _between(progress: Progress, start: int, end: int, message: str, percent: in
 def _check(settings: Settings, beside: bool, folder: Path, _: int) -> None:
     """Raise ModelError for a model that cannot be used here, before gigabytes are downloaded.
 
-    Beside a loaded model the GPU, which may be busy, is not checked, and this process' own memory counts as free.
+    If another model is loaded, the GPU, which may be busy, is not checked, and this process' own memory counts as
+    free.
     """
     checkpoint, budget = _read(settings, folder)
     if not beside:

@@ -1,4 +1,4 @@
-"""What is remembered of documents beside their blocks: plans, as notes, and which one is being edited."""
+"""The stored state of documents other than blocks: plans, as notes, and which document is being edited."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kv_store.open import OpenedStore
 
 
 class SavedDocuments:
-    """Remembers nothing of one client's documents: enough beside an engine that opens no store on this machine.
+    """Remembers nothing of one client's documents: enough for an engine that opens no store on this machine.
 
     Used on the engine thread only.
     """

@@ -11,7 +11,7 @@ from efim_ls.completion.planning.window import Budget
 
 
 def note_of(uri: str, plans: Iterable[Plan], budget: Budget) -> bytes:
-    """Return a document's frames as the note that is stored beside the blocks."""
+    """Return a document's frames as the note that is stored with the blocks."""
     frames = [[plan.start, plan.head, plan.typed, plan.tail] for plan in plans]
     return json.dumps({"uri": uri, "budget": [budget.head, budget.tail], "frames": frames}).encode()
 

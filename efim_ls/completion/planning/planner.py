@@ -1,10 +1,10 @@
 """Turns a place in a text into head, tail and typed, so that typing changes as few prompt tokens as possible.
 
-Pure: it knows texts and functions that count tokens and make prompts, no model. Why the planning rules are what they
-are (their list is in ARCHITECTURE.md, their figures in docs/benchmarks/):
+Pure: it knows texts and functions that count tokens and make prompts, no model. The reasons for the planning rules
+(listed in ARCHITECTURE.md, measured in docs/benchmarks/):
 
-R1   Typed begins with whole lines, because a small model continues best from what it has just read. Until the cursor
-     moves above the anchor, Backspace only truncates the prompt. What typed outgrows moves into the head.
+R1   Typed begins with whole lines, because a small model continues best from the text it read last. Until the cursor
+     moves above the anchor, Backspace only truncates the prompt. Text that typed outgrows moves into the head.
 R2   The head stands first in the prompt, so a start that moves makes all of it be computed again: it moves rarely and
      then far, if possible to a definition. It also moves when a jump up would starve the head.
 R3   Every new anchor makes the tail be computed again, so it is short. A kept tail must reach the end of the text or
@@ -16,14 +16,14 @@ R6   Text is cut where the tokenizer cuts anyway, so that an edit changes the to
      the first new tokens instead, so that typing on inside a word changes no prompt token.
 R7   The logits after a prompt are kept with its keys and values.
 R8   Suggestions are remembered with their likelihood, and their keys, values and choices stay in the arena.
-R9   What comes next is known before it is asked for. It is bounded by `prefetch_seconds_per_minute`, and nothing is
+R9   The next prompt is computed before it is needed. It is bounded by `prefetch_seconds_per_minute`, and nothing is
      computed where completion is off.
 R10  Costs are judged by remembered prompts, not by arenas: eviction and interruption change no prompt.
-R11  What changes seldom stands in front, so that a change costs what stands behind it alone. The preamble is the same
-     for all files, and stays for a day or until the index is rebuilt. Volatile excerpts are looked up where the model
-     was unsure and shown where the cursor rests: a keystroke never waits for them. A part that does not fit is left
-     out whole, and a frame keeps its excerpts while someone types; what the rules come to exclude goes at once.
-     Where `other_files` is off, which it is by rule for most models, nothing of this is made.
+R11  Text that changes seldom stands in front, so that a change costs only the text behind it. The preamble is the
+     same for all files, and stays for a day or until the index is rebuilt. Volatile excerpts are looked up where the
+     model was unsure and shown where the cursor rests: a keystroke never waits for them. A part that does not fit is
+     left out whole, and a frame keeps its excerpts while someone types; newly excluded text goes at once. Where
+     `other_files` is off, which it is by rule for most models, nothing of this is made.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 from model_runtime.prompt.prompt import Prompt
 
 ANCHOR_STEP = 64  # characters between possible anchors in a line longer than typed may be
-LEAD = 3  # lines above the cursor's that belong to typed: a small model continues best from what it read last
+LEAD = 3  # lines above the cursor's that belong to typed: a small model continues best from the text it read last
 REMEMBERED_LINES = 200  # typed may span this many lines
 MARK = 64  # characters at a head's end that are searched for; places where all of it may end are few
 FRAMES = 8  # per file, so that undo, jumps back and forth and places edited in turn find their frames
@@ -123,7 +123,7 @@ class Planner:
             ]
 
     def plan(self, text: str, cursor: int, cancel: Cancel = NEVER) -> Frame:
-        """Return the frame with the fewest recomputed tokens (R10): one that fits or, if costly, a new one.
+        """Return the frame with the fewest recomputed tokens (R10): a frame that fits or, if costly, a new frame.
 
         Raises Cancelled soon after `cancel()` is true, as the methods below do.
         """
@@ -179,7 +179,7 @@ class Planner:
         return other
 
     def _showing(self, frame: Frame, excerpts: Excerpts) -> Frame:
-        """Return a frame with these excerpts in place of its own."""
+        """Return a frame with other excerpts."""
         if frame.plan.excerpts == excerpts:
             return frame
         plan = replace(frame.plan, excerpts=excerpts)

@@ -21,7 +21,7 @@ FURTHEST_MOVE = 1 << 20  # characters: a window moved further by one edit is not
 
 
 def surroundings(text: str, start: int, end: int) -> tuple[str, str]:
-    """Return the text before `start` and after `end`, as far as it is counted."""
+    """Return the counted text before `start` and after `end`."""
     return text[max(0, start - SURROUNDING_CHARACTERS) : start], text[end : end + SURROUNDING_CHARACTERS]
 
 

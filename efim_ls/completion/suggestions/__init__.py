@@ -1,1 +1,1 @@
-"""What is suggested: how much of it is shown, and what stays known while it is typed through."""
+"""Suggestions: how much is shown, and how a suggestion survives typing through it."""

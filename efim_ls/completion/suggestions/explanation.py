@@ -80,7 +80,7 @@ def explained(
     answered: Answer | None,
     origin: AnswerOrigin | None,
 ) -> dict[str, object]:
-    """Return a frame's prompt with its parts and costs as plain values, and what was `answered` with it last."""
+    """Return a frame's prompt with its parts and costs as plain values, and the last answer with it, `answered`."""
     plan, prompt = frame.plan, frame.prompt
     spent = spent_on(prompt, answered)
     return {
@@ -176,7 +176,7 @@ def _line(tokenizer: Tokenizer, ids: Ids, offset: int) -> int:
 
 
 def _cost_ends(costs: Costs, tokens: int) -> list[tuple[PartCost, int]]:
-    """Return where each cost ends in a prompt: an arena holds a beginning, and what is fetched follows that."""
+    """Return where each cost ends in a prompt: an arena holds a beginning, and fetched rows follow."""
     held = costs.reused - costs.fetched
     return [
         ("kept", held - min(costs.ahead, held)),

@@ -28,9 +28,9 @@ _WITHOUT = re.compile(r"""(//|/\*|\#(?=[\s!]))|(`)|"(?:\\.|[^"\\])*("?)|'(?:\\.|
 
 
 class Spot(NamedTuple):
-    """The kind of place where a cursor is, and the beginning of the word at it, empty if no word has begun.
+    """The kind of place where a cursor is, and the beginning of the word at it, empty without one.
 
-    `refuted`: a guess at that word was another one than is being typed.
+    `refuted`: a guess at that word differs from the typed letters.
     """
 
     kind: PlaceKind
@@ -93,7 +93,7 @@ def _quoted(place: Place) -> PlaceKind | None:
 def _open_comment(above: str) -> tuple[str, PlaceKind] | None:
     """Return what ends a comment of several lines that is open at the end of some text, and its kind.
 
-    Only one that begins its line counts: patterns of file names have the same signs.
+    Only a comment that begins its line counts: patterns of file names have the same signs.
     """
     return ("*/", "comment") if _BLOCK.search(above, above.rfind("*/") + 1) else None
 

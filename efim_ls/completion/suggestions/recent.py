@@ -1,4 +1,4 @@
-"""The last suggestions of a document: what they depend on, and what is left of them while the user types through."""
+"""The last suggestions of a document: their inputs, and the remainders while the user types through."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True)
 class PastSuggestion(Suggestion):
-    """A suggestion with what was `seen` when it was made, and its place.
+    """A suggestion with the inputs `seen` when it was made, and its place.
 
-    The place is the lengths of the text before and after the cursor, and the nearest of it. `likelihood` is that of
-    the text, None if all of it is shown however likely it is. `word` is what was shown where the model did not guess
-    it.
+    The place is the lengths of the text before and after the cursor, and the nearest of it. `likelihood` is the
+    likelihood of the text, None if all of it is shown however likely it is. `word` is the shown word where the model
+    did not guess it.
     """
 
     before: str
@@ -55,7 +55,7 @@ class PastSuggestion(Suggestion):
     word: ShownPart | None = None
 
     def is_around(self, text: str, cursor: int) -> bool:
-        """Return whether a text is that around it, except for what was typed since, up to the cursor."""
+        """Return whether a text is the one around it, except for text typed since, up to the cursor."""
         return (
             len(text) - cursor == self.remaining
             and text.startswith(self.after, cursor)
@@ -63,14 +63,14 @@ class PastSuggestion(Suggestion):
         )
 
     def went_on(self, text: str, begun: int) -> bool:
-        """Return whether its beginning stood before the word at the cursor was `begun`, and more was to come."""
+        """Return whether its beginning was typed before the word at the cursor started, and more was to come."""
         before = self.typed(text, max(begun, self.start))
         return before is not None and before < len(self.text)
 
 
 @dataclass(frozen=True)
 class Remainder:
-    """What is left of a suggestion after its first `typed` characters."""
+    """The rest of a suggestion after its first `typed` characters."""
 
     suggestion: PastSuggestion
     typed: int
@@ -82,14 +82,14 @@ class Remainder:
 
     @property
     def word(self) -> ShownPart | None:
-        """What is left of a word that the model has not guessed, None if it has."""
+        """The rest of a word that the model has not guessed, None if it has."""
         word = self.suggestion.word
         return word and replace(word, shown=self.text, words=((self.text, word.probability),))
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A request, what it sees, and what is left at its cursor of earlier suggestions, whatever those saw.
+    """A request, its inputs, and the rests of earlier suggestions at its cursor, whatever their inputs.
 
     `remainders` are the latest suggestion's first. `refuted`: the model has guessed another word than is being typed.
     Made once a request.
@@ -102,7 +102,7 @@ class Asked:
 
     @property
     def left(self) -> Remainder | None:
-        """What is left of the latest suggestion that saw the same."""
+        """The rest of the latest suggestion with the same inputs."""
         return next((each for each in self.remainders if each.suggestion.seen == self.seen), None)
 
     def showing(self, excerpts: Excerpts) -> Asked:
@@ -129,7 +129,7 @@ class RecentSuggestions:
         self._suggestions: deque[PastSuggestion] = deque(maxlen=MOST_SUGGESTIONS)
 
     def ask(self, request: Request) -> Asked:
-        """Return a request with what is left of the suggestions at its cursor."""
+        """Return a request with the rests of suggestions at its cursor."""
         text, cursor = request.text, request.cursor
         left, other = list[Remainder](), list[PastSuggestion]()
         for made in reversed(self._suggestions):

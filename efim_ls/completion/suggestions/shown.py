@@ -1,6 +1,6 @@
-"""The likely beginning of a suggestion: what is shown of it unasked where the least probability is a number.
+"""The likely beginning of a suggestion: the part shown for typing where the least probability is a number.
 
-Pure. A suggestion is worth showing as far as the model is sure of it: of a line a beginning in whole words that is
+Pure. A suggestion is worth showing up to where the model is unsure: of a line a beginning in whole words that is
 likely enough, and of the lines after it only whole ones, each of which must be likelier than the first.
 """
 
@@ -17,7 +17,7 @@ from model_runtime.engine.stops import OPENERS, is_closers
 
 # A further line must be as likely as this power of the least probability: of 0.2, 0.67.
 FURTHER_LINES = 0.25
-# Closers and punctuation behind what is worth showing are shown if they are this likely: without them it reads badly.
+# Closers and punctuation behind the shown part are shown if they are this likely: without them it reads badly.
 CLOSERS = 0.8
 SHORTEST = 2  # characters: accepting one takes as many keys as typing it
 UNFINISHED = (*OPENERS, ",", "\\")  # a statement goes on behind these at a line's end
@@ -25,12 +25,12 @@ UNFINISHED = (*OPENERS, ",", "\\")  # a statement goes on behind these at a line
 
 @dataclass(frozen=True)
 class ShownPart:
-    """What is shown of a suggestion and what stays hidden behind it.
+    """The shown part of a suggestion and the hidden part behind it.
 
-    `probability` is that of all that is shown or, if nothing is, of the first word; by a preset, how sure the first
-    word is. `words` are the pieces of both texts, each with its probability once those before it are right. `least`
-    was needed. `source` says in plain words where what is shown is from if it is not the suggestion's, and `reason`
-    why nothing is shown if that is nothing.
+    `probability` is the joint one of the shown part or, if that is empty, of the first word; by a preset, how sure
+    the first word is. `words` are the pieces of both texts, each with its probability once those before it are right.
+    `least` was needed. `source` says in plain words where the shown text is from if it is not the suggestion's, and
+    `reason` why nothing is shown.
     """
 
     shown: str

@@ -1,4 +1,4 @@
-"""What is shown unasked by a preset: a beginning of a suggestion, a word of the file that is surer, or nothing.
+"""The part shown for typing by a preset: a beginning of a suggestion, a surer word of the file, or nothing.
 
 Pure. The first word has to be sure enough, as the kind of place and the file say, and to be a name that exists.
 Of its line, further whole words are shown as long as all of it is that sure, and further lines that are likely.
@@ -29,7 +29,7 @@ from model_runtime.engine.output import TextProbability, WordEnd, word_pieces
 
 MOST_WORDS = 3  # of the file, the most frequent ones, that are weighed against the model's guess
 NEXT_LINE = 0.67  # least probability of a line behind the first, once what stands before it is right
-PAUSED = 0.2  # least probability of all that is shown to somebody who has stopped typing
+PAUSED = 0.2  # least probability of text shown after a pause in typing
 COUNTED = 0.02  # share of a word's probability by which the workspace's files have it
 _CLOSING = re.compile(r"[\s)\]},;:]+")
 _ALNUM = re.compile(r"[^\W_]")
@@ -86,7 +86,7 @@ def sure_part(
 
 
 def is_preferred(word: str, sureness: float, rival: float, least: float) -> bool:
-    """Return whether what is left of a word of the file is shown in place of a guess, so sure as its `rival`."""
+    """Return whether the rest of a word of the file replaces a guess as sure as its `rival`."""
     return sureness > max(rival, least) and len(word) >= SHORTEST
 
 
@@ -99,7 +99,7 @@ class Beginning(NamedTuple):
 
 
 def sure_beginning(guess: Guess, least: float, divisible: bool = True) -> Beginning:
-    """Return what is sure enough of a guess; whether it makes a word that stands nowhere is not looked at."""
+    """Return the part of a guess that is sure enough, even if it makes an unknown word."""
     text, start, spot, ends, size, sure, language = guess
     if not ends or not sure >= least:  # NaN is below any limit
         return Beginning("", sure, "low confidence")
@@ -114,9 +114,9 @@ def sure_beginning(guess: Guess, least: float, divisible: bool = True) -> Beginn
 
 
 def paused_part(likelihood: TextProbability, start: int, place: Place, divisible: bool = True) -> ShownPart | None:
-    """Return what to show of a suggestion to somebody who has stopped typing and looks, None if that is nothing.
+    """Return the part of a suggestion to show after a pause in typing, None if that is empty.
 
-    Who types on would have to read what the next key may refute.
+    While you type, you would have to read text that the next key may refute.
     """
     part, spot = shown_part(likelihood, start, PAUSED, divisible), spot_of(place)
     if not part.shown or _is_little(part.shown, spot, place.language):
@@ -126,7 +126,7 @@ def paused_part(likelihood: TextProbability, start: int, place: Place, divisible
 
 
 def is_made_up(likelihood: TextProbability, start: int, size: int, spot: Spot, words: Words, place: Place) -> bool:
-    """Return whether a guess makes the word at the cursor one that stands nowhere, as far as is known."""
+    """Return whether a guess makes an unknown word at the cursor."""
     first, rest = likelihood.text[start : start + size], likelihood.text[start + size :]
     if not (first[0].isalnum() or first[0] == "_") or likelihood.shares(start, start + size).counts >= COUNTED:
         return False
@@ -136,7 +136,7 @@ def is_made_up(likelihood: TextProbability, start: int, size: int, spot: Spot, w
 def _surest_word(
     likelihood: TextProbability, start: int, spot: Spot, words: Words, rival: float
 ) -> tuple[float, str]:
-    """Return the word of the file that is surest, without what is typed of it, and how sure it is."""
+    """Return the rest of the surest word of the file, and how sure it is."""
     best, size = (0.0, ""), len(spot.stub)
     for word in words.longer[:MOST_WORDS]:
         model = likelihood.begins(start, word.text[size:])

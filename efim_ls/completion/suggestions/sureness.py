@@ -1,8 +1,8 @@
-"""How sure it is that a guess goes on rightly with its first word: the model's probability, and what the file says.
+"""How sure it is that a guess goes on rightly with its first word: by the model's probability, and by the file.
 
 A logistic regression over a few facts, fitted on code that the model has not read (docs/benchmarks/quality.md). The
-facts that weigh most are those that the model cannot know: whether the word that a guess makes is one of those of
-the file that begin as the user has begun, and whether there are others.
+facts that weigh most are those that the model cannot know: whether the guessed word is among the words of the
+file that begin with the typed letters, and whether there are others.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class Facts(NamedTuple):
 
 
 class WordFacts(NamedTuple):
-    """What the sureness of a word of the file depends on, which the model does not guess.
+    """The facts behind the sureness of a word of the file that the model does not guess.
 
     `model` is the model's probability of it, and `rival` the sureness of the model's own guess. `share` is the word's
     of all `longer` ones' occurrences, `times` theirs. `nearest`: no other stands nearer above the cursor. `is_word`:
-    what is typed is a word of the file itself. `size` characters are left to type. `refuted`: a guess of the model at
-    this word was wrong.
+    the typed letters are a word of the file themselves. `size` characters are left to type. `refuted`: a guess of the
+    model at this word was wrong.
     """
 
     kind: PlaceKind
@@ -72,7 +72,7 @@ class WordFacts(NamedTuple):
 
 
 def guess_facts(likelihood: TextProbability, start: int, spot: Spot, words: Words, place: Place) -> Facts:
-    """Return the facts of what is left of a suggestion from its character `start` on, which is not empty."""
+    """Return the facts of the rest of a suggestion from its character `start` on, which is not empty."""
     text = likelihood.text[start:]
     size = first_word_end(text)
     ends = likelihood.word_ends(start)

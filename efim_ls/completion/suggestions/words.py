@@ -1,6 +1,6 @@
 """The longer words that begin as the word at the cursor does: words of the file, and names that code expects there.
 
-One of them is often what is meant, and a guess that is none of them seldom is.
+The intended word is often among them, and a guess that is not among them is seldom right.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The rules, one a file, and what they are sure enough of."""
+"""The rules, one a file, and their sure proposals."""

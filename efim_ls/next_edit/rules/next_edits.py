@@ -1,4 +1,4 @@
-"""What is offered to one client, and what it refused."""
+"""The offers to one client, and its refusals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Refused = Mapping[tuple[str, ...], Set[str]]  # changes, with the lines at whic
 
 @dataclass
 class _Offered:
-    """An edit with its line: where it starts, what it is before and after, and whether it was seen after."""
+    """An edit with its line: the start, the text before and after, and whether it was seen after."""
 
     edit: ProposedEdit
     start: int
@@ -71,9 +71,9 @@ class NextEdits:
         self._refused = dict[tuple[str, ...], frozenset[str]]()
 
     def propose(self, document: Document, cursor: int, importable: Sequence[Importable] = ()) -> ProposedEdit | None:
-        """Return the edit to offer now, the nearest of the surest ones; None if there is nothing sure enough.
+        """Return the edit to offer now, the nearest of the surest ones; None if none is sure enough.
 
-        `importable` is what is known of the document's unknown names.
+        `importable` has the sources of the document's unknown names.
         """
         self._look_for_undo(document)
         edits = self._edits(document)
@@ -145,7 +145,7 @@ class NextEdits:
         return found
 
     def _look_for_undo(self, document: Document) -> None:
-        """Refuse the edit that was accepted last once its line has become again what it was."""
+        """Refuse the edit that was accepted last once its line is undone."""
         accepted = self._accepted
         if accepted is None or accepted.edit.uri != document.uri:
             return

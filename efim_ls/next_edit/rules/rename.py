@@ -45,7 +45,7 @@ def rename(situation: Situation) -> Sequence[Candidate]:
     done = {each.line for each in changes if each.change.pair == last.change.pair}
     found = [each for each in occurrences(pattern, document, cursor) if each.line not in done]
     others = {each.change.added for each in changes if each.change.removed == last.change.removed}
-    if not found or len(done) > 1 or len(others) > 1:  # what was made twice is of the rule repeat
+    if not found or len(done) > 1 or len(others) > 1:  # a change made twice belongs to the rule repeat
         return ()
     at = last.start + sum(map(len, last.change.left))
     scope = local_scope(document, at, {last.change.removed[0], last.change.added[0]})

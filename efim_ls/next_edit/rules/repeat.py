@@ -52,7 +52,7 @@ def _of_change(pattern: Pattern) -> dict[str, float]:
 def _of_place(
     place: Occurrence, pattern: Pattern, around: Sequence[tuple[Tokens, Tokens]], language: str
 ) -> dict[str, float]:
-    """Return how much its surroundings are those of the pattern, and of the example that is most like them."""
+    """Return how similar its surroundings are to the pattern's, and to the most similar example's."""
     here = place.outwards
     return {
         "left fits": place.left == len(pattern.left),

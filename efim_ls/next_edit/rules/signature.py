@@ -29,7 +29,7 @@ RECEIVER = re.compile(r"(?<![\w.])(\w+)\.\w+\W*\($")
 
 
 class Changed(NamedTuple):
-    """A definition, with the change of its line and that of its parameters."""
+    """A definition, with the changes of its line and of its parameters."""
 
     change: LineChange
     definition: ChangedDefinition
@@ -37,9 +37,9 @@ class Changed(NamedTuple):
 
 
 class Following(NamedTuple):
-    """A definition that calls should follow, as one file calls it, and what they pass for a new parameter.
+    """A definition that calls should follow, as one file calls it, and the argument for a new parameter.
 
-    `line` is the definition's, and `change` what was changed of its line. `followed`: the last edit was of a call,
+    `line` is the definition's, and `change` the change of its line. `followed`: the last edit was of a call,
     which passes `example`. `known_as` is the name by which another file knows it.
     """
 
@@ -64,8 +64,8 @@ class Following(NamedTuple):
 def signature(situation: Situation) -> Sequence[Candidate]:
     """Return the calls that should follow a definition which was changed, the nearest first.
 
-    The last change is the definition's, one of its calls', that of a name which it replaced, or that of another
-    definition whose new parameter is passed on.
+    The last change is of the definition, of one of its calls, of a name that it replaced, or of another definition
+    whose new parameter is passed on.
     """
     document, cursor, changes, *_ = situation
     if is_being_typed(changes[-1].because[-1], cursor):

@@ -1,4 +1,4 @@
-"""The rules, and what they are sure enough of."""
+"""The rules, and their sure proposals."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ OF_CHANGES: Mapping[str, EditRule] = {
 }
 OF_NAMES: Mapping[str, EditRule] = {"import": imports}  # asked once the others had nothing to offer
 RULES = {**OF_CHANGES, **OF_NAMES}
-AGAIN = ("repeat", "transform")  # what they offer at a call is the last rule's, too, and it knows more of calls
-OF_NAMED = ("repeat", "rename")  # what they offer after a name was replaced depends on what it stood for
-LAST = "signature"  # its calls follow once what was changed is changed nowhere else
+AGAIN = ("repeat", "transform")  # the last rule makes their offers at a call, too, and knows more of calls
+OF_NAMED = ("repeat", "rename")  # their offers after a name was replaced depend on its meaning
+LAST = "signature"  # its calls follow once the change fits nowhere else
 MARGIN = 0.1  # of confidence: candidates that are less sure than the best by this count as sure as it
 MOST_PARSED = 2  # candidates whose surroundings are parsed
 
@@ -38,8 +38,8 @@ _Sure = tuple[float, str, Candidate]
 def proposals(situation: Situation) -> Iterator[ProposedEdit]:
     """Yield the edits that rules are sure enough of: of those that are about as sure as the best the nearest first.
 
-    Calls come last, but nothing is repeated there, nor elsewhere once one of them has followed. What was changed in
-    code is not offered in a string or a comment, nor the other way round.
+    Calls come last, but nothing is repeated there, nor elsewhere once one of them has followed. Changes of
+    code are not offered in a string or a comment, nor the other way round.
     """
     found = list[_Sure]()
     asked: Mapping[str, EditRule] = OF_NAMES if situation.importable else OF_CHANGES if situation.changes else {}
@@ -61,7 +61,7 @@ def proposals(situation: Situation) -> Iterator[ProposedEdit]:
 def calls_proposed(
     document: Document, cursor: int, following: Following, done: Collection[int]
 ) -> Iterator[ProposedEdit]:
-    """Yield the calls in a document that should follow a definition in another one, as `proposals` does."""
+    """Yield the calls in a document that should follow a definition in another document, as `proposals` does."""
     found = _sure_enough(LAST, following_calls(document, cursor, following, done))
     for sure, rule, each in _ranked(list(found), cursor):
         yield _proposed(document, rule, sure, each)

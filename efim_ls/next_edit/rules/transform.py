@@ -8,7 +8,7 @@ from efim_ls.next_edit.changes import LineChange
 from efim_ls.next_edit.pattern import Occurrence, outwards
 from efim_ls.next_edit.situation import Candidate, Situation
 from efim_ls.next_edit.surroundings import in_comment, in_string, position
-from efim_ls.next_edit.templates.template import Rewritten, Template, occurrences, template_of
+from efim_ls.next_edit.templates.template import EditTemplate, Rewritten, occurrences, template_of
 from efim_ls.next_edit.tokens import TokenChange, common, is_word, tokens
 from efim_ls.text.document import Document
 from efim_ls.text.lines import enclosing_line
@@ -53,11 +53,13 @@ def _rewritten(document: Document, each: LineChange) -> Rewritten:
     return Rewritten((*each.change.left, *each.change.removed, *each.change.right), tokens(document.text[start:end]))
 
 
-def _of_template(template: Template) -> dict[str, float]:
+def _of_template(template: EditTemplate) -> dict[str, float]:
     return {"words": min(sum(map(is_word, template.literals)), MOST_COUNTED), "dropped": template.dropped}
 
 
-def _of_place(place: Occurrence, template: Template, alike: Sequence[TokenChange], language: str) -> dict[str, float]:
+def _of_place(
+    place: Occurrence, template: EditTemplate, alike: Sequence[TokenChange], language: str
+) -> dict[str, float]:
     """Return how much a place is like the examples."""
     left = place.outwards[0]
     return {

@@ -1,1 +1,1 @@
-"""The syntax around a change: blocks that are parsed, definitions, and what is passed to them."""
+"""The syntax around a change: blocks that are parsed, definitions, and the arguments of calls."""

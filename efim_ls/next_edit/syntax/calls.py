@@ -13,13 +13,13 @@ from efim_ls.next_edit.syntax.definitions import ChangedDefinition
 from efim_ls.next_edit.syntax.parameters import Item, Items, Parameter, items, keyword
 from efim_ls.text.document import Document
 
-MOST_CALLS = 32  # the nearest ones that are read
+MOST_CALLS = 32  # the nearest calls that are read
 SPREAD = re.compile(r"\*|\.\.\.|.*\.\.\.$", re.DOTALL)  # before or behind arguments that may be several
 DEFINING = re.compile(r"\b(?:def|fn|func|function\*?|class)\s+(?:\([^()]*\)\s*)?$")
 
 
 class ParameterChange(NamedTuple):
-    """What became of one parameter, by its number: `old` went, `new` came, or one took the other's place."""
+    """The change of one parameter, by its number: `old` went, `new` came, or one took the other's place."""
 
     number: int
     old: Parameter | None
@@ -74,9 +74,9 @@ def calls(document: Document, cursor: int, definition: ChangedDefinition) -> Ite
 def followed(
     call: Call, before: Sequence[Parameter], what: ParameterChange, passed: str, language: str
 ) -> Step | None:
-    """Return how a call that fits the parameters before follows what became of one; None if it does not.
+    """Return how a call that fits the old parameters follows the change of one; None if it does not.
 
-    `passed` is what is passed for a new parameter.
+    `passed` is the argument for a new parameter.
     """
     arguments, old, new = call.arguments.items, what.old, what.new
     if any(SPREAD.match(each.text) for each in arguments):

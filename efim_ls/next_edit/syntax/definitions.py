@@ -96,7 +96,7 @@ def changed_definition(document: Document, change: LineChange) -> ChangedDefinit
 
 
 def _may_hold_parameters(text: str, start: int, at: int, end: int) -> bool:
-    """Return whether a line may be a definition's, or that of one of its parameters, before anything is parsed."""
+    """Return whether a line may belong to a definition, or to one of its parameters, before parsing."""
     if "(" in text[start:at]:
         return HEAD.search(text, start, end) is not None
     return text[start:end].rstrip().endswith(",") or text[end : end + LONGEST].lstrip().startswith(")")
@@ -108,7 +108,7 @@ def _holds_parameters(node: Node) -> bool:
 
 
 def _line_before(text: str, opened: int, line: tuple[int, int], before: str) -> str:
-    """Return what stood behind an opening parenthesis when a line of the text was still what it was before."""
+    """Return the text behind an opening parenthesis before a line of the text was changed."""
     start, end = line
     head = text[opened:start] + before if opened < start else before[opened - start :]
     return head + text[end : end + LONGEST]

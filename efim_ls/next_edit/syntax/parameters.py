@@ -105,5 +105,5 @@ def _item(text: str, start: int, end: int) -> Item | None:
 
 @cache
 def _scanned(skipped: str) -> re.Pattern[str]:
-    """Return a pattern for what is skipped, for arrows, which close nothing, and for brackets and commas."""
+    """Return a pattern for skipped text, for arrows, which close nothing, and for brackets and commas."""
     return re.compile(rf"{skipped}|[=-]>|[(\[{{)\]}}<>,]")

@@ -62,7 +62,7 @@ def is_bound(document: Document, at: int, name: str) -> bool:
 
 
 def is_prose(document: Document, at: int) -> bool:
-    """Return whether an offset lies in a string or a comment, as far as the block around it tells."""
+    """Return whether an offset lies in a string or a comment, by the block around it."""
     if LANGUAGES[document.language].triple_quotes and document.text.count('"""', 0, at) % 2:
         return True
     piece = piece_at(document, at)

@@ -22,7 +22,7 @@ _DEFINING = frozenset({"def", "fn", "fun", "func", "function", "init"})
 
 
 def kind_of_name(document: Document, at: int, left: Sequence[str], right: Sequence[str]) -> Kind:
-    """Return what a name stands for, by the syntax tree or, without one, by the tokens beside it, outwards."""
+    """Return what a name stands for, by the syntax tree or, without one, by the tokens around it, outwards."""
     if _is_behind_owner(left):
         return "other"
     piece = piece_at(document, at)
@@ -69,7 +69,7 @@ def _is_member(name: Node) -> bool:
 
 
 def _is_labelled(left: Sequence[str], right: Sequence[str]) -> bool:
-    """Return whether a name is a keyword of a call or a key, by what stands beside it."""
+    """Return whether a name is a keyword of a call or a key, by its neighbours."""
     open_brackets = list[str]()
     for token in reversed(left):
         if token in ("(", "[", "{"):

@@ -1,4 +1,4 @@
-"""Where expressions of a line begin and end, as far as brackets and quotes tell."""
+"""Where expressions of a line begin and end, by brackets and quotes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from efim_ls.next_edit.tokens import BRACKETS, Tokens, is_word
 SEPARATORS = (",", ";")
 _OPENERS = {opener: closer for closer, opener in BRACKETS.items()}
 _MIRRORED = BRACKETS | _OPENERS
-_ENDS = frozenset((*BRACKETS, *QUOTES, ".", ":"))  # beside words, of what an operand may go on behind
+_ENDS = frozenset((*BRACKETS, *QUOTES, ".", ":"))  # in addition to words: tokens after which an operand may go on
 
 
 def unit_end(line: Tokens, at: int) -> int | None:

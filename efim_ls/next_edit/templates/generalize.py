@@ -11,7 +11,7 @@ from efim_ls.next_edit.templates.expressions import SEPARATORS, unit_end
 from efim_ls.next_edit.tokens import Tokens
 
 MOST_COMPARED = 400  # pairs of units, so that no key waits
-LITERAL, BLANKS, HOLES = 2, 1, -1  # what is gained by each
+LITERAL, BLANKS, HOLES = 2, 1, -1  # the gain of each
 
 Contents = Mapping[int, Tokens]  # of holes, by their numbers
 
@@ -32,7 +32,7 @@ class _Gap(NamedTuple):
 
 
 Part = str | Hole
-_Aligned = tuple[int, tuple[str | _Gap, ...]]  # what is gained, and the parts
+_Aligned = tuple[int, tuple[str | _Gap, ...]]  # the gain, and the parts
 
 
 class Generalized(NamedTuple):
@@ -62,7 +62,7 @@ def generalized(one: Tokens, other: Tokens) -> Generalized | None:
 
 
 def rebuilt(one: Tokens, other: Tokens, held: tuple[Contents, Contents]) -> tuple[Part, ...] | None:
-    """Return two sequences as what they share and holes that hold the rest; None if something else differs."""
+    """Return two sequences as their common parts and holes with the rest; None if something else differs."""
     holes = sorted(held[0], key=lambda number: len(held[0][number]), reverse=True)
 
     @cache

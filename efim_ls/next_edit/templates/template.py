@@ -16,7 +16,7 @@ from efim_ls.text.document import Document
 
 MOST_PLACES = 20  # the nearest ones whose lines are compared, since a template takes longer than a pattern
 MOST_TOKENS = 200  # of a line that is an example
-# Whether what was changed is extended to the left and to the right, one after the other until a template is found.
+# Whether the change is extended to the left and to the right, one after the other until a template is found.
 EXTENSIONS = ((False, False), (True, False), (False, True), (True, True))
 
 
@@ -27,10 +27,10 @@ class Rewritten(NamedTuple):
     after: Tokens
 
 
-class Template(NamedTuple):
-    """What is removed and added, with holes in it, and the tokens around it that examples share, outwards.
+class EditTemplate(NamedTuple):
+    """The removed and the added tokens, with holes, and the tokens around them that examples share, outwards.
 
-    LINE_END stands for where a line begins and ends. A hole holds an expression; one at an end of `removed`,
+    LINE_END stands for where a line begins and ends. A hole holds an expression or, at an end of `removed`,
     an operand.
     """
 
@@ -46,7 +46,7 @@ class Template(NamedTuple):
 
     @property
     def dropped(self) -> int:
-        """How many holes hold what is not added again."""
+        """How many holes hold text that is not added again."""
         removed, added = (
             {part.number for part in side if isinstance(part, Hole)} for side in (self.removed, self.added)
         )
@@ -54,7 +54,7 @@ class Template(NamedTuple):
 
     @property
     def drawn(self) -> tuple[str, str]:
-        """What is removed and what is added as texts, in which holes are numbers in angle brackets."""
+        """The removed and the added text, in which holes are numbers in angle brackets."""
         removed, added = (
             "".join(part if isinstance(part, str) else f"<{part.number}>" for part in side)
             for side in (self.removed, self.added)
@@ -75,7 +75,7 @@ class Template(NamedTuple):
                     yield TokenChange(*(tuple(each for each in side if each != LINE_END) for side in around))
 
     def explaining(self, example: Rewritten) -> TokenChange | None:
-        """Return the change that makes a line what it became, if there is one."""
+        """Return the change that makes the new line, if there is one."""
         changes = self.changes(example.before)
         return next((each for each in changes if (*each.left, *each.added, *each.right) == example.after), None)
 
@@ -110,15 +110,15 @@ class Template(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def template_of(one: Rewritten, other: Rewritten) -> Template | None:
-    """Return the narrowest template that makes of two lines what they became.
+def template_of(one: Rewritten, other: Rewritten) -> EditTemplate | None:
+    """Return the narrowest template that makes both changed lines.
 
     None if the added tokens differ in something else than the removed ones, or if nothing differs.
     """
     if max(map(len, (*one, *other))) > MOST_TOKENS:
         return None
     changed = [_balanced(difference(_whole(each.before), _whole(each.after))) for each in (one, other)]
-    found = list[Template]()
+    found = list[EditTemplate]()
     for sides in EXTENSIONS:
         template = _covering(*(_extended(each, *sides) for each in changed))
         if template and template.explaining(one) and template.explaining(other):
@@ -128,7 +128,7 @@ def template_of(one: Rewritten, other: Rewritten) -> Template | None:
     return min(found, key=lambda each: each.dropped, default=None)
 
 
-def occurrences(template: Template, document: Document, cursor: int) -> Iterator[Occurrence]:
+def occurrences(template: EditTemplate, document: Document, cursor: int) -> Iterator[Occurrence]:
     """Yield where a template matches, by line, the nearest one to the cursor first."""
     text, seen = document.text, set[int]()
     found = [each.start() for each in re.finditer(whole_words(_sought(template)), text)]
@@ -144,7 +144,7 @@ def occurrences(template: Template, document: Document, cursor: int) -> Iterator
             yield Occurrence(document.line_of(at), at, end, around, *fits, each)
 
 
-def _sought(template: Template) -> str:
+def _sought(template: EditTemplate) -> str:
     """Return the longest text that every place has."""
     runs = [""]
     for part in template.removed:
@@ -155,7 +155,7 @@ def _sought(template: Template) -> str:
     return max(runs, key=lambda run: len(run.strip()))
 
 
-def _covering(one: TokenChange, other: TokenChange) -> Template | None:
+def _covering(one: TokenChange, other: TokenChange) -> EditTemplate | None:
     """Return what two changes have in common; None if it has no literal token, or no hole, or cannot be rebuilt."""
     removed = generalized(one.removed, other.removed)
     if removed is None or not removed.held[0]:
@@ -164,7 +164,7 @@ def _covering(one: TokenChange, other: TokenChange) -> Template | None:
     if added is None:
         return None
     (left, right), (lefts, rights) = outwards(other.left, other.right), outwards(one.left, one.right)
-    template = Template(removed.parts, added, covering(left, lefts), covering(right, rights))
+    template = EditTemplate(removed.parts, added, covering(left, lefts), covering(right, rights))
     return template if template.literals else None
 
 
@@ -173,7 +173,7 @@ def _whole(line: Tokens) -> Tokens:
 
 
 def _balanced(change: TokenChange) -> TokenChange:
-    """Extend what was changed until no bracket in it has its partner outside."""
+    """Extend the change until no bracket in it has its partner outside."""
     while True:
         open_ = {token for side in change.pair for token in balance(side)}
         if change.right and not open_.isdisjoint(BRACKETS.values()):
@@ -185,7 +185,7 @@ def _balanced(change: TokenChange) -> TokenChange:
 
 
 def _extended(change: TokenChange, left: bool, right: bool) -> TokenChange:
-    """Extend what was changed by an operand, or another token, to the left and to the right."""
+    """Extend the change by an operand, or another token, to the left and to the right."""
     if left:
         at = len(change.left) - _blanks(change.left[::-1])
         change = _extended_by(change, len(change.left) - min(start_of_operand(change.left, at), max(at - 1, 0)), 0)
@@ -201,7 +201,7 @@ def _blanks(line: Tokens) -> int:
 
 
 def _extended_by(change: TokenChange, left: int, right: int) -> TokenChange:
-    """Extend what was changed by so many tokens to both sides."""
+    """Extend the change by `left` and `right` tokens to the two sides."""
     at = len(change.left) - left
     before, after = change.left[at:], change.right[:right]
     removed, added = ((*before, *side, *after) for side in change.pair)

@@ -10,7 +10,7 @@ from efim_ls.workspace.database.tables import IndexTables
 
 
 def find_damage(path: Path) -> str:
-    """Return what is wrong with an index's file, empty if nothing is; the file keeps its content.
+    """Return the damage of an index's file, empty if there is none; the file keeps its content.
 
     Raises sqlite3.OperationalError if another process writes too long.
     """

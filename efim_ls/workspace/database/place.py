@@ -9,7 +9,7 @@ from pathlib import Path
 
 REPOSITORIES = "repositories"  # folder in the cache folder
 SUFFIX = ".sqlite3"
-SIDE_FILES = ("-wal", "-shm", "-journal")  # beside a file, by SQLite
+SIDE_FILES = ("-wal", "-shm", "-journal")  # which SQLite puts next to a file
 
 
 def index_path(cache: Path, folders: Iterable[str | Path]) -> Path:
@@ -20,12 +20,12 @@ def index_path(cache: Path, folders: Iterable[str | Path]) -> Path:
 
 
 def index_size(path: Path) -> int:
-    """Return the bytes of an index's file and those beside it, 0 if there is none."""
+    """Return the bytes of an index's file and its side files, 0 if there is none."""
     return sum(each.stat().st_size for each in _files(path) if each.is_file())
 
 
 def remove_index(path: Path) -> None:
-    """Remove an index's file and those beside it; raises OSError."""
+    """Remove an index's file and its side files; raises OSError."""
     for each in _files(path):
         each.unlink(missing_ok=True)
 

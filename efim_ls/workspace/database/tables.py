@@ -25,7 +25,7 @@ from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 
 APPLICATION_ID = 0x6566494E  # "efIN"
 SCHEMA_VERSION = 3
-MOST_TOKENIZERS = 2  # sets of them, whose ids are kept; those of others are removed, the least recently used first
+MOST_TOKENIZERS = 2  # sets of them, whose ids are kept; other sets' ids are removed, the least recently used first
 MOST_GONE = 10_000  # files that may still turn out to be renamed; a switch of branches renames that many
 SCHEMA = f"""
 CREATE TABLE about (origin TEXT NOT NULL, unwiped INTEGER NOT NULL);
@@ -116,7 +116,7 @@ class IndexTables(IndexQueries):
             self.connection.execute("UPDATE about SET origin = ?", (origin,))
 
     def entries(self, after: str = "", most: int = -1) -> dict[str, Entry]:
-        """Return what is known of each file, or of the first `most` after a path unless that is negative."""
+        """Return the data of each file, or of the first `most` after a path unless that is negative."""
         rows = self.connection.execute(
             "SELECT path, size, mtime_ns, checksum, digest, language FROM files JOIN contents ON id = content "
             "WHERE path > ? AND NOT gone ORDER BY path LIMIT ?",
@@ -148,7 +148,7 @@ class IndexTables(IndexQueries):
         return self._content_with_ids(digest, language) is not None
 
     def put(self, batch: Iterable[IndexedFile]) -> None:
-        """Add files, each in place of what was known of its path."""
+        """Add files, each in place of the old data of its path."""
         with self._transaction():
             for each in batch:
                 self._put(each)
@@ -160,7 +160,7 @@ class IndexTables(IndexQueries):
             self.connection.executemany("REPLACE INTO skipped VALUES (?, ?, ?)", rows)
 
     def remove(self, paths: Iterable[str]) -> None:
-        """Remove files, but keep what was derived from their text: they may only have been renamed."""
+        """Remove files, but keep the data derived from their text: they may only have been renamed."""
         with self._transaction():
             for path in paths:
                 self._mark_gone(path)
@@ -169,9 +169,9 @@ class IndexTables(IndexQueries):
                 self._remove_gone()
 
     def remove_for_good(self, paths: Iterable[str]) -> bool:
-        """Remove files with all that was derived from their text, and all that is kept of files that are gone.
+        """Remove files with all data derived from their text, and all data of files that are gone.
 
-        Return whether `wipe` is needed: of this or of what was removed earlier, something is still in the file.
+        Return whether `wipe` is needed: removed data is still in the file.
         """
         with self._transaction():
             for path in paths:
@@ -184,7 +184,7 @@ class IndexTables(IndexQueries):
         return self.connection.execute("SELECT unwiped FROM about").fetchone() == (1,)
 
     def wipe(self) -> None:
-        """Overwrite what was removed: in the full-text index, where it is only marked, and in the log.
+        """Overwrite removed data: in the full-text index, where it is only marked, and in the log.
 
         Raises sqlite3.OperationalError if another process reads too long.
         """
@@ -233,7 +233,7 @@ class IndexTables(IndexQueries):
         return row and row[0]
 
     def _add_content(self, digest: bytes, language: str, content: Content) -> int:
-        """Add what was derived from a text, as far as it is not there; return its number."""
+        """Add the data derived from a text, unless it is there; return its number."""
         key = (digest, language)
         self.connection.execute("INSERT OR IGNORE INTO contents (digest, language) VALUES (?, ?)", key)
         (number,) = self.connection.execute(

@@ -14,7 +14,7 @@ from efim_ls.workspace.excerpts.similar import PassageSource, RecentEdit, TextOf
 from model_runtime.prompt.excerpts import Excerpt, ExcerptBudget, Excerpts
 from model_runtime.prompt.tokenizer import Tokenizer
 
-MARKERS = 3  # most tokens of an excerpt in a prompt besides its path and its text
+MARKERS = 3  # most tokens of an excerpt in a prompt in addition to its path and its text
 
 
 class ExcerptSource(RankedSource, PassageSource, Protocol):
@@ -76,7 +76,7 @@ class ExcerptChooser:
 
 
 def finished(steps: Generator[None, None, tuple[Excerpt, ...]]) -> tuple[Excerpt, ...]:
-    """Take all steps at once, and return what they choose."""
+    """Take all steps at once, and return the choice."""
     while True:
         try:
             next(steps)

@@ -19,7 +19,7 @@ from efim_ls.workspace.excerpts.signatures import (
 from efim_ls.workspace.imports.paths import ImportedName, is_from, read_import
 from model_runtime.prompt.excerpts import Excerpt
 
-MOST_NAMES = 200  # imported ones that are looked up
+MOST_NAMES = 200  # imported names that are looked up
 
 
 class OpenFile(NamedTuple):

@@ -69,7 +69,7 @@ def signature_steps(
 
 
 def weight(name: str, places: int) -> float:
-    """Return how telling a name is that is defined in so many places."""
+    """Return how telling a name is, by the number of its definitions."""
     telling = len(name) >= LONG_NAME and PARTED.search(name)
     return (
         (TELLING if telling else 1.0)

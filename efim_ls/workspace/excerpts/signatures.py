@@ -1,4 +1,4 @@
-"""Signatures as excerpts: whole ones only, those of a file together, within a budget of tokens."""
+"""Signatures as excerpts: whole ones only, grouped by file, within a budget of tokens."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Name = Callable[[str], str]
 
 
 class ExcerptRules(NamedTuple):
-    """What holds for every excerpt.
+    """The functions for every excerpt.
 
-    `name` turns a real path into the one that the model reads, `size` counts the tokens of an excerpt in a prompt,
-    with its markers, and `is_shown` tells whether a file's text may be shown, by its real path.
+    `name` turns a real path into the path that the model reads, `size` counts the tokens of an excerpt in a prompt,
+    with its markers, and `is_shown` says whether a file's text may be shown, by its real path.
     """
 
     name: Name
@@ -45,7 +45,7 @@ class DefinitionSource(Protocol):
 
 
 class OpenDefinitions:
-    """Definitions of an index, with those of open documents in place of their files."""
+    """Definitions of an index, in which open documents replace their files."""
 
     def __init__(self, index: DefinitionSource, opened: Mapping[str, Outline]) -> None:
         """Take the outlines of open documents by their real paths."""

@@ -33,7 +33,7 @@ class PassageSource(Protocol):
     """An index of passages by their words."""
 
     def similar(self, words: Sequence[str], most: int, /) -> Sequence[Passage]:
-        """Return at most so many passages with the rarest of these words, the most similar first."""
+        """Return at most `most` passages with the rarest of these words, the most similar first."""
         ...
 
 
@@ -54,7 +54,7 @@ def choose_similar(
     tokens: int,
     rules: ExcerptRules,
 ) -> tuple[Excerpt, ...]:
-    """Return the last edits elsewhere, as far as half of the budget goes, then the most similar chunk if it fits.
+    """Return the last edits elsewhere, within half of the budget, then the most similar chunk if it fits.
 
     `edits` are the oldest first. No more than one chunk is shown, and nothing of the document itself.
     """

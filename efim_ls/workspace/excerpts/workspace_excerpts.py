@@ -31,7 +31,7 @@ class RetrievalPlace(NamedTuple):
 
 
 class ExcerptSnapshot(NamedTuple):
-    """What prompts may show now: the preamble, by document what it imports, and what was retrieved for a place in it.
+    """The excerpts for prompts: the preamble, each document's imports, and passages retrieved for a place in it.
 
     Nothing is from `excluded_files`, which the rules came to exclude.
     """
@@ -48,7 +48,7 @@ class WorkspaceExcerpts:
     def __init__(self, chooser: ExcerptChooser, clock: Callable[[], float] = monotonic) -> None:
         """Start without any; `clock` tells seconds."""
         self.chooser = chooser
-        self.common = ExcerptSnapshot()  # without what is a client's own
+        self.common = ExcerptSnapshot()  # without a client's own
         self._clients: list[ClientExcerpts] = []
         self._clock, self._chosen_at = clock, -inf
 
@@ -93,7 +93,7 @@ class ClientExcerpts:
     """The excerpts of one client. Used on the index's thread, except `excerpts` and `excluded_files`."""
 
     def __init__(self, shared: WorkspaceExcerpts, on_change: Callable[[], None]) -> None:
-        """Start with what is common to all clients; `on_change` is called after each change."""
+        """Start with the excerpts common to all clients; `on_change` is called after each change."""
         self._chooser, self._on_change = shared.chooser, on_change
         self._snapshot = shared.common  # replaced whole
         self._opened: dict[str, OpenFile] = {}  # by path
@@ -114,7 +114,7 @@ class ClientExcerpts:
         return self._snapshot.excluded_files
 
     def adopt(self, common: ExcerptSnapshot) -> None:
-        """Show what is common to all clients now."""
+        """Replace the excerpts common to all clients."""
         signatures, excluded = common.signatures, common.excluded_files
         self._publish(self._snapshot._replace(signatures=signatures, excluded_files=excluded))
 
@@ -155,7 +155,7 @@ class ClientExcerpts:
             self._publish(self._snapshot._replace(imports={**self._snapshot.imports, file.path: found}))
 
     def _publish(self, snapshot: ExcerptSnapshot) -> None:
-        """Replace the snapshot by one without what is withdrawn."""
+        """Replace the snapshot by one without withdrawn excerpts."""
         before, gone = self._snapshot, snapshot.excluded_files
         self._snapshot = snapshot._replace(
             signatures=_without(snapshot.signatures, gone),

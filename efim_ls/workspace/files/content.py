@@ -32,7 +32,7 @@ class SearchText(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What is derived from a text alone; `search` only for an index that keeps more than token ids."""
+    """The data derived from a text alone; `search` only for an index that keeps more than token ids."""
 
     ids: Ids
     search: SearchText | None = None
@@ -41,7 +41,7 @@ class Content(NamedTuple):
 class IndexedFile(NamedTuple):
     """A file for the index, with the digest of its text.
 
-    Without `content` the index takes what it has for this digest. Nothing of a `private` file reaches the disk.
+    Without `content` the index takes its data for this digest. Nothing of a `private` file reaches the disk.
     """
 
     file: SourceFile

@@ -29,7 +29,7 @@ class IndexedText(NamedTuple):
 
 @dataclass(frozen=True)
 class Publication:
-    """What is to be published of files: their digests by family and path, and the counts to begin with."""
+    """The files to publish: their digests by family and path, and the counts to begin with."""
 
     begun: Mapping[str, Counts]
     files: Mapping[str, Digests]
@@ -44,12 +44,12 @@ class FileCounts:
     """The memories of the files of one index. Used on one thread, except `snapshot`."""
 
     def __init__(self, free: int) -> None:
-        """Start with nothing, for at most `free` tokens, those of a client's open documents among them."""
+        """Start with nothing, for at most `free` tokens, including a client's open documents."""
         self.snapshot: Mapping[str, Counts] = {}  # by family; replaced whole
         self.free = free
 
     def plan(self, files: Mapping[str, IndexedText], opened: int, focus: str) -> Publication:
-        """Return what fits beside `opened` tokens: the files whose folders are nearest to `focus`.
+        """Return what fits in addition to `opened` tokens: the files whose folders are nearest to `focus`.
 
         Files that are open are counted all the same: each client takes off its own.
         """
@@ -60,7 +60,7 @@ class FileCounts:
         return Publication(begun, chosen)
 
     def publish(self, planned: Publication, ids: Mapping[bytes, Ids]) -> None:
-        """Make the memories hold what was planned; `ids` has what was missing."""
+        """Make the memories hold the planned files; `ids` has the missing ones."""
         snapshot = dict[str, Counts]()
         for family, begun in planned.begun.items():
             files = planned.files[family]

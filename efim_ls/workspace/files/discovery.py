@@ -1,6 +1,6 @@
 """Which files of a workspace folder are read for suggestions in other files, and their text.
 
-Links are never followed: what they lead to inside the folder is found where it is, and what is outside is not read.
+Links are never followed: a target inside the folder is found at its place, and a target outside is not read.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ KnownFolders = dict[tuple[str, Path], Ignored | None]
 def source_files(folder: Path, rules: Rules) -> Iterator[SourceFile]:
     """Yield the files of a workspace folder that may be read for suggestions in other files, sorted by folder.
 
-    Left out is what git ignores, what the rules forbid, and what is hidden, vendored, too large or no regular file. A
+    Left out are files that git ignores or the rules forbid, and hidden, vendored, too large or irregular files. A
     folder that cannot be read, or is gone, is left out.
     """
     for _, ignored, files in _walked(folder):
@@ -83,7 +83,7 @@ def _walked(folder: Path) -> Iterator[tuple[str, Ignored, list[str]]]:
 def readable(path: str, rules: Rules, folder: Path, known: KnownFolders | None = None) -> SourceFile | None:
     """Return a file if a walk of its workspace folder would find it.
 
-    For many files at once, `known` keeps what is found out about their folders.
+    For many files at once, `known` caches facts about their folders.
     """
     path = os.path.normpath(path)
     if not _may_be_source(os.path.basename(path)):
@@ -105,7 +105,7 @@ def is_entered(path: str, folder: Path) -> bool:
 
 
 def _ignored_in(where: str, folder: Path) -> Ignored | None:
-    """Return what is ignored in a folder, None if a walk of the workspace folder misses it."""
+    """Return the ignore rules in a folder, None if a walk of the workspace folder misses it."""
     top = os.path.realpath(folder)
     below = os.path.join(top, "")
     if os.path.realpath(where) != where or not os.path.join(where, "").startswith(below):
@@ -166,7 +166,7 @@ def _may_be_source(name: str) -> bool:
 
 
 def _judged(path: str, rules: Rules) -> SourceFile | None:
-    """Return a file that the rules allow, by its present state; a client cannot name one that is no UTF-8."""
+    """Return a file that the rules allow, by its present state; a client cannot name a path that is not UTF-8."""
     try:
         path.encode()
         state, language = os.lstat(path), language_of(path)

@@ -1,4 +1,4 @@
-"""Which files of a workspace call a definition of another one, as far as imports and folders tell."""
+"""Which files of a workspace call a definition of another file, by imports and folders."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def find_call(
     only: str,
     look: Callable[[CallingFile], T | None],
 ) -> Generator[None, None, T | None]:
-    """Look in steps through the files that may call a definition, until one is what is looked for; return that.
+    """Look in steps through the files that may call a definition, until one matches; return that.
 
-    Files that are open come first, by their real paths and with their texts, then the nearest ones. If one is named,
-    no other is looked at.
+    Open files come first, by their real paths and with their texts, then the nearest files. If a file is named, no
+    other is looked at.
     """
     found = dict[str, list[str]]()
     for path, module in calling_files(files, called):
@@ -123,7 +123,7 @@ def _importing(
 
 
 def _module(found: FoundImport, name: str, place: str) -> str:
-    """Return how the code below an import writes a module of this name in a place; empty if it is another one."""
+    """Return how the code below an import writes a module of this name in a place; empty if it is another module."""
     above, parts, names = read_import(found.imported, found.path)
     if not names and parts[-1:] == (name,) and is_from(place, ImportedName(name, parts, above)):
         return found.imported.module

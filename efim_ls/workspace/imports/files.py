@@ -21,7 +21,7 @@ class ImportSource(Protocol):
 
 
 class IndexedFiles(NamedTuple):
-    """The files of a workspace: what they define and import, their paths, which may be shown, and their text on disk.
+    """The files of a workspace: definitions and imports, paths, which may be shown, and text on disk.
 
     `read` returns None where a file may not be read, or is none.
     """

@@ -30,7 +30,7 @@ class ImportingFile(NamedTuple):
 def find_imports(
     files: IndexedFiles, file: ImportingFile, names: Sequence[str]
 ) -> Generator[None, None, list[Importable]]:
-    """Find in steps how a file would import names that it lacks; return those of which that is known."""
+    """Find, in small steps, imports for the names a file uses but does not define."""
     found, imports = list[Importable](), outline(file.text, file.language).imports
     yield
     for name in names:
@@ -45,7 +45,7 @@ def find_importable(
 ) -> Importable | None:
     """Return how a file with these imports would import a name; None unless one other file defines it.
 
-    If several do, it is the one that other files import it from. In Go the name is a package's: then all other
+    If several do, it is the file that other files import it from. In Go the name is a package's: then all other
     files must import it from one path.
     """
     family = family_of(file.language)

@@ -23,9 +23,9 @@ def python_module(
 ) -> str:
     """Return what a Python file writes for the module of a definition at a place; empty if that is unknown.
 
-    It is the module that most near it import it from: from outside of its package those that are outside, too, or a
-    package that takes the name in. Without any, it is the one of its file if that `is_public`. Within one package it
-    is relative if this file's other imports are or, without any, those of most others.
+    It is the module from which most near files import the definition: from outside of its package, files outside
+    count, too, or a package that takes the name in. Without any, it is the file's own module if that `is_public`.
+    Within one package it is relative if this file's other imports are or, without any, if most other files' are.
     """
     own, top = _package_parts(path), _package_parts(place)[:1]
     outside = own[:1] != top

@@ -1,4 +1,4 @@
-"""Where imports lead, as far as their text and the paths of files tell."""
+"""Where imports lead, by their text and the paths of files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORD = re.compile(r"\w+")
 
 
 class ImportedName(NamedTuple):
-    """A name, the folders and the file that it comes from as far as the import says, and the folder they are in.
+    """A name, the folders and the file that its import names, and the folder they are in.
 
     `above` is None if the import does not begin at the importing file's own folder.
     """
@@ -56,7 +56,7 @@ def takes(each: Import, path: str, name: str, place: str) -> bool:
 
 
 def is_from(file: str, wanted: ImportedName) -> bool:
-    """Return whether a file is the one that an import names, or one in the folder that it names."""
+    """Return whether an import names a file, or the folder of the file."""
     place = PurePath(file)
     parts = place.parts[:-1] if place.stem in PACKAGE_FILES else (*place.parts[:-1], place.stem)
     if wanted.above is not None:

@@ -1,1 +1,1 @@
-"""Which names Python's modules have: those of the standard library and of the workspace's own environment."""
+"""The names of Python's modules, in the standard library and the workspace's own environment."""

@@ -94,7 +94,7 @@ def imports_of(text: str) -> Imports:
 
 
 def _listed(names: str) -> Iterator[tuple[str, str]]:
-    """Yield each name in a list of imports, and the one that it is imported as, empty without one."""
+    """Yield each name in a list of imports, and its alias, empty without one."""
     for each in COMMENT.sub("", names).replace("\\", " ").split(","):
         original, _, name = each.strip().partition(" as ")
         if re.fullmatch(DOTTED, original := original.strip()):
@@ -160,7 +160,7 @@ def _binding(source: tuple[str, str]) -> tuple[Target, list[str]]:
 
 
 def _target(dotted: str, imports: Imports, modules: Modules) -> Target | None:
-    """Return what a dotted expression refers to, None unless it begins with what is imported."""
+    """Return what a dotted expression refers to, None unless it begins with an imported name."""
     first, *path = dotted.split(".")
     source = imports.bound.get(first)
     if source is None:
@@ -170,7 +170,7 @@ def _target(dotted: str, imports: Imports, modules: Modules) -> Target | None:
 
 
 def _called(before: str) -> tuple[str, str] | None:
-    """Return what is called in the innermost brackets that are open, and the argument that is begun there."""
+    """Return the callee of the innermost open brackets, and the argument at the cursor."""
     argument = ARGUMENT.search(before, max(0, len(before) - LONGEST))
     if argument is None or before[: argument.start()].rstrip()[-1:] not in ("(", ","):
         return None

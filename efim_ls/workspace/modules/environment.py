@@ -50,8 +50,8 @@ SHARES = re.compile(r"^include-system-site-packages\s*=\s*true", re.MULTILINE | 
 class ModulePlace(NamedTuple):
     """Where a module is: its file with size and time of change (ns), and the folder of its modules if it has any.
 
-    A package without a file of its own has only a folder. A compiled module and one of the library that this system
-    does not have (a `foreign` one) have neither.
+    A package without `__init__.py` has only a folder. A compiled module and a library module that this system does
+    not have (`foreign`) have neither.
     """
 
     path: str = ""
@@ -69,7 +69,7 @@ class ModulePlace(NamedTuple):
 class Environment:
     """The folders that hold the standard library, installed packages, and modules of the workspace's own.
 
-    The library is that of a Python `version`, empty if it is not found. If the environment `is_whole`, nothing is
+    The library belongs to a Python `version`, empty if it is not found. If the environment `is_whole`, nothing is
     installed elsewhere.
     """
 
@@ -131,7 +131,8 @@ def find_environment(
     folders: Iterable[Path], chosen: Path | None = None, variables: Mapping[str, str] = os.environ
 ) -> Environment:
     """Return the environment of a workspace: the `chosen` one (its folder or its Python), else one in the workspace,
-    else the one that was active when this program started. Without any it is this program's own standard library.
+    else the environment that was active when this program started. Without any it is this program's own standard
+    library.
     """
     places = list(folders)
     local = tuple(str(folder / each) for folder in places for each in ("", "src"))
@@ -160,7 +161,7 @@ def modules_in(folder: str) -> frozenset[str]:
 
 
 def _environment_at(candidate: Path, local: tuple[str, ...]) -> Environment | None:
-    """Return the environment in a folder, or the one that a Python belongs to; None if there is none."""
+    """Return the environment in a folder, or the environment of a Python; None if there is none."""
     root = candidate.parent.parent if candidate.is_file() else candidate
     configuration = _text(root / CONFIGURATION)
     if configuration:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from efim_ls.request import NameKind, Names
-from efim_ls.workspace.modules.source import ANY, ClassRecord, Record
+from efim_ls.workspace.modules.source import ANY, ClassRecord, ModuleRecord
 
 MOST_STEPS = 64  # modules that are asked for one answer
-# Bases that are no classes where they are defined, and what they stand for.
+# Bases that are no classes where they are defined, and their meanings.
 STAND_INS = {"NamedTuple": "tuple", "TypedDict": "dict"}
 
 
@@ -18,7 +18,7 @@ STAND_INS = {"NamedTuple": "tuple", "TypedDict": "dict"}
 class Module:
     """What a module's source says, and the modules in it if it is a package."""
 
-    record: Record
+    record: ModuleRecord
     submodules: frozenset[str] = frozenset()
 
 
@@ -108,7 +108,7 @@ class Modules:
         return Names(kinds | submodules, is_open)
 
     def _bound(self, module: str, seen: set[str]) -> tuple[dict[str, NameKind], bool]:
-        """Return what a module's source binds, with what it takes from others by a star, and whether it is open."""
+        """Return the names that a module's source binds or takes from others by a star, and whether it is open."""
         found = self._find(module)
         if found is None:
             return {}, True
@@ -173,7 +173,7 @@ class Modules:
         return None
 
     def _lookup(self, module: str, name: str, seen: set[tuple[str, str]]) -> Target | None:
-        """Return what a name in a module refers to, None for a value or what is unknown."""
+        """Return what a name in a module refers to, None for a value or an unknown object."""
         if target := self._bound_target(module, name, seen):
             return target
         found = self._find(module)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LARGEST = 1 << 20  # bytes of source; parsing takes a hundred times as many
 NICENESS = 19  # the least urgent
 ANY = "**"  # in a list of parameters: more keywords may be taken than are listed
-# Decorators that leave the parameters of what they decorate as they are, and the members of a class.
+# Decorators that leave parameters as they are, and the members of a class.
 HARMLESS = frozenset({
     "abstractmethod", "asynccontextmanager", "cache", "classmethod", "contextmanager", "dataclass", "deprecated",
     "final", "lru_cache", "overload", "override", "recursive_repr", "runtime_checkable", "set_module",
@@ -60,7 +60,7 @@ class ClassRecord(TypedDict):
     open: bool
 
 
-class Record(TypedDict):
+class ModuleRecord(TypedDict):
     """Names of a module; `sources` has the module and name that a name is taken from, the name empty for a module.
 
     `stars` are the modules that all names are taken from, `all` the names that others take by a star if it is known.
@@ -75,7 +75,7 @@ class Record(TypedDict):
     open: bool
 
 
-def words_of(record: Record) -> Iterator[str]:
+def words_of(record: ModuleRecord) -> Iterator[str]:
     """Yield the names in a module, of members of its classes, and of parameters."""
     yield from record["names"]
     for parameters in record["functions"].values():
@@ -87,7 +87,7 @@ def words_of(record: Record) -> Iterator[str]:
             yield from parameters
 
 
-def read_source(source: bytes, module: str, is_package: bool) -> Record:
+def read_source(source: bytes, module: str, is_package: bool) -> ModuleRecord:
     """Return the record of a module's source; raises what `ast.parse` raises."""
     tree, text = ast.parse(source), source.decode("utf-8", "replace")
     return _Reader(module, is_package, text).read(tree)
@@ -99,9 +99,9 @@ class _Reader:
     def __init__(self, module: str, is_package: bool, text: str) -> None:
         self._module, self._package = module, module if is_package else module.rpartition(".")[0]
         self._text, self._lines = text, text.split("\n")
-        self._record = Record(names={}, sources={}, stars=[], classes={}, functions={}, open=_is_dynamic(text))
+        self._record = ModuleRecord(names={}, sources={}, stars=[], classes={}, functions={}, open=_is_dynamic(text))
 
-    def read(self, tree: ast.Module) -> Record:
+    def read(self, tree: ast.Module) -> ModuleRecord:
         record = self._record
         for each in _statements(tree.body):
             self._add(each)
@@ -150,7 +150,7 @@ class _Reader:
                         self._record["classes"][owner]["members"].setdefault(name, "value")
 
     def _bind(self, name: str, kind: NameKind, source: tuple[str, str] | None = None) -> None:
-        """Add a name; of several definitions the first one counts, which is that of the usual case."""
+        """Add a name; of several definitions the first one counts, which is the usual case."""
         if name not in self._record["names"]:
             self._record["names"][name] = kind
             if source:
@@ -238,7 +238,7 @@ def _is_dynamic(text: str) -> bool:
 
 
 def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements of one scope, with those of all its branches."""
+    """Yield the statements of one scope and of all its branches."""
     for each in body:
         yield each
         if not isinstance(each, DEFINITIONS):
@@ -330,7 +330,7 @@ def _dotted(node: ast.expr) -> str:
 
 
 def _last(node: ast.expr) -> str:
-    """Return the last name of a dotted expression, or of one that is called or subscripted."""
+    """Return the last name of a dotted expression, called or subscripted or not."""
     while isinstance(node, (ast.Call, ast.Subscript)):
         node = node.func if isinstance(node, ast.Call) else node.value
     return _dotted(node).rpartition(".")[2]
@@ -340,7 +340,7 @@ def _is_dunder(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
-def read_compiled(module: str) -> Record | None:
+def read_compiled(module: str) -> ModuleRecord | None:
     """Return the record of a compiled module of this interpreter's own library, None for any other module."""
     if module not in sys.stdlib_module_names and module != "builtins":
         return None
@@ -348,7 +348,7 @@ def read_compiled(module: str) -> Record | None:
     if spec is None or not (spec.origin or "").endswith(("built-in", *importlib.machinery.EXTENSION_SUFFIXES)):
         return None
     found = vars(importlib.import_module(module))
-    record = Record(names={}, sources={}, stars=[], classes={}, functions={}, open=False)
+    record = ModuleRecord(names={}, sources={}, stars=[], classes={}, functions={}, open=False)
     for name, value in found.items():
         if _is_dunder(name):
             continue
@@ -376,7 +376,7 @@ def _signature(value: object) -> list[str]:
     return _parameters(node) if isinstance(node, Function) else [ANY]
 
 
-def read(path: str, module: str, is_package: bool) -> Record | None:
+def read(path: str, module: str, is_package: bool) -> ModuleRecord | None:
     """Return the record of a module, None if it cannot be read."""
     if not path:
         return read_compiled(module)
@@ -387,10 +387,10 @@ def read(path: str, module: str, is_package: bool) -> Record | None:
 
 def main() -> None:
     """Answer each line of the input with one of the output, until the input ends."""
-    with suppress(AttributeError, OSError):  # Windows is told by whoever starts this
+    with suppress(AttributeError, OSError):  # on Windows the parent sets the priority
         os.nice(NICENESS)
     for line in sys.stdin:
-        record: Record | None = None
+        record: ModuleRecord | None = None
         with suppress(Exception):  # whatever is the matter with a module, the next one may be read
             record = read(*json.loads(line))
         print(json.dumps([round(time.process_time(), 4), record], separators=(",", ":")), flush=True)

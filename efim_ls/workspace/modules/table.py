@@ -1,7 +1,7 @@
-"""The names of an environment's modules as far as documents refer to them, read by a process of its own.
+"""The names of an environment's modules that documents refer to, read by a separate process.
 
-What an open document refers to is read, and what that in turn needs: some 50 to 200 modules, in about a second. So
-nothing is kept on disk. A module that changes is read again when a document that refers to it is next looked at.
+Modules that an open document refers to are read, and the modules that those need: some 50 to 200, in about a second.
+So nothing is kept on disk. A module that changes is read again when a document that refers to it is next looked at.
 Parsing holds the interpreter's lock and takes much memory. So another process does it, which ends when all is read.
 """
 
@@ -24,14 +24,14 @@ from efim_ls.workspace.modules import source
 from efim_ls.workspace.modules.document import REACH, DocumentImports, expected, expressions, imports_of
 from efim_ls.workspace.modules.environment import ELSEWHERE, WORKSPACE, Environment, ModulePlace, is_in, modules_in
 from efim_ls.workspace.modules.names import Module, Modules
-from efim_ls.workspace.modules.source import ANY, Record, words_of
+from efim_ls.workspace.modules.source import ANY, ModuleRecord, words_of
 
 MOST_BYTES = 16 << 20  # of packed records
 MOST_SECONDS = 20.0  # of the reading processes, all together
 MOST_DEATHS = 3  # of such a process, each at a module that it cannot read
-EMPTY = Record(names={}, sources={}, stars=[], classes={}, functions={}, open=False)
+EMPTY = ModuleRecord(names={}, sources={}, stars=[], classes={}, functions={}, open=False)
 # A module of the library for another system: what imports it here gets nothing from it.
-FOREIGN = Record(names={}, sources={}, stars=[], all=[], classes={}, functions={}, open=True)
+FOREIGN = ModuleRecord(names={}, sources={}, stars=[], all=[], classes={}, functions={}, open=True)
 PUBLISH = 0.3  # seconds between views, while a document's modules are read
 DOCUMENTS = 8  # whose imports a view remembers
 
@@ -47,7 +47,7 @@ class PackedModule(NamedTuple):
 
 
 class ModuleView:
-    """What is known of modules at one time. Used on one thread; it never waits, and reads nothing.
+    """The names of modules at one time. Used on one thread; it never waits, and reads nothing.
 
     Two views of one `version` give the same answers.
     """
@@ -162,7 +162,7 @@ class ModuleTable:
                     modules.keywords(target)
                 if self._is_new and monotonic() > self._published + PUBLISH:
                     self._publish()
-        except Exception as error:  # what is published stays
+        except Exception as error:  # the published names stay
             logger.error("the names of modules cannot be read", exc_info=error)
         if self._is_new:
             self._publish()
@@ -177,7 +177,7 @@ class ModuleTable:
         self._is_new, self._published = False, monotonic()
 
     def _shadow(self, folder: str, names: set[str]) -> None:
-        """Forget modules in whose place a script in this folder imports one beside it."""
+        """Forget modules that a script in this folder replaces by a module of the folder."""
         if not folder or os.path.isfile(os.path.join(folder, "__init__.py")):
             return
         for name in names - self._shadowed:
@@ -247,7 +247,7 @@ class _Reader:
             creationflags=getattr(subprocess, "IDLE_PRIORITY_CLASS", 0) | getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )  # fmt: skip
 
-    def read(self, place: ModulePlace, module: str) -> tuple[float, Record | None]:
+    def read(self, place: ModulePlace, module: str) -> tuple[float, ModuleRecord | None]:
         """Return the seconds that reading a module took, and its record if it can be read."""
         assert self._process.stdin
         assert self._process.stdout
@@ -264,7 +264,7 @@ class _Reader:
         self._process.communicate()
 
 
-def _packed(record: Record) -> bytes:
+def _packed(record: ModuleRecord) -> bytes:
     return zlib.compress(json.dumps(record, separators=(",", ":")).encode(), 1)
 
 
@@ -273,5 +273,5 @@ def _unpacked(module: PackedModule) -> Module | None:
 
 
 @lru_cache(maxsize=64)
-def _record(packed: bytes) -> Record:
-    return cast("Record", json.loads(zlib.decompress(packed)))
+def _record(packed: bytes) -> ModuleRecord:
+    return cast("ModuleRecord", json.loads(zlib.decompress(packed)))

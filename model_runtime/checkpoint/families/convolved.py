@@ -23,7 +23,7 @@ THETAS = {CONVOLVES: 5e6, SLIDES: 1e4}
 
 
 def zaya(fields: Fields) -> dict[str, Any]:
-    """Return ZAYA1's fields: a token chooses one expert or none, by a network that reads that of the layer before."""
+    """Return ZAYA1's fields: a network chooses one expert or none for a token, and reads the previous layer's."""
     count = count_layers(fields)
     kinds = read_kinds(fields, THETAS.keys()) or (CONVOLVES,) * count
     if read_activation(fields, "silu") != "silu" or fields.flag("lm_head_bias"):

@@ -48,7 +48,7 @@ def qwen2(fields: Fields) -> dict[str, Any]:
 
 
 def qwen3(fields: Fields) -> dict[str, Any]:
-    """Return Qwen 3's fields: those of Qwen 2 with normed heads and other biases."""
+    """Return Qwen 3's fields: as in Qwen 2, with normed heads and other biases."""
     biases = dict.fromkeys(("qkv_bias", "out_bias"), fields.flag("attention_bias"))
     return qwen2(fields) | biases | dict(head_dim=fields.size("head_dim", 128), head_norms=True)
 

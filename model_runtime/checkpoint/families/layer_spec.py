@@ -8,7 +8,7 @@ from typing import Literal
 
 from model_runtime.checkpoint.families.rope_parameters import Rope
 
-LATENT_NORM_EPS = 1e-6  # of the norms inside of attention over latents, whatever that of a model's other norms is
+LATENT_NORM_EPS = 1e-6  # of the norms inside of attention over latents, whatever the model's other norms have
 GATE_INPUTS = 16  # the first elements of a layer's normed input
 
 Activation = Literal["silu", "gelu_tanh"]
@@ -22,12 +22,12 @@ Gating = Literal["before_norm", "after_norm", "alone"]
 class Full:
     """Attention of each token to all before it; `heads` of queries share `kv_heads` of keys and values.
 
-    With a `window` a token sees so many, itself included, instead of all. `query_scale` multiplies queries. With
-    `head_norms` each head of queries and keys is normed before its rotation, with `value_norms` each of values; with
-    `head_gates` each head's output is scaled by a gate that reads GATE_INPUTS elements of the normed input, with
-    `output_gates` each number of it by a gate that reads all. With `token_values` values have an embedding of their
-    own token added. With a `score_cap` c a score s becomes c tanh(s / c); with `sinks` each head has a score that
-    takes a share and has no value. `out_scale` multiplies what a layer adds.
+    With a `window` a token sees that many tokens, itself included, instead of all. `query_scale` multiplies queries.
+    With `head_norms` each head of queries and keys is normed before its rotation, with `value_norms` each of values;
+    with `head_gates` each head's output is scaled by a gate that reads GATE_INPUTS elements of the normed input, with
+    `output_gates` each number of it by a gate that reads all. With `token_values` the embedding of a token is added
+    to its value. With a `score_cap` c a score s becomes c tanh(s / c); with `sinks` each head has a score that takes
+    a share and has no value. `out_scale` multiplies what a layer adds.
     """
 
     heads: int
@@ -118,7 +118,7 @@ class Convolved:
 
     @property
     def lookback(self) -> Lookback:
-        """What is kept of the tokens before: what queries, keys and the delayed half of values are made of."""
+        """The rows kept of the tokens before: inputs of queries, keys and the delayed half of values."""
         return Lookback(self.convolved + self.half_values, self.by_channel + self.by_head - 1)
 
 
@@ -143,14 +143,14 @@ class Dense:
 
 @dataclass(frozen=True)
 class Experts:
-    """A feed-forward part of `count` experts, of which those `chosen` ones that score highest compute a token.
+    """A feed-forward part of `count` experts; the `chosen` experts with the highest scores compute a token.
 
     Their results are weighed by their scores, which add up to 1 if they are `normalized`, times `scale`. With a
     `correction` a number is added to each score for the choice alone. If there is more than one of the `groups`, only
     experts of the `chosen_groups` best can be chosen; a group is as good as its `group_best` best scores add up to.
-    A `shared` expert, of so many intermediate numbers, computes every token, and with a `shared_gate` is weighed by
+    An expert with `shared` intermediate numbers computes every token, and with a `shared_gate` is weighed by
     the logistic function of a product. If the router is a network instead of a product, `routed` are the numbers of
-    its layers, and one that is `chained` reads that of the layer before, too; if it `skips`, it can choose none.
+    its layers, and a `chained` router also reads the router of the layer before; if it `skips`, it can choose none.
     """
 
     count: int
@@ -206,8 +206,8 @@ class Recurrence:
     A token's value is written in the place of its key: by the rule "add" it is added in the size of the token's step
     (Mamba 2, arXiv 2405.21060), by "correct" the memory is corrected to it (gated delta rule, arXiv 2412.06464).
     Heads share keys and queries in `groups`. Queries, keys and values come out of a convolution over a token and the
-    `kernel` - 1 before it. Steps, which say how much fades, lie between `least_step` and `most_step`. What is read of
-    the memory goes through a `gating` and a norm: of the numbers of a group, or of a head by the rule "correct".
+    `kernel` - 1 before it. Steps, which say how much fades, lie between `least_step` and `most_step`. Values read
+    from the memory go through a `gating` and a norm: of the numbers of a group, or of a head by the rule "correct".
     `scales` multiply gates, values, keys, queries and steps, `out_scale` what a layer adds.
     """
 
@@ -265,8 +265,8 @@ class LayerSpec:
 
     With `norms_after` what each part adds is normed before it is added; a feed-forward part that is `parallel` reads
     the same normed input as attention instead of what this made of it. Attention `reads` the keys and values of a
-    layer before it if that is not None, and has none of its own. Those of `early` layers are made of the stream in
-    front of the first one (SwiftKV, arXiv 2410.03960).
+    layer before it if that is not None, and computes none. Keys and values of `early` layers are made of the stream
+    in front of the first early layer (SwiftKV, arXiv 2410.03960).
     """
 
     attention: Attention | None
@@ -300,8 +300,9 @@ def _down_inputs(mlp: Mlp | None) -> int:
 class AltUp:
     """Several streams, of which layers compute the `active` one and correct all by it (arXiv 2301.13310, Gemma 3n).
 
-    Beside attention each layer has a residual of two matrices of a `rank`, and behind all an input of its own: `own`
-    numbers, which are looked up for the first `own_vocab` tokens. Its gate reads the active stream, `scaled` or not.
+    In parallel with attention each layer has a residual of two matrices of a `rank`, and behind all an own input:
+    `own` numbers, which are looked up for the first `own_vocab` tokens. Its gate reads the active stream, `scaled` or
+    not.
     """
 
     streams: int

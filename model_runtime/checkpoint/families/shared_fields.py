@@ -27,7 +27,7 @@ class UnknownArchitecture(ModelError):
 
 
 def read_activation(fields: Fields, default: str, name: str = "hidden_act") -> Activation:
-    """Read an activation; UnknownArchitecture names one that is not known."""
+    """Read an activation; UnknownArchitecture names an unknown one."""
     activation = fields.text(name, default)
     if activation not in ACTIVATIONS:
         raise UnknownArchitecture(
@@ -58,7 +58,7 @@ def read_sliding(fields: Fields, usual: Callable[[int], bool]) -> list[bool]:
 def read_kinds(fields: Fields, known: Set[str]) -> Sequence[str]:
     """Read the kind of each layer, none if `layer_types`, or `layers_block_type`, does not name them.
 
-    UnknownArchitecture names one that is not `known` in the family.
+    UnknownArchitecture names a kind that is not `known` in the family.
     """
     kinds, count = fields.texts("layer_types") or fields.texts("layers_block_type"), count_layers(fields)
     if unknown := sorted({*kinds} - known):
@@ -74,7 +74,7 @@ def windows_of(slides: list[bool], window: int) -> tuple[int, ...]:
 
 
 def read_rope(fields: Fields, share: float | None = None, theta: float = 10000.0) -> Rope:
-    """Read the rotary embedding: version 4 has `rope_scaling` beside `rope_theta`, version 5 `rope_parameters`.
+    """Read the rotary embedding: version 4 has `rope_scaling` and `rope_theta`, version 5 `rope_parameters`.
 
     `share` is what a family usually rotates of a head, None if it always rotates all; `theta` its usual base.
     """

@@ -155,7 +155,7 @@ def qwen3_next(fields: Fields) -> dict[str, Any]:
 
 
 def lfm2(fields: Fields) -> dict[str, Any]:
-    """Return LFM 2's fields: most layers convolve; the feed-forward part's size follows from another one."""
+    """Return LFM 2's fields: most layers convolve; the feed-forward part's size follows from another field."""
     count, hidden = count_layers(fields), fields.size("hidden_size")
     attending = set(fields.ids("full_attn_idxs")) if fields.has("full_attn_idxs", null=False) else set(range(count))
     kinds = _attending(fields) if fields.texts("layer_types") else [layer in attending for layer in range(count)]

@@ -35,7 +35,7 @@ def gemma2(fields: Fields) -> dict[str, Any]:
 
 
 def gemma3(fields: Fields) -> dict[str, Any]:
-    """Return Gemma 3's fields: of six layers five slide, which have a rotation of their own; heads are normed."""
+    """Return Gemma 3's fields: of six layers five slide, with a separate rotation; heads are normed."""
     every = fields.size("sliding_window_pattern", 6)
     slides = read_sliding(fields, lambda layer: (layer + 1) % every > 0)
     full, sliding = _gemma3_ropes(fields)

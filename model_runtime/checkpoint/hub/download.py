@@ -1,7 +1,7 @@
 """Downloads one file, resumes where an earlier attempt ended, and verifies it by its SHA-256.
 
-The hub's own client (2.4) does neither: each attempt writes to a new temporary file and starts at the first byte, one
-that was killed leaves its file behind, and a file of the right size is taken whatever it holds.
+The hub's own client (2.4) does neither: each attempt writes to a new temporary file and starts at the first byte, a
+killed attempt leaves its file behind, and a file of the right size is taken whatever it holds.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ T = TypeVar("T")
 Report = Callable[[int], None]  # takes the number of new bytes; an exception ends the download, whose bytes are kept
 
 
-class Source(NamedTuple):
-    """Where a file is, and what it must be: its size in bytes and the SHA-256 of its content."""
+class RemoteFile(NamedTuple):
+    """A file's address, with its expected size in bytes and SHA-256."""
 
     url: str
     headers: Mapping[str, str]
@@ -32,7 +32,7 @@ class Source(NamedTuple):
     sha256: str
 
 
-def download(source: Source, path: Path, lock: Path, report: Report) -> None:
+def download(source: RemoteFile, path: Path, lock: Path, report: Report) -> None:
     """Download a file to a path, where it appears once it is whole and verified; the lock keeps other servers off."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with _locked(lock, report):
@@ -88,7 +88,7 @@ def _locked(lock: Path, report: Report) -> Generator[None]:
         held.release()
 
 
-def _stream(source: Source, partial: Path, report: Report) -> None:
+def _stream(source: RemoteFile, partial: Path, report: Report) -> None:
     from huggingface_hub import get_session
     from huggingface_hub.utils import hf_raise_for_status
 

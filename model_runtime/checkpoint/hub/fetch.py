@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model_runtime.checkpoint.hub.download import Report, Source, download, incomplete_path, retry
+from model_runtime.checkpoint.hub.download import RemoteFile, Report, download, incomplete_path, retry
 from model_runtime.checkpoint.hub.errors import explained_errors
 from model_runtime.checkpoint.hub_names import REQUIRED_FILES, checked_revision
 from model_runtime.checkpoint.weight_files import INDEX_FILE, SINGLE_FILE, shard_names
@@ -50,7 +50,7 @@ class Repository:
 
 
 def fetch_folder(name: str, revision: str, progress: Progress, check: Check) -> Path:
-    """Fetch what is missing of a repository and return its folder; ModelError if that fails.
+    """Fetch the missing files of a repository and return its folder; ModelError if that fails.
 
     `check` may refuse it before the weights are fetched. An exception of `progress` ends the download, which resumes
     there the next time.
@@ -72,7 +72,7 @@ def fetch_folder(name: str, revision: str, progress: Progress, check: Check) -> 
 
 
 def fetch_tokenizer(name: str, revision: str, progress: Progress) -> Path:
-    """Fetch what is missing of a repository's small files, without weights, and return its folder; ModelError."""
+    """Fetch the missing small files of a repository, without weights, and return its folder; ModelError."""
     revision = checked_revision(revision)
     progress(f"asking the hub for {name}", 0)
     with explained_errors(name, revision):
@@ -156,7 +156,7 @@ def _fetch_large(repository: Repository, name: str, report: Report) -> None:
     file, blob = repository.files[name], _blob_path(repository, name)
     url = hf_hub_url(repository.name, name, revision=repository.commit)
     headers = {"authorization": f"Bearer {get_token()}"} if repository.token else {}
-    source = Source(url, headers, file.size, blob.name)
+    source = RemoteFile(url, headers, file.size, blob.name)
     stored = _storage_folder(repository.name)
     download(source, blob, stored.parent / ".locks" / stored.name / f"{blob.name}.lock", report)
 

@@ -15,7 +15,7 @@ from safetensors import safe_open
 from model_runtime.regular_files import MIB, UnfitFile
 
 MOST_HEADER = 16 * MIB  # bytes: of 100,000 tensors it takes 12
-METADATA = "__metadata__"  # in a header beside the tensors: texts by name
+METADATA = "__metadata__"  # in a header, with the tensors: texts by name
 
 
 class StoredTensor(NamedTuple):

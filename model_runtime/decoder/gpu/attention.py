@@ -42,7 +42,7 @@ class AttentionChoice(NamedTuple):
 
 
 class AttentionWay(NamedTuple):
-    """A way to attend: its name, and what is said of it if it is chosen."""
+    """An attention implementation: its name, and the reason shown if it is chosen."""
 
     attend: Attend
     backend: str
@@ -50,7 +50,7 @@ class AttentionWay(NamedTuple):
 
 
 def choose_attention(slab: Slab, heads: int) -> AttentionChoice:
-    """Choose xformers on a GPU, as far as its operators run there, and torch elsewhere; GpuError if none runs."""
+    """Choose xformers on a GPU if its operators run there, and torch elsewhere; GpuError if none runs."""
     if slab.k.device.type != "cuda":
         return AttentionChoice(
             attend_materialized, "scaled_dot_product_attention", "xformers has no kernel for this device"
@@ -67,7 +67,7 @@ def choose_attention(slab: Slab, heads: int) -> AttentionChoice:
 
 
 def first_that_runs(ways: Sequence[AttentionWay], slab: Slab, heads: int, card: str) -> AttentionChoice:
-    """Return the first way that computes what it should with the shapes of a model, before its weights are loaded.
+    """Return the first implementation that computes right with a model's shapes, before its weights are loaded.
 
     Raises GpuError, which names the card, if none does.
     """
@@ -97,7 +97,7 @@ def why_not(attend: Attend, slab: Slab, heads: int, widths: Sequence[int] = WIDT
                 return f"its numbers are wrong in a pass of {len(q)} rows"
     except torch.cuda.OutOfMemoryError:
         raise
-    except Exception as error:  # each compiler has errors of its own
+    except Exception as error:  # each compiler has its own errors
         logger.info("an operator does not run on the GPU", exc_info=True)
         return describe_error(error)
     finally:

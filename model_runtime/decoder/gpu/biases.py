@@ -18,7 +18,7 @@ from model_runtime.ids import Ids
 
 
 class BiasBlock(NamedTuple):
-    """The keys of one span: `length` slab rows from `first` on, including those of its `new` rows."""
+    """The keys of one span: `length` slab rows from `first` on, including the keys of its `new` rows."""
 
     first: int
     length: int

@@ -41,7 +41,7 @@ class SlabSpan(NamedTuple):
 class GpuDecoder:
     """Computes on the slab's device in the slab's precision; logits are fp32 and stay there.
 
-    Passes of up to 64 rows are replayed from a recording, those of up to 16 with a list of the likeliest tokens. A
+    Passes of up to 64 rows are replayed from a recording, passes of up to 16 with a list of the likeliest tokens. A
     pass is over when it returns, so that its time is known and a request that stops need not wait. Kernels depend on
     a pass's width, so a row's bits do, too.
     """
@@ -174,7 +174,7 @@ class GpuDecoder:
         return logits if not cap else cap * torch.tanh(logits / cap)
 
     def _own_values(self, ids: torch.Tensor) -> torch.Tensor | None:
-        """Return what is added to the values of each token, [rows, layers, kv_heads, head_dim]."""
+        """Return the numbers added to the values of each token, [rows, layers, kv_heads, head_dim]."""
         if self._token_values is None:
             return None
         c = self.config.full

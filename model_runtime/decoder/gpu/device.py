@@ -1,4 +1,4 @@
-"""Decides whether a model is computed on the GPU or on the CPU, and says why; imports torch only beside a GPU."""
+"""Decides whether a model is computed on the GPU or on the CPU, and says why; imports torch only with a GPU."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def weight_bytes(config: ModelConfig, form: GpuFormat) -> int:
 
 
 def most_weight_bytes(parameters: int, matrix: int, form: GpuFormat) -> int:
-    """Return an upper bound of these bytes from a model's parameters and those of its largest matrix."""
+    """Return an upper bound of these bytes from the counts of a model's and its largest matrix's parameters."""
     return BF16 * (parameters + matrix) if form == "bf16" else INT8 * parameters + 2 * BF16 * matrix
 
 

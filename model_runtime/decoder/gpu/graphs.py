@@ -32,7 +32,7 @@ class SlabRows(NamedTuple):
 
 
 class PassInputs(NamedTuple):
-    """The inputs of a pass: tokens and their positions, and for each kind of layers the rows and what they see.
+    """The inputs of a pass: tokens and their positions, and for each kind of layers the rows and their visible keys.
 
     All int32 [rows] on the device, in the order of the rows.
     """

@@ -1,7 +1,7 @@
 """The computations between a layer's matrix products: pure functions that a compiler can fuse into a kernel each.
 
-The sum over layers stays in fp32: that costs little beside the weights, and rounding it to bf16 at every layer would
-cause most of the error. Products take and return the weights' precision.
+The sum over layers stays in fp32: that costs little compared with the weights, and rounding it to bf16 at every layer
+would cause most of the error. Products take and return the weights' precision.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from model_runtime.decoder.weights.layer import Norm
 
 
 class Heads(NamedTuple):
-    """What is applied to heads before they are rotated, in fp32; None for what the model does not have.
+    """The operations on heads before rotation, in fp32; None for operations that the model does not have.
 
     The bias [heads + 2 kv_heads, head_dim] is added to queries, keys and values; `norms` [heads + kv_heads,
     head_dim] are the weights of queries' and keys' RMS norms.
@@ -101,7 +101,7 @@ def open_heads(seen: torch.Tensor, y: torch.Tensor, gates: torch.Tensor) -> torc
 
 
 def activate(up: torch.Tensor, bias: torch.Tensor | None, activation: Activation, gated: bool) -> torch.Tensor:
-    """Return the activation of up [rows, size]; if gated, that of its first half, times the other half."""
+    """Return the activation of up [rows, size]; if gated, the activation of its first half, times the other half."""
     x = _biased(up, bias)
     gate, rest = x.chunk(2, dim=-1) if gated else (x, None)
     y = F.silu(gate) if activation == "silu" else F.gelu(gate, approximate="tanh")
@@ -109,7 +109,7 @@ def activate(up: torch.Tensor, bias: torch.Tensor | None, activation: Activation
 
 
 def _biased(y: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    """Return a product in fp32 with its bias, which the product of one row would add in a kernel of its own."""
+    """Return a product in fp32 with its bias, which the product of one row would add in a separate kernel."""
     return y.float() if bias is None else y.float() + bias
 
 

@@ -25,11 +25,11 @@ class GpuFeedForward(Protocol):
 
     @property
     def bias(self) -> torch.Tensor | None:
-        """Return what is still to be added to each row."""
+        """Return the sum still to be added to each row."""
         ...
 
     def __call__(self, y: torch.Tensor, /) -> torch.Tensor:
-        """Return what is added to the rows whose normed inputs are y [rows, hidden], in y's precision."""
+        """Return the part's output for the rows whose normed inputs are y [rows, hidden], in y's precision."""
         ...
 
 
@@ -49,7 +49,7 @@ class GpuDense:
         self.bias, self._activate = bias, kernels.activate
 
     def __call__(self, y: torch.Tensor) -> torch.Tensor:
-        """Return what is added to the rows y [rows, hidden]."""
+        """Return the part's output for the rows y [rows, hidden]."""
         spec = self._spec
         return self._down(self._activate(self._up(y), self._up_bias, spec.activation, spec.gated))
 
@@ -83,7 +83,7 @@ class GpuExperts:
         self._spec, self._tensors, self._shared, self._shared_gate = spec, tensors, shared, shared_gate
 
     def __call__(self, y: torch.Tensor) -> torch.Tensor:
-        """Return what is added to the rows y [rows, hidden]."""
+        """Return the part's output for the rows y [rows, hidden]."""
         spec, t = self._spec, self._tensors
         chosen, shares = choose_experts(spec, F.linear(y.float(), t.router, t.router_bias), t.correction)
         numbers, order = chosen.flatten().sort(stable=True)
@@ -119,7 +119,7 @@ class GpuLayer(NamedTuple):
 
 
 class WeightUploader(NamedTuple):
-    """Loads weights onto `device` in `dtype`, or as int8; those of experts in `dtype` for either format."""
+    """Loads weights onto `device` in `dtype`, or as int8; experts' weights in `dtype` for either format."""
 
     device: torch.device
     dtype: torch.dtype

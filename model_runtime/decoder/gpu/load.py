@@ -50,7 +50,7 @@ def load_on_gpu(
     except torch.cuda.OutOfMemoryError as error:
         reason = f"the GPU's memory is too small ({error})"
         raise GpuError(reason, "lower memory_mib or set device to 'cpu'") from error
-    except Exception as error:  # kernels are compiled here, and each compiler has errors of its own
+    except Exception as error:  # kernels are compiled here, and each compiler has its own errors
         logger.info("the GPU cannot run the model", exc_info=True)
         raise GpuError(f"{describe_gpu(gpu)} cannot run this model ({describe_error(error)})") from error
     return Runtime(

@@ -40,7 +40,7 @@ class Slab:
 
     Tokens come before heads, as xformers expects. Nothing is allocated after the start. A slot has a model's excerpt
     rows and `capacity` tokens, or what layers that slide keep of them; with excerpt rows there is one slot more, in
-    which excerpts are computed. `k` and `v` are those of the first kind of layers.
+    which excerpts are computed. `k` and `v` are the planes of the first kind of layers.
     """
 
     def __init__(self, config: ModelConfig, capacity: int, arenas: int, dtype: torch.dtype, device: torch.device):
@@ -64,7 +64,7 @@ class Slab:
         return SlabArena(self, next(self._slots), self.excerpt_rows)
 
     def scratch(self) -> SlabArena:
-        """Return the next slot as an arena without excerpt rows, for what is computed alone."""
+        """Return the next slot as an arena without excerpt rows, for excerpts computed alone."""
         return SlabArena(self, next(self._slots), 0)
 
 

@@ -14,7 +14,7 @@ from model_runtime.decoder.attention import attend, causal_bias
 from model_runtime.errors import ModelError
 
 ATTENTION_NAME = "arena"
-# Arguments of models that do not change what is computed here; a sliding window comes as a mask.
+# Arguments of models that do not change the results here; a sliding window comes as a mask.
 HARMLESS_ARGUMENTS = frozenset(
     {"dropout", "position_ids", "cache_position", "use_cache", "is_causal", "sliding_window"}
 )
@@ -44,7 +44,7 @@ def _attention(
         name for name, value in others.items() if value is not None and not name.startswith(OUTPUT_PREFIX)
     } - HARMLESS_ARGUMENTS
     if attention_mask is not None or asked:
-        raise ModelError(f"its attention needs {', '.join(sorted(asked)) or 'a mask of its own'}: use another model")
+        raise ModelError(f"its attention needs {', '.join(sorted(asked)) or 'its own mask'}: use another model")
     bias = _bias(new, total, query.shape[1] // key.shape[1])
     scale = dim**-0.5 if scaling is None else scaling
     return attend(query[0].transpose(0, 1), key[0], value[0], bias, scale).view(1, new, -1, dim), None

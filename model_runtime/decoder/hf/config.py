@@ -1,4 +1,4 @@
-"""Reads a checkpoint's configuration by transformers, as far as arenas and prompts need it."""
+"""Reads a checkpoint's configuration by transformers: the fields that arenas and prompts need."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _shape(found: Any) -> ModelConfig:
 
 
 def hf_size(folder: Path) -> tuple[int, int, int]:
-    """Count the model's parameters, those of its largest matrix, and those not packed, as experts in one tensor.
+    """Count the parameters of the model, of its largest matrix, and of unpacked tensors (experts in one tensor).
 
     Needs `config.json` only, and allocates no weights.
     """

@@ -36,7 +36,7 @@ def load_with_transformers(folder: Path, config: ModelConfig, capacity: int, are
 
 
 def load_hf_decoder(folder: Path, config: ModelConfig, form: Format) -> HfDecoder:
-    """Read, pack and check a model on the CPU; ModelError says what is wrong with it."""
+    """Read, pack and check a model on the CPU; ModelError names the fault."""
     attention.register()
     model = read_hf_model(folder, "auto", attention.ATTENTION_NAME).eval()
     parameters = model.num_parameters()
@@ -47,6 +47,6 @@ def load_hf_decoder(folder: Path, config: ModelConfig, form: Format) -> HfDecode
 
 
 def kv_form(folder: Path, form: Format) -> str:
-    """Return what the fingerprint of keys and values must cover besides the incomplete `ModelConfig`."""
+    """Return the values that the fingerprint must cover in addition to the incomplete `ModelConfig`."""
     digest = hashlib.sha256((folder / "config.json").read_bytes()).hexdigest()
     return f"{form}, transformers {transformers.__version__}, {digest}"

@@ -17,10 +17,10 @@ logging.disable_progress_bar()
 
 
 def read_hf_config(folder: Path) -> Any:
-    """Read `config.json` by transformers, without what it says of kernels to fetch and of other files."""
+    """Read `config.json` by transformers, without its fields on kernels to fetch and on other files."""
     try:
         found = cast(Any, AutoConfig).from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except Exception as error:  # each architecture has checks of its own
+    except Exception as error:  # each architecture has its own checks
         what = f"{folder / 'config.json'} ({first_line(error)})"
         raise ModelError(f"transformers cannot read {what}: use another model") from error
     found._attn_implementation = found._experts_implementation = found.transformers_weights = None

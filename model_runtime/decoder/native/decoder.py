@@ -57,7 +57,7 @@ def native_missing(config: ModelConfig) -> str | None:
 
 
 def _lane_sizes(layer: LayerSpec) -> Iterator[tuple[str, int]]:
-    """Yield what is computed in whole lanes, and its numbers."""
+    """Yield the arrays that are computed in whole lanes, with their numbers."""
     a, state = layer.attention, layer.state
     if isinstance(a, Latent):
         yield from (("latents", a.rank), ("rotated keys", a.rotated), ("queries", a.query_rank))
@@ -72,7 +72,7 @@ def _lane_sizes(layer: LayerSpec) -> Iterator[tuple[str, int]]:
 
 
 class NativeDecoder:
-    """Computes logits of tokens appended to arenas. Used on the engine thread only; it owns threads of its own."""
+    """Computes logits of tokens appended to arenas. Used on the engine thread only; it owns its threads."""
 
     chunk = CHUNK
     batch_invariant = True
@@ -206,8 +206,8 @@ def _tokens_of(span: Span, positions: int) -> Ids:
 def _shared(spans: Sequence[Span]) -> int:
     """Count the rows at the start of all spans' arenas with the same keys and values: no row changes a bit of them.
 
-    All rows must see them from the same one on. Those of one arena need no counting: its rows are runs, which read a
-    key once without that.
+    All rows must see them from the same row on. Rows of one arena need no counting: they are runs, which read a key
+    once anyway.
     """
     first, *others = (span.arena for span in spans)
     excerpts = first.excerpts

@@ -38,7 +38,7 @@ from model_runtime.kv.layout import LANES, KvLayout, StatePlace
 
 
 class NativeWeights:
-    """A model as fp16 or int8, in memory that the compiled part points into: it outlives what was opened of it."""
+    """A model as fp16 or int8, in memory that the compiled part points into: it outlives all users."""
 
     def __init__(
         self,

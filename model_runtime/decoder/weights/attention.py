@@ -31,10 +31,10 @@ class FullWeights(NamedTuple):
 
 
 class LatentWeights(NamedTuple):
-    """Attention over latents: `first` gives queries, or what these are made of, then latent and rotated key.
+    """Attention over latents: `first` gives queries, or their inputs, then latent and rotated key.
 
     `query` and its norm are None if queries come out of the first product. A head's plain query goes through `keys`
-    [heads, rank, plain], so that it meets latents, and what it finds of these through `values` [heads, value, rank].
+    [heads, rank, plain], so that it meets latents, and its result goes through `values` [heads, value, rank].
     Norms are RMS norms' weights.
     """
 
@@ -48,8 +48,8 @@ class LatentWeights(NamedTuple):
 
 
 class ConvolvedWeights(NamedTuple):
-    """Attention with convolved queries and keys: `first` gives these, then half of the next token's values and of its
-    own.
+    """Attention with convolved queries and keys: `first` gives these, then half of the next token's values and half
+    of this token's.
 
     `by_channel` [kernel, channels] has the oldest token first, and so has `by_head` [heads, head_dim, kernel *
     head_dim], of heads of queries and then of keys; their biases are [channels] and [heads, head_dim]. `delayed_bias`
@@ -135,19 +135,19 @@ def _convolved(a: Convolved, weights: Weights, at: str) -> ConvolvedWeights:
 
 
 def _paired_queries_keys(a: Convolved, rows: Fp32) -> Fp32:
-    """Pair the numbers of queries and keys, which come before those of values."""
+    """Pair the numbers of queries and keys, which come before the values."""
     return np.concatenate((_paired(rows[: a.convolved], a), rows[a.convolved :]))
 
 
 def _scaled_queries(a: Latent, weights: Weights, name: str) -> Fp32:
-    """Return the rows of queries, with their scale; yarn's factor is that of rotated numbers alone."""
+    """Return the rows of queries, with their scale; yarn's factor applies to rotated numbers alone."""
     rows = (as_fp32(weights[name]) * np.float32(a.query_scale)).reshape(a.heads, a.query, -1)
     rows[:, a.plain :] *= np.float32(a.rope.attention**2)
     return _rotated_last(a, rows.reshape(a.heads * a.query, -1), a.heads)
 
 
 def _rotated_last(a: Latent, rows: Fp32, heads: int) -> Fp32:
-    """Pair the rotated numbers, which are the last of each of so many heads."""
+    """Pair the rotated numbers, which are the last of each head."""
     by_head = rows.reshape(heads, -1, *rows.shape[1:]).copy()
     last = by_head[:, -a.rotated :]
     by_head[:, -a.rotated :] = _paired(last.reshape(-1, *rows.shape[1:]), a).reshape(last.shape)
@@ -184,7 +184,7 @@ def _queries(a: Full, weights: Weights, name: str) -> Product:
 
 
 def _without_gates(q: Fp32, attention: Full) -> tuple[Fp32, Fp32]:
-    """Return the rows of queries and those of gates, which checkpoints have head by head, one after the other."""
+    """Return the rows of queries and the rows of gates, which checkpoints have head by head, one after the other."""
     by_head = q.reshape(attention.heads, 2, attention.head_dim, *q.shape[1:])
     queries, gates = (by_head[:, part].reshape(-1, *q.shape[1:]) for part in range(2))
     return queries, gates
@@ -200,11 +200,11 @@ def _head_norms(config: ModelConfig, a: Full, weights: Weights, at: str, has_key
 
 
 def _paired(rows: Fp32, attention: Attention) -> Fp32:
-    """Put the halves of what is rotated of every head side by side: dimension i next to the one half of it further.
+    """Put the halves of every head's rotated part side by side: dimension i next to the one half of it further.
 
     Rotary embedding turns those two as one complex number, so that rotating is one product. Queries and keys are
-    permuted alike, which leaves their dot products as they were; keys in arenas are in this order. Those of
-    interleaved rotations are in it from the start, and so is what is not rotated of a head.
+    permuted alike, which leaves their dot products as they were; keys in arenas are in this order. Keys of
+    interleaved rotations are in it from the start, and so is the unrotated part of a head.
     """
     if attention.rope.interleaved:
         return rows

@@ -23,7 +23,7 @@ class DenseWeights(NamedTuple):
 
 
 class RouterWeights(NamedTuple):
-    """A router that is a network: `first` gives its numbers, to which are added those of the layer before, times
+    """A router that is a network: `first` gives its numbers, plus the previous router's numbers times
     `carried`, if it reads them. Behind an RMS norm with weights `norm` [numbers] are three products.
     """
 

@@ -57,7 +57,7 @@ def fused(config: ModelConfig, weights: Weights, index: int) -> LayerWeights:
 
 
 def norm(config: ModelConfig, weights: Weights, name: str) -> Norm[Fp32]:
-    """Return the norm of a name; that of a layer norm without biases has zeros."""
+    """Return the norm of a name; a layer norm without biases gets zeros."""
     weight = as_fp32(weights[f"{name}.weight"]) + config.norm_offset
     if config.norm == "rms":
         return Norm(weight)
@@ -65,7 +65,7 @@ def norm(config: ModelConfig, weights: Weights, name: str) -> Norm[Fp32]:
 
 
 def token_values(config: ModelConfig, weights: Weights) -> npt.NDArray[Any] | None:
-    """Return what is added to the values of each token, as stored, [vocab, layers * kv_heads * head_dim]."""
+    """Return the numbers added to the values of each token, as stored, [vocab, layers * kv_heads * head_dim]."""
     return weights[TOKEN_VALUES] if has_token_values(config) else None
 
 

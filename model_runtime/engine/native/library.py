@@ -39,7 +39,7 @@ class NativeFollowers(ctypes.Structure):
 
 
 class NativeBuffers(ctypes.Structure):
-    """Where a step works and writes what it found."""
+    """Where a step works and writes its results."""
 
     _fields_ = (
         ("recency", c_void_p),

@@ -61,7 +61,7 @@ class _Scratch(threading.local):
         self._vocab = self._history = self._gains = -1
 
     def prepare(self, history: int, recency: Recency, following: Followers, vocab: int) -> None:
-        """Make room for a history of so many tokens and a vocabulary, and set what followed in the repository."""
+        """Make room for a history and a vocabulary, and set the repository's followers."""
         self._recency = recency  # which another thread may replace by a longer one
         buffers, followers = self.buffers, self.followers
         if vocab > self._vocab:
@@ -97,7 +97,7 @@ class NativeMixer:
         memory_shares: Sequence[float],
         recency: Callable[[int], Floats64],
     ) -> None:
-        """Take the shares by length of match; `recency` returns the weights of so many places, the nearest first."""
+        """Take the shares by length of match; `recency(count)` returns the weights of the `count` nearest places."""
         self._mix, self._pick = library.engine_mix, library.engine_pick
         self._shares = np.array(shares, dtype=np.float64), np.array(memory_shares, dtype=np.float64)
         self._by = NativeShares(*(each.ctypes.data for each in self._shares), len(shares), len(memory_shares))

@@ -6,11 +6,11 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.explanations import part, word
+from efim_ls.completion.suggestions.explanation_page import sections
+from tests.explanations import EXPLAINED, word
 
 from ..conftest import need
 from ..drivers.neovim import RECORDER, SETUP, Neovim, neovim
@@ -22,8 +22,8 @@ EXPLAIN = ":Efim explain<CR>"
 ROW, COLUMN = f"{SHAPES}{OPEN_ENDED}".count("\n") + 1, len(OPEN_ENDED.rpartition("\n")[2])
 GOLDEN = ROOT / "tests" / "golden" / "clients" / "neovim_explain.txt"
 SHOW = """
-local explained, title = ...
-require("efim_ls.explain").show(vim.json.decode(explained), title, vim.api.nvim_get_current_win())
+local sections = ...
+require("efim_ls.explain").show(vim.json.decode(sections), vim.api.nvim_get_current_win())
 """
 FOLDED = """
 local window, line = ...
@@ -42,35 +42,11 @@ return found
 """
 
 
-def explained(path: str) -> dict[str, Any]:
-    return {
-        "parts": [
-            part("marker", "<|fim_prefix|>", 1, "kept"),
-            part("head", "import os\n\n", 9, "kept"),
-            part("head", "x = 1\n", 4, "ahead"),
-            part("marker", "<|fim_suffix|>", 1, "disk"),
-            part("tail", "print(x)\n", 4, "disk"),
-            part("marker", "<|fim_middle|>", 1, "recomputed"),
-            part("typed", "y = ", 3, "recomputed"),
-        ],
-        "rest": ")",
-        "reason": None,
-        "why": None,
-        "notice": None,
-        "spent": {},
-        "costs": {},
-        "suggestion": {
-            "shown": "area(ring",
-            "hidden": ")\n",
-            "words": [
-                word("area", 0.75, (0.1, 0.2, 0.7), (path, 2), ("/usr/lib/ring.py", 3)),
-                word("(", 1.0, (1.0, 0.0, 0.0)),
-                word("ring", 0.5, (0.25, 0.75, 0.0)),
-                word(")", 0.125),
-                word("\n", 0.05),
-            ],
-        },
-    }
+def drawn(path: str) -> str:
+    """An explanation that names a file."""
+    said = word("area", 0.75, (0.1, 0.2, 0.7), (path, 2), ("/usr/lib/ring.py", 3))
+    suggestion = EXPLAINED["suggestion"] | {"shown": "area", "words": [said, *EXPLAINED["suggestion"]["words"][-2:]]}
+    return json.dumps(sections(EXPLAINED | {"suggestion": suggestion}, "file:///a.py", 3, 5))
 
 
 @pytest.fixture(scope="module", params=(NATIVE, OLDER), ids=lambda part: part.key)
@@ -98,46 +74,19 @@ def named(editor: Neovim) -> Path:
     path = editor.folder / "vendored" / "ring.py"
     path.parent.mkdir(exist_ok=True)
     path.write_text("import os\narea = 1\n", "utf-8")
-    editor.lua(SHOW, json.dumps(explained(str(path))), "a.py:3:5")
+    editor.lua(SHOW, drawn(str(path)))
     editor.type("<C-w>j", "gg", "/ring.py:2<CR>")
     editor.until("the place", lambda: "ring.py:2" in editor.api.current.line)
     return path
 
 
 def test_the_page_tells_costs_and_speakers_in_words(editor: Neovim) -> None:
-    editor.lua(SHOW, json.dumps(explained("/home/me/shapes.py")), "a.py:3:5")
+    editor.lua(SHOW, drawn("/home/me/shapes.py"))
     assert editor.explanation + "\n" == GOLDEN.read_text("utf-8")
 
 
-def test_the_page_begins_with_the_answer_even_where_it_is_hidden(editor: Neovim) -> None:
-    hidden = {"shown": "", "hidden": "area", "words": [word("area", 0.125)]}
-    unlikely = explained("/shapes.py") | {"why": "the model is only 12% sure", "suggestion": hidden}
-    editor.lua(SHOW, json.dumps(unlikely), "a.py:3:5")
-    begun = (
-        "efim-ls at a.py:3:5\n\nWhat would have been suggested\narea\n\nNo suggestion: the model is only 12% sure\n"
-    )
-    assert editor.explanation.startswith(begun)
-
-
-def test_the_page_says_where_a_word_is_from_that_the_model_has_not_guessed(editor: Neovim) -> None:
-    words = [word("iffer", 0.75, source="from csv in the standard library")]
-    told = {**explained("/shapes.py"), "suggestion": {"shown": "iffer", "hidden": "", "words": words}}
-    editor.lua(SHOW, json.dumps(told), "a.py:3:5")
-    said = f"  75 %      -      -      -  iffer\n{' ' * 31}from csv in the standard library\n"
-    assert said in editor.explanation
-
-
-@pytest.mark.parametrize("said", [True, False])
-def test_the_page_of_another_language_tells_of_the_place_as_well(editor: Neovim, said: bool) -> None:
-    suggestion = {"shown": "area", "hidden": "", "words": []} if said else None
-    notice = {"notice": "the model knows Python only", "suggestion": suggestion, "parts": [], "rest": ""}
-    editor.lua(SHOW, json.dumps(explained("/shapes.py") | notice), "a.rs:3:5")
-    told = "This is what was suggested here." if said else "Nothing was suggested here yet."
-    assert f"\n{told}\nthe model knows Python only\n" in editor.explanation
-
-
 def test_the_whole_prompt_with_its_markers_is_folded(editor: Neovim) -> None:
-    editor.lua(SHOW, json.dumps(explained("/shapes.py")), "a.py:3:5")
+    editor.lua(SHOW, drawn("/shapes.py"))
     closed = [each for each in editor.explanation.split("\n") if "<|fim_" in each]
     [window] = [each for each in editor.api.windows if each.buffer.name == "efim-ls://explain"]
     for line in closed:
@@ -147,11 +96,14 @@ def test_the_whole_prompt_with_its_markers_is_folded(editor: Neovim) -> None:
 
 
 def test_the_page_tells_them_in_colours_as_well(editor: Neovim) -> None:
-    editor.lua(SHOW, json.dumps(explained("/home/me/shapes.py")), "a.py:3:5")
+    editor.lua(SHOW, drawn("/home/me/shapes.py"))
     marks = {tuple(each) for each in editor.lua(MARKS)}
-    costs = {("import os", "EfimKept"), ("x = 1", "EfimAhead"), ("print(x)", "EfimDisk"), ("y = ", "EfimRecomputed")}
-    said = {("area", "EfimRepository"), ("(", "EfimModel"), ("ring", "EfimFile"), (")", "EfimHidden")}
-    assert costs | said | {("/home/me/shapes.py:2", "EfimSource")} <= marks
+    costs = {
+        ("import os", "EfimKept"), ("def edge(shape):", "EfimAhead"), ("print(edge(shape))", "EfimDisk"),
+        ("    return ", "EfimRecomputed"),
+    }  # fmt: skip
+    said = {("area", "EfimRepository"), (" *", "EfimHidden"), ("/home/me/shapes.py:2", "EfimSource")}
+    assert costs | said <= marks
 
 
 def test_what_is_hidden_is_shown_in_a_real_session(editor: Neovim) -> None:
@@ -160,10 +112,10 @@ def test_what_is_hidden_is_shown_in_a_real_session(editor: Neovim) -> None:
     editor.run("Efim explain")
     editor.until("the explanation", lambda: BEGINNING in editor.explanation)
     shown = editor.explanation
-    assert re.search(r"The answer here, in tokens: kept \d+, ahead \d+, disk \d+, recomputed \d+\n", shown), shown
-    assert re.search(r"\n +\d+ % .* ers\n", shown), shown
-    _, _, hidden = shown.partition("hidden, until it is likely enough")
-    assert re.search(rf"\n +\d+ % .* {re.escape(NEXT_PART.split()[0][0])}\n", hidden), shown
+    assert re.search(r"\nThe answer here computed \d+ tokens?, reused \d+, and took ", shown), shown
+    assert re.search(r"\ners +\d+% ", shown), shown
+    _, _, hidden = shown.partition("\nhidden:\n")
+    assert re.search(rf"^{re.escape(NEXT_PART.split()[0][0])} +\d+% ", hidden), shown
     assert editor.api.current.line == OPEN_ENDED.rpartition("\n")[2], "the cursor stays where it is"
     editor.type("<Esc>")
 
@@ -178,7 +130,7 @@ def test_the_place_where_insert_mode_ended_is_explained(editor: Neovim, keys: st
     editor.ghost()
     editor.type(keys)
     editor.until("the explanation", lambda: f".py:{ROW}:{COLUMN + 1}\n" in editor.explanation)
-    assert "\nThis is what was suggested here." in editor.explanation
+    assert "\nThis was suggested here." in editor.explanation
     editor.type("<Esc>")
 
 
@@ -223,7 +175,7 @@ def told_repository(editor: Neovim) -> bool | None:
 def test_it_explains_again_and_closes(editor: Neovim, named: Path) -> None:
     editor.type("R")
     editor.until("another explanation", lambda: "a.py:3:5" not in editor.explanation)
-    assert "efim-ls at test_it_explains_again_and_closes" in editor.explanation
+    assert "Suggestion at test_it_explains_again_and_closes" in editor.explanation
     editor.type("q")
     editor.until("its end", lambda: not editor.explanation)
 

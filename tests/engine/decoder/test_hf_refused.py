@@ -56,7 +56,7 @@ def test_the_context_ends_where_rows_would_depend_on_more_than_those_before(
 
 def test_a_pass_beyond_a_window_is_refused(tmp_path: Path) -> None:
     model = Model(make(tmp_path, "mistral", **GROUPED, sliding_window=64))
-    with pytest.raises(ModelError, match="its attention needs a mask of its own"):
+    with pytest.raises(ModelError, match="its attention needs its own mask"):
         model.decoder.forward(TOKENS[:65], model.arena())
 
 
@@ -86,7 +86,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "logits of attention bounded": ("gemma2", GROUPED, "'gemma2' has attn_logit_softcapping"),
     "a sink": ("gpt_oss", GROUPED, "gpt_oss: its attention needs s_aux"),
     "attention of its own": ("gptj", {"rotary_dim": 8}, "transformers cannot load"),
-    "both directions": ("bert", {}, "bert: its attention needs a mask of its own"),
+    "both directions": ("bert", {}, "bert: its attention needs its own mask"),
 }
 
 

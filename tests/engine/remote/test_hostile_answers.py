@@ -17,7 +17,7 @@ from tests.engine.remote.conftest import EngineOf, job_of
 from tests.engine.remote.fakes import FakeOpenAi, FakeServer
 
 TYPED = "def add(a, b):\n    return a"
-NONSENSE = "does not answer as an inference server does|another vocabulary|sends no chances"
+NONSENSE = "does not answer as an inference server does|another vocabulary|sends no token probabilities"
 
 
 def event(token: Any, likely: Any, cached: Any) -> bytes:

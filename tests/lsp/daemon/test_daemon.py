@@ -180,7 +180,7 @@ async def test_without_a_folder_for_sockets_a_client_is_served_alone(tmp_path: P
     nowhere = str(tmp_path / "file")
     async with clients(tmp_path, 1, XDG_RUNTIME_DIR=nowhere, TMPDIR=nowhere) as (editor,):
         assert await editor.open(HEAD + "‸").item(1) is not None
-        await editor.logged("this client gets a server of its own, because ")
+        await editor.logged("this client gets a separate server, because ")
         assert await editor.close() == 0
 
 

@@ -100,7 +100,7 @@ async def test_a_client_whose_daemons_die_before_they_serve_gets_a_server_of_its
     path = f"{tmp_path}{os.pathsep}{ENV['PYTHONPATH']}"
     async with launched(quick, tmp_path, is_alone=False, env={"PYTHONPATH": path}) as editor:
         await editor.start(GHOST_TEXT)
-        await editor.logged("gets a server of its own, because the daemon ended before it served anybody")
+        await editor.logged("gets a separate server, because the daemon ended before it served anybody")
         assert await editor.open(HEAD + "‸").item(1) is not None
         logs = [log.read_text("utf-8") for log in daemons.FOLDER.glob("*.log")]  # killed daemons leave theirs
         [log] = [log for log in logs if "import of psutil halted" in log]

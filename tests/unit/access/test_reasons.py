@@ -57,5 +57,5 @@ def test_the_last_answer_is_that_of_its_place_only() -> None:
 @given(st.floats(0, 1, exclude_max=True), st.integers(1, 1000).map(lambda share: share / 1000))
 def test_what_is_too_unsure_is_less_than_what_is_needed_in_the_sentence_too(part: float, least: float) -> None:
     off = why_empty(Answer("", reason="low confidence", confidence=part * least, least=least))
-    told = re.search(r"only (\d+)% sure .* below (\d+)%", off.why if off else "")
+    told = re.search(r"only (\d+)% confident .* below (\d+)%", off.why if off else "")
     assert told and int(told[1]) < int(told[2])

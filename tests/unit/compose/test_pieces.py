@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_runtime.compose.pieces import Piece, find_pieces, window_hashes
+from model_runtime.compose.pieces import MovedPiece, find_pieces, window_hashes
 from model_runtime.ids import Ids
 
 SHORTEST = 4
@@ -55,13 +55,14 @@ def test_a_piece_cannot_be_longer_and_nothing_that_is_held_is_left_out(
 )
 def test_a_moved_text_is_found_wherever_it_lies(before: list[int], moved: list[int], after: list[int]) -> None:
     pieces = find_pieces(ids(before + moved), [ids(moved + after)], SHORTEST)
-    assert pieces == [Piece(len(before), 0, len(moved))]
+    assert pieces == [MovedPiece(len(before), 0, len(moved))]
 
 
 def test_of_equal_places_the_one_that_goes_on_is_taken() -> None:
     first, second = [1, 2, 3, 4], [5, 6, 7, 8]
     source = [*second, 0, *first, 9, *second]
-    assert find_pieces(ids([*first, 10, *second]), [ids(source)], SHORTEST) == [Piece(0, 5, 4), Piece(5, 10, 4)]
+    pieces = find_pieces(ids([*first, 10, *second]), [ids(source)], SHORTEST)
+    assert pieces == [MovedPiece(0, 5, 4), MovedPiece(5, 10, 4)]
 
 
 def test_hashes_of_windows_say_whether_windows_are_equal() -> None:

@@ -14,7 +14,7 @@ from efim_ls.http.documents import (
     MOST_KEPT,
     ClientDocuments,
     CursorContext,
-    Part,
+    DocumentPart,
     merged,
     uri_of,
 )
@@ -59,7 +59,7 @@ def session() -> Session:
 @given(st.lists(st.sampled_from(["x", "(", "\n", "if value_1:\n", "down", "up", "back"]), max_size=60))
 def test_a_text_that_is_sent_in_parts_stays_a_piece_of_the_file(keys: list[str]) -> None:
     client = Client("".join(LINES), sum(map(len, LINES[:100])))
-    known, last = client.part[0], Part(0, len(client.part[0]))
+    known, last = client.part[0], DocumentPart(0, len(client.part[0]))
     for key in keys:
         line = client.text.rfind("\n", 0, client.cursor) + 1
         if key == "down":
@@ -73,35 +73,35 @@ def test_a_text_that_is_sent_in_parts_stays_a_piece_of_the_file(keys: list[str])
             client.type(key)
         text, cursor = client.part
         if (found := merged(known, last, text, cursor)) is None:
-            known, last = text, Part(0, len(text))
+            known, last = text, DocumentPart(0, len(text))
             continue
-        known, last = found[0], Part(found[1], len(text))
+        known, last = found[0], DocumentPart(found[1], len(text))
         assert known in client.text
         assert known[last.at :].startswith(text)
 
 
 def test_lines_above_stay_known_while_the_part_moves_down() -> None:
     client = Client("".join(LINES), sum(map(len, LINES[:100])))
-    known, last = client.part[0], Part(0, len(client.part[0]))
+    known, last = client.part[0], DocumentPart(0, len(client.part[0]))
     for number in range(50):
         client.type(f"added_{number} = 1\n")
         text, cursor = client.part
         found = merged(known, last, text, cursor)
         assert found
-        known, last = found[0], Part(found[1], len(text))
+        known, last = found[0], DocumentPart(found[1], len(text))
     assert known in client.text and known.startswith(LINES[70]) and known.count("added_") == 50
 
 
 def test_an_edit_of_the_beginning_is_where_the_last_part_was() -> None:
     text = "".join(LINES[:40])
-    assert merged(text, Part(0, len(text)), "#" + text, 1) == ("#" + text, 0)
+    assert merged(text, DocumentPart(0, len(text)), "#" + text, 1) == ("#" + text, 0)
 
 
 def test_files_that_begin_alike_are_two() -> None:
     header = "# Permission is granted to whoever reads this far, and longer.\n" * 10
     first = header + "".join(LINES[:100])
     second = header + "".join(f"def function_{number}(): return {number}\n" for number in range(100))
-    assert merged(first, Part(0, len(first)), second, len(second)) is None
+    assert merged(first, DocumentPart(0, len(first)), second, len(second)) is None
 
 
 async def test_documents_without_names_are_told_apart_by_their_texts() -> None:
@@ -170,7 +170,7 @@ def test_only_an_absolute_path_is_a_file() -> None:
 def test_the_narrowest_edit_is_found() -> None:
     """So that what stands around it is known to be the same."""
     text = "".join(LINES[:60])
-    found = merged(text, Part(0, len(text)), text[:EDGE] + "new" + text[EDGE:], EDGE + 3)
+    found = merged(text, DocumentPart(0, len(text)), text[:EDGE] + "new" + text[EDGE:], EDGE + 3)
     assert found == (text[:EDGE] + "new" + text[EDGE:], 0)
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.workspace.modules.source import Record, read_compiled, read_source
+from efim_ls.workspace.modules.source import ModuleRecord, read_compiled, read_source
 
 
-def read(text: str, module: str = "package.module", *, is_package: bool = False) -> Record:
+def read(text: str, module: str = "package.module", *, is_package: bool = False) -> ModuleRecord:
     return read_source(dedent(text).encode(), module, is_package)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.next_edit.rules.next_edits import NextEdits
-from efim_ls.next_edit.templates.template import Rewritten, Template, template_of
+from efim_ls.next_edit.templates.template import EditTemplate, Rewritten, template_of
 from efim_ls.next_edit.tokens import balance, tokens
 from tests.unit.edited import Drawn, Edited
 
@@ -40,12 +40,12 @@ def filled(shape: tuple[str, str], *held: str) -> tuple[str, str]:
     return before, after
 
 
-def learned(*examples: tuple[str, str]) -> Template | None:
+def learned(*examples: tuple[str, str]) -> EditTemplate | None:
     one, other = (Rewritten(tokens(before), tokens(after)) for before, after in examples)
     return template_of(one, other)
 
 
-def made(template: Template, line: str) -> list[str]:
+def made(template: EditTemplate, line: str) -> list[str]:
     return ["".join((*each.left, *each.added, *each.right)) for each in template.changes(tokens(line))]
 
 

@@ -84,13 +84,11 @@ local commands = {
     end)
   end,
   explain = function()
-    local win, title = vim.api.nvim_get_current_win(), vim.fn.expand("%:t")
+    local win = vim.api.nvim_get_current_win()
     ask("efim/explain", function(client, buf)
-      local position, row, col = require("efim_ls.insert_end").place(client)
-      title = ("%s:%d:%d"):format(title, row, col + 1)
-      return { textDocument = lsp.document(buf), position = position }
+      return { textDocument = lsp.document(buf), position = require("efim_ls.insert_end").place(client) }
     end, function(explained)
-      explain.show(explained, title, win)
+      explain.show(explained.sections, win)
     end)
   end,
   ["leave-out"] = explain.leave_out,

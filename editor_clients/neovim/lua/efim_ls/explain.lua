@@ -95,11 +95,10 @@ local function buffer()
 end
 
 --- Show an explanation below the window that it is about; the current window stays the current one.
----@param explained table
----@param title string
+---@param sections efim_ls.Section[]
 ---@param from integer the window that was explained
-function M.show(explained, title, from)
-  page = require("efim_ls.explanation").page(explained, title)
+function M.show(sections, from)
+  page = require("efim_ls.explanation").page(sections)
   pages.gap(page)
   pages.line(page, "<CR> opens a place, x takes nothing more from its folder, R explains again, q closes;")
   pages.line(page, "m switches the repository's memory off or on")

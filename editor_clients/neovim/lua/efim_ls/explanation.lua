@@ -1,18 +1,17 @@
---- What explains a suggestion, as a page: each colour is told in words as well.
+--- Paints the sections of an explanation as a page; each colour is explained in words as well.
 local pages = require("efim_ls.page")
-local report = require("efim_ls.report")
 local M = {}
 
-local SPEAKERS = { model = "EfimModel", file = "EfimFile", repository = "EfimRepository" }
-local COSTS = { kept = "EfimKept", ahead = "EfimAhead", disk = "EfimDisk", recomputed = "EfimRecomputed" }
-local ORDER = { "kept", "ahead", "disk", "recomputed" }
-local PARTS = {
-  signatures = "signatures: those that the workspace uses most",
-  imports = "imports: what this file imports",
-  head = "head: before the lines you work on",
-  tail = "tail: after the cursor's line",
-  similar = "similar: last edits, and similar code",
-  typed = "typed: from there to the cursor",
+local GROUPS = {
+  kept = "EfimKept",
+  ahead = "EfimAhead",
+  disk = "EfimDisk",
+  recomputed = "EfimRecomputed",
+  model = "EfimModel",
+  file = "EfimFile",
+  repository = "EfimRepository",
+  hidden = "EfimHidden",
+  note = "EfimHidden",
 }
 local LINKS = {
   EfimKept = "DiagnosticOk",
@@ -30,193 +29,87 @@ for group, target in pairs(LINKS) do
   vim.api.nvim_set_hl(0, group, { default = true, link = target })
 end
 
-local is_set, percent = report.is_set, report.percent
+---@class efim_ls.Span
+---@field text string
+---@field style string?
+---@field path string? of the file that it links to
+---@field line integer? in that file, counted from 1
 
---- Return who said most of a word, nil if that is not known.
----@param word table
-local function speaker(word)
-  local found, most = nil, 0
-  for _, name in ipairs({ "model", "file", "repository" }) do
-    if is_set(word[name]) and word[name] > most then
-      found, most = name, word[name]
+---@class efim_ls.Section
+---@field title string
+---@field kind "status"|"lines"|"table"|"text"|"prompt"|"folded"
+---@field rows efim_ls.Span[][] with a cell in each span of a table's row
+
+---@param span efim_ls.Span
+---@return string its text, with the path as Neovim shows it
+local function shown(span)
+  return span.path and ("%s:%d"):format(vim.fn.fnamemodify(span.path, ":~:."), span.line) or span.text
+end
+
+--- Continue the last line with a span.
+---@param page efim_ls.Page
+---@param span efim_ls.Span
+local function add_span(page, span)
+  pages.add(page, shown(span), span.path and "EfimSource" or GROUPS[span.style])
+  if span.path then
+    page.sources[#page.lines] = { path = span.path, line = span.line }
+  end
+end
+
+---@param rows efim_ls.Span[][]
+---@return integer[] the width of each column but the last, in cells of the screen
+local function widths(rows)
+  local found = {}
+  for _, row in ipairs(rows) do
+    for column = 1, #row - 1 do
+      found[column] = math.max(found[column] or 0, vim.fn.strdisplaywidth(shown(row[column])))
     end
   end
   return found
 end
 
+--- Continue the last line with a row of a table; figures, between the first and the last column, end together.
 ---@param page efim_ls.Page
----@param word table
----@param hidden boolean
-local function add_word(page, word, hidden)
-  local name, text = speaker(word), vim.trim(word.text:gsub("\n", "↵"))
-  local shares = ("%6s %6s %6s %6s  "):format(
-    percent(word.probability),
-    percent(word.model),
-    percent(word.file),
-    percent(word.repository)
-  )
-  pages.line(page, shares .. (text == "" and word.text or text), hidden and "EfimHidden" or SPEAKERS[name])
-  if is_set(word.source) then
-    pages.line(page, (" "):rep(31) .. word.source)
-  end
-  for _, source in ipairs(word.from) do
-    pages.line(page, (" "):rep(31))
-    pages.add(page, ("%s:%d"):format(vim.fn.fnamemodify(source.path, ":~:."), source.line), "EfimSource")
-    page.sources[#page.lines] = source
+---@param row efim_ls.Span[]
+---@param columns integer[]
+local function add_cells(page, row, columns)
+  for column, span in ipairs(row) do
+    local pad = (" "):rep((columns[column] or 0) - vim.fn.strdisplaywidth(shown(span)))
+    pages.add(page, column > 1 and column <= #columns and pad or "")
+    add_span(page, span)
+    pages.add(page, (column == 1 and #row > 1 and pad or "") .. (column < #row and "  " or ""))
   end
 end
 
 ---@param page efim_ls.Page
----@param suggestion table
-local function add_suggestion(page, suggestion)
-  local place = 0
+---@param section efim_ls.Section
+local function add_section(page, section)
+  local columns = section.kind == "table" and widths(section.rows)
+  local folded = section.kind == "folded"
   pages.gap(page)
-  pages.line(page, suggestion.shown == "" and "What would have been suggested" or "What is suggested", "EfimHeading")
-  pages.line(page, #suggestion.words == 0 and suggestion.shown .. suggestion.hidden or "")
-  for _, word in ipairs(suggestion.words) do
-    pages.add(page, word.text, place < #suggestion.shown and SPEAKERS[speaker(word)] or "EfimHidden")
-    place = place + #word.text
+  local first = #page.lines
+  if section.title ~= "" then
+    first = pages.line(page, section.title .. (folded and " (zo opens, zc closes)" or ""), "EfimHeading")
   end
-  pages.gap(page)
-end
-
---- Say something of the place, and what else there is to know about suggestions in such a file.
----@param page efim_ls.Page
----@param explained table
-local function add_outcome(page, explained)
-  local notice = is_set(explained.notice)
-  if is_set(explained.why) then
-    pages.line(page, "No suggestion: " .. explained.why)
-    return
-  elseif is_set(explained.suggestion) then
-    pages.line(page, "This is what was suggested here.")
-  else
-    pages.line(page, notice and "Nothing was suggested here yet." or "The model is asked here.")
-  end
-  if notice then
-    pages.line(page, explained.notice)
-  end
-end
-
----@param page efim_ls.Page
----@param suggestion table
-local function add_speakers(page, suggestion)
-  local place = 0
-  pages.gap(page)
-  pages.line(page, "Who says it", "EfimHeading")
-  pages.line(page, "  sure  model   file  repository")
-  for _, word in ipairs(suggestion.words) do
-    if place == #suggestion.shown and suggestion.hidden ~= "" then
-      pages.line(page, "hidden, until it is likely enough (suggestions), or shown by key:", "EfimHidden")
+  for _, row in ipairs(section.rows) do
+    pages.line(page)
+    if columns then
+      add_cells(page, row, columns)
     end
-    add_word(page, word, place >= #suggestion.shown)
-    place = place + #word.text
-  end
-end
-
----@param page efim_ls.Page
----@param explained table
-local function add_costs(page, explained)
-  local tokens = {}
-  for _, part in ipairs(explained.parts) do
-    tokens[part.cost] = (tokens[part.cost] or 0) + part.tokens
-  end
-  local spent = is_set(explained.spent)
-  pages.gap(page)
-  pages.line(page, "What the model reads, and what that costs", "EfimHeading")
-  pages.line(page, spent and "The answer here, in tokens: " or "A suggestion here would cost, in tokens: ")
-  for index, cost in ipairs(ORDER) do
-    pages.add(page, index > 1 and ", " or "")
-    pages.add(page, ("%s %d"):format(cost, tokens[cost] or 0), COSTS[cost])
-  end
-end
-
----@param page efim_ls.Page
----@param parts table[]
-local function add_parts(page, parts)
-  local before
-  for _, part in ipairs(parts) do
-    if PARTS[part.part] then
-      local begins = part.part ~= before
-      if begins then
-        pages.gap(page)
-        pages.line(page, ("-- %s "):format(PARTS[part.part]), "EfimHeading")
-      end
-      pages.add(page, ("[%s %d]"):format(part.cost, part.tokens), "EfimHidden")
-      if begins then
-        pages.line(page)
-      end
-      pages.add(page, part.text, COSTS[part.cost])
-      before = part.part
+    for _, span in ipairs(columns and {} or row) do
+      add_span(page, span)
     end
   end
+  page.fold = folded and { first, #page.lines } or page.fold
 end
 
----@param page efim_ls.Page
----@param parts table[]
-local function add_prompt(page, parts)
-  local before
-  pages.gap(page)
-  local first = pages.line(page, "-- the whole prompt, with its markers (zo opens, zc closes)", "EfimHeading")
-  pages.line(page)
-  for _, part in ipairs(parts) do
-    if part.cost ~= before then
-      pages.add(page, ("[%s]"):format(part.cost), "EfimHidden")
-    end
-    pages.add(page, part.text, COSTS[part.cost])
-    before = part.cost
-  end
-  page.fold = { first, #page.lines }
-end
-
---- Say which edit is offered, by which rule and from which edits.
----@param page efim_ls.Page
----@param edit table
-local function add_next_edit(page, edit)
-  local function said(each)
-    local name = vim.fn.fnamemodify(vim.uri_to_fname(each.uri), ":~:.")
-    local place = is_set(each.line) and ("%s:%d"):format(name, each.line) or name
-    local removed, added = each.removed:gsub("\n", "↵"), each.added:gsub("\n", "↵")
-    return ("%s  %s -> %s"):format(place, removed, added)
-  end
-  pages.gap(page)
-  pages.line(page, "The next edit", "EfimHeading")
-  pages.line(page, said(edit))
-  pages.line(page, ("by the rule %q, which is right in %s, from:"):format(edit.rule, percent(edit.confidence)))
-  for _, past in ipairs(edit.because) do
-    pages.line(page, "  " .. said(past))
-  end
-end
-
---- Return what is suggested or why nothing is, and what the model reads, in its order.
----@param explained table
----@param title string
+--- Return a page with all sections.
+---@param sections efim_ls.Section[]
 ---@return efim_ls.Page
-function M.page(explained, title)
+function M.page(sections)
   local page = pages.new()
-  local suggestion = is_set(explained.suggestion) and explained.suggestion
-  pages.line(page, "efim-ls at " .. title, "EfimHeading")
-  if suggestion then
-    add_suggestion(page, suggestion)
-  end
-  add_outcome(page, explained)
-  if suggestion and #suggestion.words > 0 then
-    add_speakers(page, suggestion)
-  end
-  if is_set(explained.next_edit) then
-    add_next_edit(page, explained.next_edit)
-  end
-  if #explained.parts > 0 then
-    add_costs(page, explained)
-    add_parts(page, explained.parts)
-  end
-  if explained.rest ~= "" then
-    pages.gap(page)
-    pages.line(page, "-- rest of the line, which the model does not read", "EfimHeading")
-    pages.line(page, explained.rest, "EfimHidden")
-  end
-  if #explained.parts > 0 then
-    add_prompt(page, explained.parts)
+  for _, section in ipairs(sections) do
+    add_section(page, section)
   end
   return page
 end

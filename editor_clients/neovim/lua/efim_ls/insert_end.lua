@@ -7,9 +7,7 @@ local M = {}
 ---@field buf integer
 ---@field win integer
 ---@field tick integer the buffer's changedtick
----@field row integer from 1, and `col` in bytes from 0, where the next letter would have gone
----@field col integer
----@field position lsp.Position the same place in the server's units
+---@field position lsp.Position where the next letter would have gone, in the server's units
 ---@field rests integer[]? where the cursor rests since insert mode has ended
 
 local ended ---@type efim_ls.InsertEnd? the last one
@@ -17,14 +15,12 @@ local ended ---@type efim_ls.InsertEnd? the last one
 --- Called while the cursor is still where insert mode ends.
 ---@param buf integer
 function M.leaving(buf)
-  local client, row, col = lsp.client(buf), unpack(api.nvim_win_get_cursor(0))
+  local client = lsp.client(buf)
   ended = client
     and {
       buf = buf,
       win = api.nvim_get_current_win(),
       tick = api.nvim_buf_get_changedtick(buf),
-      row = row,
-      col = col,
       position = lsp.position(client),
     }
 end
@@ -51,21 +47,18 @@ end
 --- cursor are as they were then, else where the cursor is.
 ---@param client vim.lsp.Client
 ---@return lsp.Position
----@return integer row from 1
----@return integer col in bytes, from 0
 function M.place(client)
-  local row, col = unpack(api.nvim_win_get_cursor(0))
   local buf = api.nvim_get_current_buf()
   if
     ended
     and ended.buf == buf
     and ended.win == api.nvim_get_current_win()
     and ended.tick == api.nvim_buf_get_changedtick(buf)
-    and vim.deep_equal(ended.rests, { row, col })
+    and vim.deep_equal(ended.rests, api.nvim_win_get_cursor(0))
   then
-    return ended.position, ended.row, ended.col
+    return ended.position
   end
-  return lsp.position(client), row, col
+  return lsp.position(client)
 end
 
 return M

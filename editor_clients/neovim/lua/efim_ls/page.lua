@@ -7,7 +7,6 @@ M.namespace = api.nvim_create_namespace("efim_ls.page")
 ---@class efim_ls.Source
 ---@field path string
 ---@field line integer counted from 1
----@field tokens integer how many before the word are the same there
 
 ---@class efim_ls.Page
 ---@field lines string[]
@@ -53,7 +52,7 @@ end
 --- Leave a line blank, unless the last one is.
 ---@param page efim_ls.Page
 function M.gap(page)
-  if page.lines[#page.lines] ~= "" then
+  if #page.lines > 0 and page.lines[#page.lines] ~= "" then
     M.line(page)
   end
 end

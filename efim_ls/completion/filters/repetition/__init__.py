@@ -1,1 +1,1 @@
-"""Filters that end a suggestion before it says again what it, or the file near it, has said."""
+"""Filters that end a suggestion before it repeats itself, or the file near it."""

@@ -13,7 +13,7 @@ LOOP_LENGTH = 60
 LONGEST_PERIOD = 30
 MOST_ALIKE = 8  # equal characters in a row
 MOST_TURNS = 5  # of signs in a row, where the suggestion ends them itself; otherwise three
-ENOUGH_TURNS = 3  # left of the cursor: another one is not suggested
+ENOUGH_TURNS = 3  # left of the cursor: a further turn is not suggested
 _RUN = re.compile(rf"(\S)\1{{{MOST_ALIKE},}}")
 _TURNS = re.compile(rf"((?:[^\w\n]|_){{2,8}}?)\1{{{ENOUGH_TURNS},}}")
 _DIGITS = re.compile(r"\d+")
@@ -107,7 +107,7 @@ def _rules_table(turn: str, count: int, place: Place) -> bool:
 def signs(text: str, place: Place) -> str:
     """End before a character that stands more than eight times in a row, those left of the cursor included.
 
-    A rule may be as long as another one in the file, or as the line above, which it underlines.
+    A rule may be as long as another rule in the file, or as the line above, which it underlines.
     """
     cursor = len(place.before)
     start = len(place.before.rstrip(place.before[-1:])) if place.before else 0

@@ -1,4 +1,4 @@
-"""Ends a suggestion before what has been said: a line above it, or a line, a statement, a sentence of its own."""
+"""Ends a suggestion before what has been said: a line above it, or its own line, statement or sentence."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PAUSE = re.compile(r"[.!?](?=\s)|(?=[,;:(\n])")
 
 
 def near_copies(text: str, place: Place) -> str:
-    """End before a line that stands near above in its block; of the first line, keep what the lines beside it share.
+    """End before a line that stands near above in its block; keep the part of the first that its neighbours share.
 
     A line that begins like those above mostly goes on in another way.
     """
@@ -59,7 +59,7 @@ def lines_again(text: str, place: Place) -> str:
 
 
 def _statement(lines: list[str], first: int) -> list[str]:
-    """Return a line, or if it opens a bracket those up to the line that closes it, as far as they are there."""
+    """Return a line or, if it opens a bracket, the lines up to the closing line or the end."""
     line, size = lines[first], 1
     if line.endswith(_OPENS):
         inner = (bool(each) and len(indent_of(each)) <= len(indent_of(line)) for each in lines[first + 1 :])
@@ -79,7 +79,7 @@ def _is_again(statements: list[list[str]], twin: int, number: int) -> bool:
 
 
 def _begin(lines: list[str], twin: int, number: int) -> int:
-    """Return the first line of what is said again: with equal lines before it, or else with what opens its block."""
+    """Return the first repeated line: with equal lines before it, or else with the line that opens its block."""
     depth = len(indent_of(lines[number]))
     while number - 1 > twin > 0 and lines[number - 1] == lines[twin - 1]:
         number, twin = number - 1, twin - 1
@@ -123,13 +123,13 @@ def says_something(line: str) -> bool:
 
 
 def _block_above(line: str, above: list[str]) -> list[str]:
-    """Return the lines above a line, the nearest first, as far as they are indented as much or more."""
+    """Return the lines above a line, the nearest first, while they are indented as much or more."""
     depth = len(indent_of(line))
     return list(takewhile(lambda each: len(indent_of(each)) >= depth, reversed(above)))
 
 
 def _shared_beginning(line: str, others: list[str]) -> int:
-    """Return the most characters of a line, in whole words, with which another one begins, too."""
+    """Return the length of the common beginning of two lines, in whole words."""
     return max((_shared(line, other) for other in others if other != line), default=0)
 
 

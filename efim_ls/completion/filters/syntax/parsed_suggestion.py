@@ -67,7 +67,7 @@ def open_code(code: bytes, comment: str) -> OpenCode:
 
 
 class _ParsedLines(NamedTuple):
-    """Code that ends with a line, its syntax tree with what it leaves open closed by `closers`, and if it parses."""
+    """Code that ends with a line, its syntax tree with open brackets closed by `closers`, and whether it parses."""
 
     code: bytes
     closers: bytes
@@ -75,7 +75,7 @@ class _ParsedLines(NamedTuple):
     parse: bool
 
     def edited(self, code: bytes) -> Tree:
-        """Return the tree marked as that of other code that begins with these lines, to parse what is new in it."""
+        """Return the tree edited for other code that begins with these lines, to parse only the new part."""
         start, row, new = len(self.code), self.code.count(b"\n"), code[len(self.code) :]
         end = Point(row + new.count(b"\n"), len(new) - new.rfind(b"\n") - 1)
         edited = self.tree.copy()
@@ -95,7 +95,7 @@ class ParsedSuggestion:
 
     @cached_property
     def tree(self) -> Tree:
-        """The syntax tree of the code, with what it leaves open closed."""
+        """The syntax tree of the code, with open brackets closed."""
         code, parser = self.code + self._open.closers, Parser(self.language)
         return parser.parse(code, self._lines_above.edited(code)) if self._lines_above.parse else parser.parse(code)
 
@@ -122,7 +122,7 @@ class ParsedSuggestion:
 
     @cached_property
     def breaks_off(self) -> bool:
-        """Whether the code ends within a statement, or within an element of what is open above the cursor's line."""
+        """Whether the code ends within a statement, or an element of a bracket open above the cursor's line."""
         opened = not self._lines_above.closers.endswith(self._open.closers)
         return opened or (self._lines_above.parse and self.tree.root_node.has_error)
 
@@ -262,7 +262,7 @@ def _headers(lines: list[str], outermost: str) -> str | None:
 
 
 def _header(lines: list[str]) -> str:
-    """Return the first lines up to one that opens a block."""
+    """Return the first lines up to a line that opens a block."""
     for count, line in enumerate(lines, 1):
         if line.rstrip().endswith("{"):
             return "".join(f"{each}\n" for each in lines[:count])

@@ -21,7 +21,7 @@ from model_runtime.decoder.native.places.slots import READERS, ExpertSlots
 
 
 class ExpertPlacement(NamedTuple):
-    """Where the experts of a model go: all into a file, and so many into memory. `key` stands for its weights."""
+    """Where the experts of a model go: all into a file, and `slots` of them into memory. `key` names the weights."""
 
     path: Path
     key: str
@@ -47,7 +47,7 @@ class _Layer(NamedTuple):
 
 
 def least_slots(experts: Experts) -> int:
-    """Return how many slots a pass needs: all of a layer and of the next one, and what is read for nothing."""
+    """Return how many slots a pass needs: all of a layer and of the next one, and wrong predictions."""
     return 2 * experts.count + READERS
 
 
@@ -55,7 +55,7 @@ class PlacedExperts:
     """All experts of a model, of which some are in memory.
 
     Belongs to a decoder, whose passes call it from their own thread. A pass goes on after an error, since it cannot
-    stop between its threads, and reads what is in some slot; its caller asks for the error afterwards.
+    stop between its threads, and reads any slot; its caller asks for the error afterwards.
     """
 
     def __init__(self, experts: Experts, record: ExpertRecord, file: ExpertFile, schedule: Schedule) -> None:
@@ -125,7 +125,7 @@ class PlacedExperts:
         return 0
 
     def _end_reads(self, layer: int, wanted: Numbers) -> None:
-        """Forget reads that are done, and those that have not begun and are not wanted."""
+        """Forget finished reads, and unwanted reads that have not started."""
         for (of, expert), read in [*self._reads.items()]:
             is_wanted = of == layer and expert in wanted
             if not is_wanted and read.cancel() or read.done() and read.exception():
@@ -143,7 +143,7 @@ class PlacedExperts:
             held.add(slot)
 
     def _scores(self, layer: int, inputs: Fp32) -> Fp32:
-        """Return the scores [rows, count] that a layer's router gives inputs; those of another layer are a guess."""
+        """Return a router's scores [rows, count] of inputs; for another layer's inputs they are a prediction."""
         router = self._layers[layer].router
         scores: Fp32 = inputs @ router.weight.T
         if router.bias is not None:

@@ -32,10 +32,10 @@ class _Field(NamedTuple):
 
 
 class ExpertRecord:
-    """The arrays of an expert, one after the other: those of its matrix in front, and those of the last one."""
+    """The arrays of an expert, one after the other: first its front matrix's, then its last matrix's."""
 
     def __init__(self, hidden: int, experts: Experts, form: Format) -> None:
-        """Lay out the experts of a layer of so many inputs and outputs."""
+        """Lay out the experts of a layer with these numbers of inputs and outputs."""
         up = round_up(2 * experts.intermediate, OUTPUTS), round_up(hidden, INPUTS)
         down = round_up(hidden, OUTPUTS), round_up(experts.intermediate, INPUTS)
         self._form: Format = form

@@ -26,7 +26,7 @@ class Schedule:
     """
 
     def __init__(self, layers: int, count: int, chosen: int, slots: int) -> None:
-        """Start with nothing in memory; a token chooses so many of the `count` experts of each layer."""
+        """Start with nothing in memory; a token chooses `chosen` of the `count` experts of each layer."""
         self.slots, self._chosen = slots, chosen
         self._worth = np.zeros((layers, count), np.float32)
         self._slot_of = np.full((layers, count), NOWHERE)
@@ -65,7 +65,7 @@ class Schedule:
         return [expert for rank, expert in enumerate(guessed) if right[min(rank, self._chosen - 1)]]
 
     def assign(self, layer: int, expert: int, held: Iterable[int]) -> int:
-        """Give an expert the slot of the one that is worth least, without those that are `held`; return the slot."""
+        """Give an expert the slot of the least valuable expert that is not `held`; return the slot."""
         worth = np.where(self._owner == NOWHERE, -1.0, self._worth.ravel()[self._owner])
         worth[list(held)] = np.inf
         slot = int(worth.argmin())

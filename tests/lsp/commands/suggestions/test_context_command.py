@@ -12,13 +12,13 @@ import pytest
 from rich.console import Console
 
 from efim_ls.commands.context import page
+from efim_ls.completion.suggestions.explanation_page import sections
 from tests.editors.drivers.shapes import BEGINNING, NEXT_PART, OPEN_ENDED, SHAPES
-from tests.explanations import part, word
+from tests.explanations import EXPLAINED, FOLDER
 from tests.lsp.wire import ENV, ROOT
 from tests.processes import command_line
 
 GOLDEN = ROOT / "tests" / "golden" / "commands"
-FOLDER = "/home/me/project"
 
 
 def run(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -28,61 +28,14 @@ def run(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProc
 def printed(explained: dict[str, Any]) -> str:
     """The page at 80 columns, without the blanks at the ends of its lines."""
     console = Console(file=StringIO(), width=80)
-    for each in page(explained, FOLDER):
+    for each in page(sections(explained, f"file://{FOLDER}/a.py", 3, 5), FOLDER):
         console.print(each, markup=False, highlight=False)
     assert isinstance(console.file, StringIO)
     return "".join(f"{line.rstrip()}\n" for line in console.file.getvalue().splitlines())
 
 
-EXPLAINED: dict[str, Any] = {
-    "parts": [
-        part("marker", "<|fim_prefix|>", 1, "kept"),
-        part("head", "import os\n\n\ndef area(shape):\n    [red]return shape.width * shape.height\n", 1204, "kept"),
-        part("head", "def edge(shape):\n", 6, "ahead"),
-        part("marker", "<|fim_suffix|>", 1, "disk"),
-        part("tail", "print(edge(shape))\n", 12, "disk"),
-        part("marker", "<|fim_middle|>", 1, "recomputed"),
-        part("typed", "    return ", 3, "recomputed"),
-    ],
-    "rest": ")\n",
-    "why": None,
-    "notice": None,
-    "suggestion": {
-        "shown": "shape.[red]width",
-        "hidden": " *\n",
-        "words": [
-            word("shape", 0.93, (0.9, 0.1, 0.0)),
-            word(".", 1.0, (1.0, 0.0, 0.0)),
-            word("[red]width", 0.5, (0.1, 0.2, 0.7), (f"{FOLDER}/shapes/square.py", 12), ("/usr/lib/ring.py", 3)),
-            word(" *", 0.25),
-            word("\n", 0.05),
-        ],
-    },
-}
-
-
-def test_an_explanation_is_printed_as_tables() -> None:
+def test_an_explanation_is_printed_for_a_terminal() -> None:
     assert printed(EXPLAINED) == (GOLDEN / "context.txt").read_text("utf-8")
-
-
-def test_a_word_that_the_model_has_not_guessed_is_printed_with_its_source() -> None:
-    words = [word("iffer", 0.75, source="from csv in the standard library")]
-    told = printed({**EXPLAINED, "suggestion": {"shown": "iffer", "hidden": "", "words": words}})
-    assert "iffer 75% from csv in the standard library" in " ".join(told.split())
-
-
-def test_a_reason_is_printed_in_place_of_a_suggestion() -> None:
-    why = "the model expects no more text here: keep typing to get the next suggestion"
-    told = printed({**EXPLAINED, "rest": "", "why": why, "suggestion": None})
-    assert f"no suggestion: {why}" in " ".join(told.split())
-    assert "sure   model" not in told
-
-
-def test_a_language_that_the_model_does_not_know_has_no_prompt() -> None:
-    answer_origin = {"shown": "areaOf(shape)", "hidden": "", "words": []}
-    told = printed({**EXPLAINED, "parts": [], "notice": "the model knows Python only", "suggestion": answer_origin})
-    assert "the model knows Python only" in told and "suggestion: areaOf(shape)" in told
-    assert "prompt" not in told
 
 
 @pytest.fixture
@@ -95,8 +48,8 @@ def test_it_says_what_the_prompt_cost_and_what_editors_hide(place: str) -> None:
     done = run(place)
     assert done.returncode == 0
     assert "recomputed" in done.stdout and "<|fim_prefix|>" in done.stdout
-    _, _, told = done.stdout.partition("suggestion")
-    words = [line.split()[0] for line in told.splitlines()[2:] if line.strip()]
+    _, _, table = done.stdout.partition("\n word ")
+    words = [line.split()[0] for line in table.partition("\n\n")[0].splitlines()[2:]]
     hides = words.index("hidden:")
     assert hides and "".join(words[:hides]) in BEGINNING
     assert "".join(words[:hides] + words[hides + 1 :]).startswith((BEGINNING + NEXT_PART).replace(" ", ""))
@@ -111,6 +64,7 @@ def test_it_prints_what_efim_explain_answers(place: str) -> None:
     assert "".join(each["text"] for each in suggestion["words"]) == suggestion["shown"] + suggestion["hidden"]
     assert BEGINNING.startswith(suggestion["shown"]) and suggestion["shown"]
     assert (told["reason"], told["why"]) == (None, None)
+    assert told["sections"][0]["title"] == "Suggestion at page.py:47:10"
 
 
 def test_it_names_the_files_and_lines_that_a_word_comes_from(tmp_path: Path) -> None:

@@ -59,6 +59,13 @@ def test_files_that_are_named_exist(page: str) -> None:
     assert named and {each for each in missing if not any(path.endswith(f"/{each}") for path in PATHS)} == set()
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_paths_in_our_packages_exist(page: Path) -> None:
+    named = {each.rstrip("/") for each in FILE.findall(page.read_text("utf-8"))} - CREATED
+    ours = {each for each in named if each.partition("/")[0] in PACKAGES}
+    assert {each for each in ours if not (ROOT / each).exists()} == set()
+
+
 @pytest.mark.parametrize("page", SUBJECTS)
 def test_the_map_and_the_pages_beside_it_lead_to_each_other(page: str) -> None:
     assert f"](docs/{page}.md)" in (ROOT / "ARCHITECTURE.md").read_text("utf-8")
