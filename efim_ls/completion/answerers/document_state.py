@@ -31,7 +31,7 @@ class DocumentState:
         self._excerpts = NO_EXCERPTS  # that were offered last
         self._planner: Planner | None = None
         self._requested: dict[int, Frame] = {}
-        self._ahead: tuple[Upcoming, Sequence[Frame]] | None = None  # what was planned ahead last
+        self._ahead: tuple[Upcoming, Sequence[Frame]] | None = None  # the last place planned ahead, and its frames
 
     @property
     def planner(self) -> Planner:

@@ -27,7 +27,7 @@ MEMBER = re.compile(rf"({CLASS.pattern})\.(\w+)")
 NAME = re.compile(r"_?[a-z][a-z0-9_]*|[A-Z][A-Z0-9_]+")
 TARGET = re.compile(r"^([a-z][\w-]*)[ \w-]*:", re.MULTILINE)
 MAKE = re.compile(r"`make ([a-z][\w-]*)")
-FOREIGN = {"Escape", "call_soon_threadsafe", "globals", "site"}  # a key, asyncio's, Python's
+FOREIGN = {"Escape", "ast", "call_soon_threadsafe", "globals", "site"}  # a key, asyncio's, Python's
 
 
 @cache
