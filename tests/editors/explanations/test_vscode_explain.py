@@ -72,7 +72,7 @@ def test_it_shows_who_said_what_follows_the_cursor_and_opens_places(window: Wind
     window.page.locator(".tab.active", has_text=Path(source).name).wait_for()
     window.see_line("    return sensor.flux_capacitance_of(window)")
     window.press("Control+Home")
-    shown.get_by_text("page.py:1:1").wait_for()
+    shown.get_by_text(f"{Path(source).name}:1:1").wait_for()
 
 
 @newest_only
