@@ -108,6 +108,7 @@ class EngineDescription:
     """The model, its device and formats, with the reasons; an engine leaves unknown fields empty.
 
     `revision` is the commit of a hub model, else empty. `languages` are those the model says it knows, if it does.
+    `options` says which of those that settings ask for are on or off, and why.
     """
 
     model: str = ""
@@ -126,8 +127,7 @@ class EngineDescription:
     threads: int = 0
     ngrams: bool = False
     ngrams_reason: str = ""
-    compose: str = "off"
-    compose_reason: str = ""
+    options: str = ""
 
 
 class Engine(Protocol):

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 
 from model_runtime.cancel import Cancel, Cancelled
-from model_runtime.compose.composer import Composer
 from model_runtime.engine.alternatives import Alternatives
 from model_runtime.engine.decode import DecodeContext, DecodedAnswer, at_end, at_line_end, decode
 from model_runtime.engine.engine import (
@@ -20,6 +19,7 @@ from model_runtime.engine.engine import (
     SavedFrame,
 )
 from model_runtime.engine.ngrams import Ngrams
+from model_runtime.engine.prefill import NOTHING_FILLED, Filled, PrefillStep
 from model_runtime.ids import Ids
 from model_runtime.isolated import IsolatedExcerpts, SequenceKey
 from model_runtime.kv.arena import Arena
@@ -36,8 +36,7 @@ class EngineParts:
 
     `capacity` is the size of the pool's arenas: the most tokens of a prompt with its answer. `line_tokens` bounds the
     search for a line likelier than the greedy one: that many passes at most. Prompts with excerpts need the `library`
-    of the pool's arenas. A `composer`, where a setting asks for one, fills arenas with approximate keys and values
-    before an answer, and replaces them by exact ones when a prompt is prepared.
+    of the pool's arenas. The `steps` of options that a setting asks for follow the filling of an arena from storage.
     """
 
     context: DecodeContext
@@ -45,7 +44,7 @@ class EngineParts:
     capacity: int
     line_tokens: int = 0
     library: ExcerptLibrary | None = None
-    composer: Composer | None = None
+    steps: tuple[PrefillStep, ...] = ()
     description: EngineDescription = EngineDescription()
 
     def with_ngrams(self, ngrams: Ngrams | None) -> EngineParts:
@@ -61,7 +60,8 @@ class LocalEngine:
         self.capacity = parts.capacity
         self._description, self._storage, self._granted = parts.description, storage, parts.pool.size
         self._context, self._decoder, self._pool = parts.context, parts.context.decoder, parts.pool
-        self._library, self._composer = parts.library, parts.composer
+        self._library = parts.library
+        self._steps = parts.steps if storage is None else (self._fill, *parts.steps)
         self._alternatives = Alternatives(parts.context, parts.pool, parts.line_tokens)
         self._computed_ahead = 0
         self._last_owner: FrameId | None = None
@@ -76,9 +76,11 @@ class LocalEngine:
         readied = perf_counter()
         arena, self._last_owner = self._pool.acquire(job.frame, prompt.key), job.frame
         arena.mark(prompt.ends)
-        fetched = excerpts.fetched + self._fill(arena, prompt.key, cancel)
+        fetched, computed = excerpts.fetched, excerpts.computed
+        for step in self._steps:
+            filled = step(arena, prompt.key, cancel, False)
+            fetched, computed = fetched + filled.fetched, computed + filled.computed
         restored = perf_counter()
-        computed = excerpts.computed + self._compose(arena, prompt.key, cancel)
         first = best = DecodedAnswer(self._context, arena, prompt, job.rule, job.limit, expected=job.expected)
         if job.better_line:
             decode(self._context, [first], at_line_end, cancel, draft=True)
@@ -119,12 +121,10 @@ class LocalEngine:
             return False
         ids, arena = prompt.ids, self._pool.acquire(frame, prompt.key)
         arena.mark(prompt.ends)
-        self._fill(arena, prompt.key, cancel)
-        held = arena.common(prompt.key)
-        if held < len(ids):
-            held = arena.truncate(held)
-        if self._composer is not None:
-            self._computed_ahead += self._composer.recompute(arena, held, cancel)
+        for step in self._steps:
+            self._computed_ahead += step(arena, prompt.key, cancel, True).computed
+        if (held := arena.common(prompt.key)) < len(ids):
+            arena.truncate(held)
         while arena.length < len(ids) and not cancel():
             self._prefetch(arena, ids)
         return arena.rows.first_below(Quality.LOSSY) >= len(ids)
@@ -227,18 +227,12 @@ class LocalEngine:
             raise Cancelled
         return ready
 
-    def _fill(self, arena: Arena, key: SequenceKey, cancel: Cancel) -> int:
-        """Fill an arena from the storage if it lacks enough of a key's tokens; return how many were fetched."""
+    def _fill(self, arena: Arena, key: SequenceKey, cancel: Cancel, _ahead: bool) -> Filled:
+        """Fill an arena from the storage if it lacks enough of a key's tokens."""
         storage = self._storage
         if storage is None or len(key.ids) - arena.kept(key) < storage.least:
-            return 0
-        return storage.fill(arena, key, cancel, self._context.costs.row_seconds)
-
-    def _compose(self, arena: Arena, key: SequenceKey, cancel: Cancel) -> int:
-        """Fill an arena with what others hold of a key's tokens elsewhere, if allowed; return rows computed."""
-        if self._composer is None:
-            return 0
-        return self._composer.compose(arena, key, self._pool.arenas, cancel).computed
+            return NOTHING_FILLED
+        return Filled(fetched=storage.fill(arena, key, cancel, self._context.costs.row_seconds))
 
     def _prefetch(self, arena: Arena, ids: Ids) -> None:
         start = arena.length

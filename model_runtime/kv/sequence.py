@@ -15,11 +15,11 @@ from model_runtime.kv.snapshots import KeptState, Snapshots
 class Quality(IntEnum):
     """Where a row's keys and values are from, the worst first.
 
-    EXACT: as the model computes them. LOSSY: a store's codec has changed them. COMPOSED: they were put together from
+    EXACT: as the model computes them. LOSSY: a store's codec has changed them. BORROWED: they were computed in
     other sequences. Rows computed after a row, or rows that see it, are at most as good.
     """
 
-    COMPOSED = 0
+    BORROWED = 0
     LOSSY = 1
     EXACT = 2
 

@@ -18,9 +18,7 @@ from model_runtime.checkpoint.rope import rotation_bytes
 from model_runtime.checkpoint.tensor_shapes import count_parameters
 from model_runtime.checkpoint.weight_files import weight_files
 from model_runtime.checkpoint.weights import Weights, read_weights
-from model_runtime.compose.composer import Composer
-from model_runtime.compose.first_rows import METHODS
-from model_runtime.decoder.any_decoder import TORCH_ATTENTION, TORCH_ATTENTION_REASON, AnyDecoder, Runtime
+from model_runtime.decoder.any_decoder import TORCH_ATTENTION, TORCH_ATTENTION_REASON, Runtime
 from model_runtime.decoder.gpu.device import (
     BF16,
     Device,
@@ -53,6 +51,7 @@ from model_runtime.loading.memory_fit import CpuFit, FitRequest, fit_on_cpu, kv_
 from model_runtime.loading.weight_format import choose_method
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.shelves.steps import wanted_steps
 
 MOST_ARENAS = 64  # each is compared with every prompt
 MIB = 1 << 20
@@ -103,7 +102,7 @@ class LoadOptions(DecoderOptions):
     """How to load a model: `capacity` is the most tokens of an arena.
 
     All arenas together take at most `kv_memory_mib`, but there is always one; on a CPU they are allocated when first
-    needed. `hash_notes` remember the hashes of weights. `compose` names how text that moved is reused, or is "off".
+    needed. `hash_notes` remember the hashes of weights. `approximations` are those that are asked for.
     `experts` is the folder for those that memory has no room for; without one all must have some.
     """
 
@@ -111,7 +110,7 @@ class LoadOptions(DecoderOptions):
     kv_memory_mib: int
     hash_notes: NotRequired[Memo | None]
     experts: NotRequired[Path | None]
-    compose: NotRequired[str]
+    approximations: NotRequired[Collection[str]]
 
 
 class LoadPlan(NamedTuple):
@@ -180,22 +179,23 @@ def _load(
         cache, cache_reason = _read_ngrams(folder, ngrams)
         kv = _kv_format(config, runtime, fingerprint(hashed.result(), config, kv_code(runtime, plan.choice)))
     library = _excerpt_library(config, runtime)
-    composer, compose_reason = _composer(runtime.decoder, options.get("compose", "off"), plan.choice)
+    pool = Pool(runtime.arena, runtime.arenas, library and library.place)
+    asked = options.get("approximations", ())
+    steps, about_options = wanted_steps(asked, runtime.decoder, plan.choice.device, pool)
     description = replace(
         _description(checkpoint, runtime, plan.choice),
         threads=options["threads"],
         ngrams=cache is not None,
         ngrams_reason=cache_reason,
-        compose=options.get("compose", "off") if composer else "off",
-        compose_reason=compose_reason,
+        options=about_options,
     )
     parts = EngineParts(
         DecodeContext.of(runtime.decoder, tokenizer, cache, template.ends),
-        Pool(runtime.arena, runtime.arenas, library and library.place),
+        pool,
         plan.capacity,
         line_tokens=LINE_WORK // runtime.parameters if runtime.parameters else 0,
         library=library,
-        composer=composer,
+        steps=steps,
         description=description,
     )
     return LoadedModel(
@@ -358,22 +358,6 @@ def _read_ngrams(folder: Path, enabled: bool) -> tuple[Ngrams | None, str]:
         return None, "switched off"
     cache = read_ngrams(folder)
     return cache, "fitted to this model" if cache else f"the model's folder has no {NGRAMS_FILE}"
-
-
-def _composer(decoder: AnyDecoder, name: str, choice: DeviceChoice) -> tuple[Composer | None, str]:
-    """Return what composes prompts by the method of a name, or None, with the reason."""
-    if name == "off":
-        return None, "switched off"
-    if choice.device == "cuda" or decoder.rotations is None:
-        where = "on a GPU" if choice.device == "cuda" else "by transformers"
-        logger.warning("text that moved is computed again: the model is computed %s; shorten 'approximations'", where)
-        return None, f"the model is computed {where}, where keys cannot be moved"
-    layout = KvLayout.of(decoder.config)
-    if layout.window or layout.states:
-        what = "windows slide" if layout.window else "layers have states"
-        logger.warning("text that moved is computed again: the model's %s; shorten 'approximations'", what)
-        return None, f"the model's {what}, which nothing can be composed of"
-    return Composer(decoder, METHODS[name]), "an approximation that the setting asks for"
 
 
 def _arena_count(config: ModelConfig, capacity: int, mib: int, element: int) -> int:

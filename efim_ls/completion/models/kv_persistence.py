@@ -208,7 +208,7 @@ def _computed(frame: HeldFrame, names: Sequence[bytes], arena: Arena) -> Compute
         return read if saved is None or end in saved else (*read[:-1], read[-1][:, :, :0])
 
     held = arena.common(frame.key)
-    whole = arena.rows.first_below(Quality.LOSSY, held) // BLOCK_TOKENS  # composed rows are never stored
+    whole = arena.rows.first_below(Quality.LOSSY, held) // BLOCK_TOKENS  # borrowed rows are never stored
     exact = arena.rows.first_below(Quality.EXACT) // BLOCK_TOKENS
     return ComputedBlocks(names[:whole], rows, exact, len(frame.key.ids), arena.excerpt_rows)
 

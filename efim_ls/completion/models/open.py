@@ -14,7 +14,7 @@ from efim_ls.completion.models.saved_documents import SavedDocuments, StoredDocu
 from efim_ls.completion.planning.window import MARKERS, Budget
 from efim_ls.memory_shares import MemoryShares, share_out
 from efim_ls.paths import EXPERTS, HASHES, cache_folder
-from efim_ls.settings import Approximation, Settings
+from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.hub.fetch import fetch_folder
 from model_runtime.checkpoint.hub_names import cached_folder, hub_name, local_folder
@@ -136,12 +136,6 @@ def _shares(settings: Settings, arena: int) -> MemoryShares:
     return share_out(settings.memory_mib, -(-arena // MIB))
 
 
-def _moved_text(settings: Settings) -> str:
-    """Return the name of the method that composes prompts out of text that moved, or "off"."""
-    methods: dict[Approximation, str] = {"moved_text_carefully": "repair", "moved_text": "epic"}
-    return next((method for word, method in methods.items() if word in settings.approximations), "off")
-
-
 def _load_options(settings: Settings, budget: Budget, config: ModelConfig) -> LoadOptions:
     arena = arena_bytes(config, min(capacity(settings, budget), config.context))
     cache = cache_folder(settings.cache_folder)
@@ -153,7 +147,7 @@ def _load_options(settings: Settings, budget: Budget, config: ModelConfig) -> Lo
         kv_memory_mib=_shares(settings, arena).arenas,
         hash_notes=CacheFile(cache / HASHES) if settings.persist else None,
         experts=cache / EXPERTS if settings.persist else None,
-        compose=_moved_text(settings),
+        approximations=settings.approximations,
     )
 
 

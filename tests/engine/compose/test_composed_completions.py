@@ -97,5 +97,4 @@ def test_nothing_composed_is_stored(start: Start) -> None:
 
 def test_the_description_says_what_composes_and_why(start: Start) -> None:
     on, off = start(approximations=("moved_text",), persist=False).describe(), start(persist=False).describe()
-    assert (on["compose"], on["compose_reason"]) == ("epic", "an approximation that the setting asks for")
-    assert (off["compose"], off["compose_reason"]) == ("off", "switched off")
+    assert (on["options"], off["options"]) == ("moved_text is on", "")

@@ -103,17 +103,16 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "efim_ls.access": (),
     "efim_ls.text": (),
     "model_runtime.loading": tuple(
-        f"model_runtime.{each}" for each in ("engine", "compose", "decoder", "kv", "checkpoint", "prompt")
+        f"model_runtime.{each}" for each in ("shelves", "engine", "decoder", "kv", "checkpoint", "prompt")
     ),
     "model_runtime.remote": tuple(f"model_runtime.{each}" for each in ("engine", "kv", "prompt", "counts")),
     "model_runtime.engine": (
-        "model_runtime.compose",
         "model_runtime.decoder",
         "model_runtime.kv",
         "model_runtime.prompt",
         "model_runtime.counts",
     ),  # fmt: skip
-    "model_runtime.compose": ("model_runtime.decoder", "model_runtime.kv"),
+    "model_runtime.shelves": ("model_runtime.engine", "model_runtime.decoder", "model_runtime.kv"),
     "model_runtime.decoder": ("model_runtime.kv", "model_runtime.checkpoint"),
     "model_runtime.kv": ("model_runtime.checkpoint",),
     "model_runtime.checkpoint": (),
