@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
@@ -30,7 +29,7 @@ from model_runtime.decoder.gpu.device import (
     refused,
     release_unused,
 )
-from model_runtime.decoder.native.places.experts import ExpertPlacement
+from model_runtime.decoder.native.held_experts import ExpertKeeper, PartialFit
 from model_runtime.decoder.quantization import Format
 from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.engine import EngineDescription
@@ -103,27 +102,27 @@ class LoadOptions(DecoderOptions):
 
     All arenas together take at most `kv_memory_mib`, but there is always one; on a CPU they are allocated when first
     needed. `hash_notes` remember the hashes of weights. `approximations` are those that are asked for.
-    `experts` is the folder for those that memory has no room for; without one all must have some.
+    `overflow` is a folder for what memory has no room for; without one there must be room for all.
     """
 
     capacity: int
     kv_memory_mib: int
     hash_notes: NotRequired[Memo | None]
-    experts: NotRequired[Path | None]
+    overflow: NotRequired[Path | None]
     approximations: NotRequired[Collection[str]]
 
 
 class LoadPlan(NamedTuple):
     """Where a model will be computed, with how many arenas of which capacity; on a CPU, in which formats.
 
-    `slots` are experts that memory has room for; 0 if it has room for all.
+    `part` says how memory holds it if there is no room for all.
     """
 
     choice: DeviceChoice
     capacity: int
     arenas: int
     forms: list[Format]
-    slots: int = 0
+    part: PartialFit | None = None
 
 
 def plan_load(checkpoint: Checkpoint, **options: Unpack[LoadOptions]) -> LoadPlan:
@@ -144,7 +143,7 @@ def plan_load(checkpoint: Checkpoint, **options: Unpack[LoadOptions]) -> LoadPla
     fit = CpuFit([])
     if choice.device == "cpu":
         request = FitRequest(config, options["weights"], kv, checkpoint.folder)
-        fit = fit_on_cpu(request, in_part=bool(options.get("experts")))
+        fit = fit_on_cpu(request, in_part=bool(options.get("overflow")))
     return LoadPlan(choice, capacity, arenas, *fit)
 
 
@@ -283,7 +282,7 @@ def _load_runtime(
 ) -> Runtime:
     """Load the weights as planned; a GPU's modules and transformers, slow to import, only if they are needed."""
     folder, config, *_ = checkpoint
-    choice, capacity, arenas, forms, slots = plan
+    choice, capacity, arenas, forms, part = plan
     if config.foreign or choice.device == "cuda":
         import torch
 
@@ -297,19 +296,13 @@ def _load_runtime(
     progress("packing the weights", 60)
     if choice.device == "cuda":
         return _load_on_gpu(checkpoint, tensors, plan, gpu_format(options["weights"]))
-    placement = None
-    if slots and (place := options.get("experts")):
-        progress("laying the experts out on disk", 70)
-        placement = _placement(place, hashed.result(), forms[0], slots)
-    runtime = load_on_cpu(config, tensors, capacity, arenas, options, forms, placement)
+    keeper = None
+    if part and (place := options.get("overflow")):
+        progress(part.doing, 70)
+        keeper = part.keep(place, hashed.result())
+    runtime = load_on_cpu(config, tensors, capacity, arenas, options, forms, keeper)
     tensors.release()  # packed by now, except the token table
     return runtime
-
-
-def _placement(folder: Path, hashes: list[bytes], form: Format, slots: int) -> ExpertPlacement:
-    """Return where the experts of weights with these hashes go."""
-    key = hashlib.sha256(b"".join(hashes)).hexdigest()
-    return ExpertPlacement(folder / f"{key[:32]}-{form}.safetensors", key, slots)
 
 
 def load_on_cpu(
@@ -319,24 +312,24 @@ def load_on_cpu(
     arenas: int,
     options: DecoderOptions,
     forms: Collection[Format],
-    placement: ExpertPlacement | None = None,
+    keeper: ExpertKeeper | None = None,
 ) -> Runtime:
     """Load a model on the CPU by the first method of the rule that the options and the formats allow.
 
-    With a placement, which needs the compiled decoder, memory holds some experts alone.
+    With a keeper, which needs the compiled decoder, memory holds some experts alone.
     """
     config = replace(config, context=capacity)  # tables by position need not reach beyond the arenas
     wanted, threads = options["weights"], options["threads"]
     way, reason = choose_method(config, wanted, forms)
     try:
-        decoder = way.decoder(config, tensors, threads, placement)
+        decoder = way.decoder(config, tensors, threads, keeper)
     except Fp16Overflow:
         if wanted != "auto":
             raise
         way, reason = choose_method(config, wanted, forms, [way])
         decoder = way.decoder(config, tensors, threads)
-    if placement is not None:
-        reason += f"; memory has room for {placement.slots:,} experts, and {placement.path} has all"
+    if keeper is not None:
+        reason += f"; {keeper.reason}"
     return Runtime(
         parameters=count_parameters(config),
         decoder=decoder,

@@ -13,7 +13,7 @@ from efim_ls.completion.models.kv_persistence import KvPersistence, open_for
 from efim_ls.completion.models.saved_documents import SavedDocuments, StoredDocuments
 from efim_ls.completion.planning.window import MARKERS, Budget
 from efim_ls.memory_shares import MemoryShares, share_out
-from efim_ls.paths import EXPERTS, HASHES, cache_folder
+from efim_ls.paths import HASHES, OVERFLOW, cache_folder
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.hub.fetch import fetch_folder
@@ -146,7 +146,7 @@ def _load_options(settings: Settings, budget: Budget, config: ModelConfig) -> Lo
         capacity=capacity(settings, budget),
         kv_memory_mib=_shares(settings, arena).arenas,
         hash_notes=CacheFile(cache / HASHES) if settings.persist else None,
-        experts=cache / EXPERTS if settings.persist else None,
+        overflow=cache / OVERFLOW if settings.persist else None,
         approximations=settings.approximations,
     )
 

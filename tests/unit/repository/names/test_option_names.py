@@ -23,9 +23,9 @@ class Option(NamedTuple):
 OPTIONS = {
     "composition": Option("(?i)compos", ("model_runtime/shelves/composition/",), 1),
     "experts on disk": Option(
-        r"native\.places|ExpertPlacement|PlacedExperts|ExpertRecord|least_slots|in_part\b|experts on disk",
-        ("model_runtime/decoder/native/places/",),
-        7,
+        r"experts_on_disk|ExpertPlacement|PlacedExperts|ExpertRecord|least_slots|experts on disk|experts of a model",
+        ("model_runtime/shelves/experts_on_disk/",),
+        2,
     ),
     "snapshots": Option(
         r"kv\.snapshots|Snapshots|SNAPSHOTS|KeptState|\.snapshots\b|kept_states|states_after|restore_states",
