@@ -1,4 +1,4 @@
-"""What fills an arena before the model computes what is left of a prompt."""
+"""Steps that fill an arena before the model computes the rest of a prompt."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ class Filled(NamedTuple):
 
 NOTHING_FILLED = Filled()
 
-# Fills an arena with what it lacks of a key's tokens, or some of it, and ends soon after `cancel()` is true. The flag
-# says if that is ahead of need: then what a step has approximated before is made exact, and nothing is approximated.
+# Fills an arena with tokens of a key that it lacks, and ends soon after `cancel()` is true. If the flag says that it
+# runs ahead of need, a step approximates nothing, and makes its earlier approximations exact.
 PrefillStep = Callable[[Arena, SequenceKey, Cancel, bool], Filled]

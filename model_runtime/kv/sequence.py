@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
 import numpy as np
 
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts, SequenceKey
-from model_runtime.kv.snapshots import KeptState, Snapshots
+from model_runtime.row_rules import PLAIN, KeptState, RowRule
 
 
 class Quality(IntEnum):
@@ -122,15 +122,13 @@ class TokenSequence:
     Before the window of these tokens lie `excerpt_rows` rows, a multiple of 64, for `excerpts`: one after the other,
     the last one up to the window, so that token i is always at row `excerpt_rows + i`.
 
-    Layers that see the last `window` tokens alone have kept those from `base` on: a token can be computed if all
-    that it sees there are kept. Layers that have a state go on from where it stands or was kept.
+    Kinds of layers that keep fewer rows, or something else, have `rules`; some may keep rows from `base` on alone.
     """
 
-    def __init__(self, capacity: int, excerpt_rows: int = 0, window: int = 0, states: int = 0) -> None:
-        """Start empty; `states` places may be kept of layers that have some."""
+    def __init__(self, capacity: int, excerpt_rows: int = 0, rules: Sequence[RowRule] = PLAIN) -> None:
+        """Start empty; the rules serve this sequence alone."""
         self.capacity, self.excerpt_rows = capacity, excerpt_rows
-        self.window, self.base = window, 0
-        self.snapshots = Snapshots(states) if states else None
+        self.rules, self.base = rules, 0
         self.excerpts = NONE_ISOLATED
         self.rows, self.length = Rows(), 0
         self.logits_at = -1
@@ -151,9 +149,9 @@ class TokenSequence:
 
     def resumes_at(self, length: int) -> int:
         """Return where computing can go on, at or before `length`, once this is truncated there."""
-        if self.snapshots is not None:
-            length = self.snapshots.resumes_at(length)
-        return length if not self.base or length >= self.base + self.window - 1 else 0
+        for rule in self.rules:
+            length = rule.resumes_at(self, length)
+        return length
 
     def kept(self, key: SequenceKey) -> int:
         """Count the key's tokens that stay once this is truncated to the common prefix."""
@@ -188,24 +186,20 @@ class TokenSequence:
         length = self.resumes_at(length)
         self.rows.truncate(length)
         self.length = length
-        if not length:
-            self.base = 0
         if self.logits_at > length:
             self.logits_at = -1
-        if self.snapshots is not None:
-            if self.snapshots.live != length:
-                self.restore_states(length)
-                self.snapshots.live = length
-            self.snapshots.truncate(length)
+        for rule in self.rules:
+            rule.truncated(self, length)
         return length
 
-    def restore_states(self, length: int) -> None:
-        """Go on from the kept states after `length` tokens."""
-
     def mark(self, places: Iterable[int]) -> None:
-        """Have states kept after these counts of tokens, as long as others can go instead."""
-        if self.snapshots is not None:
-            self.snapshots.marks = frozenset(places)
+        """Have what can be cut off after these counts of tokens kept, as long as others can go instead."""
+        for rule in self.rules:
+            rule.marked(places)
+
+    def saved(self, unit: int) -> frozenset[int] | None:
+        """Return the places, multiples of `unit`, where more than rows is worth saving; None if all is rows."""
+        return next((places for rule in self.rules if (places := rule.saved(unit)) is not None), None)
 
     def approximate(self, length: int) -> int:
         """Count the tokens of the excerpts and of the first `length` that are not exact."""
@@ -232,14 +226,17 @@ class TokenSequence:
 
         Return the states to keep, and where.
         """
-        return () if self.snapshots is None else self.snapshots.begin_pass(self.length, count, rows)
+        kept: tuple[KeptState, ...] = ()
+        for rule in self.rules:
+            kept += rule.before_pass(self, count, rows)
+        return kept
 
     def end_pass(self, ids: Ids, recomputed: Ids | None) -> None:
         """Hold what a pass has computed; logits that follow tokens computed again are no longer known."""
         if recomputed is None:
             self.append(ids)
-            if self.snapshots is not None:
-                self.snapshots.live = self.length
+            for rule in self.rules:
+                rule.after_pass(self)
         elif len(recomputed) and self.logits_at > recomputed[0]:
             self.logits_at = -1
 
@@ -269,9 +266,8 @@ class TokenSequence:
         self._ids[:length] = other.ids[:length]
         self.rows.copy_prefix(other.rows, length)
         self.length = length
-        if self.snapshots is not None and other.snapshots is not None:
-            self.snapshots.copy_places(place for place in other.snapshots.places if place <= length)
-            self.snapshots.live = length
+        for rule, theirs in zip(self.rules, other.rules, strict=True):
+            rule.copied(theirs, length)
 
 
 def resumes_at(length: int) -> int:

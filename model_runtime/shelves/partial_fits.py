@@ -10,7 +10,7 @@ from model_runtime.decoder.native.held_experts import PartialFit
 from model_runtime.decoder.quantization import Format
 from model_runtime.shelves.experts_on_disk.placement import fit_experts
 
-Need = Callable[[Format, int], int]  # bytes of a model in a format, with so many of its parameters elsewhere
+Need = Callable[[Format, int], int]  # bytes of a model in a format, without a number of its parameters
 PartialFitRow = Callable[[ModelConfig, Literal["auto"] | Format, int, Need], PartialFit | None]
 
 PARTIAL_FITS: tuple[PartialFitRow, ...] = (fit_experts,)

@@ -200,7 +200,7 @@ def _quality(exact: bool) -> Quality:
 
 
 def _computed(frame: HeldFrame, names: Sequence[bytes], arena: Arena) -> ComputedBlocks:
-    saved = arena.snapshots and arena.snapshots.saved(BLOCK_TOKENS)
+    saved = arena.saved(BLOCK_TOKENS)
 
     def rows(block: int) -> Any:
         end = (block + 1) * BLOCK_TOKENS

@@ -159,7 +159,7 @@ class NativeDecoder:
             held = np.array([(k.ctypes.data, v.ctypes.data, k.shape[2], 0) for k, v in keys_values], HELD)
             known = self._held[arena] = held, held.ctypes.data
         held, address = known
-        if arena.window:
+        if self._layout.window:
             held["base"] = [arena.base if plane.window else 0 for plane in arena.layout.planes[::2]]
         return address
 

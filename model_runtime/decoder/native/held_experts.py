@@ -1,4 +1,4 @@
-"""What the compiled part asks of an option that holds a model's experts, of which memory has no room for all."""
+"""The protocol of options that hold a model's experts for the compiled part, where memory has no room for all."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ExpertKeeper(Protocol):
 class PartialFit(NamedTuple):
     """How memory can hold a model in part: in a format, with a keeper for the rest.
 
-    `keep` takes a folder for that, and the hashes of the model's files. What it does first is `doing`, for people.
+    `keep` takes a folder for that, and the hashes of the model's files. `doing` says to people how it begins.
     """
 
     form: Format

@@ -69,7 +69,7 @@ def fit_experts(
 ) -> PartialFit | None:
     """Return the smallest wanted format in which `free` bytes have room for enough experts; None without any.
 
-    `need` are the bytes that a model takes in a format with so many of its parameters elsewhere.
+    `need` returns the bytes that a model takes in a format without a number of its parameters.
     """
     kinds = {layer.mlp for layer in config.layers if isinstance(layer.mlp, Experts)}
     if len(kinds) != 1 or native_missing(config) or not hasattr(os, "preadv"):

@@ -39,6 +39,7 @@ OTHER: dict[type, Any] = {
 HARMLESS = {
     "model_runtime.c_sources",
     "model_runtime.cancel",
+    "model_runtime.engine.prefill",
     "model_runtime.errors",
     "model_runtime.isolated",
     "model_runtime.ids",
@@ -46,6 +47,7 @@ HARMLESS = {
     "model_runtime.machine",
     "model_runtime.mapped_memory",
     "model_runtime.regular_files",
+    "model_runtime.row_rules",
 }
 
 

@@ -28,10 +28,9 @@ OPTIONS = {
         2,
     ),
     "snapshots": Option(
-        r"kv\.snapshots|Snapshots|SNAPSHOTS|KeptState|\.snapshots\b|kept_states|states_after|restore_states",
-        ("model_runtime/kv/snapshots.py",),
-        4,
+        r"states\.rule|StateRule|Snapshots|SNAPSHOTS|\.snapshots\b|kept_states", ("model_runtime/shelves/states/",), 2
     ),
+    "windows": Option(r"windows\.rule|WindowRule|SLIDE_UNIT|KEPT_BEHIND", ("model_runtime/shelves/windows/",), 1),
     "isolated excerpts": Option(
         "(?i)isolated", ("model_runtime/isolated.py", "model_runtime/kv/excerpt_library.py"), 16
     ),
