@@ -13,9 +13,9 @@ from model_runtime.engine.output import TextProbability
 from model_runtime.engine.sampler import Choice
 from model_runtime.engine.stops import Rule
 from model_runtime.ids import Ids
-from model_runtime.isolated import NOTHING_COMMITTED, CommittedParts
 from model_runtime.kv.pool import FrameId
 from model_runtime.prompt.prompt import Prompt
+from model_runtime.sequence_key import NOTHING_COMMITTED, CommittedParts
 
 
 class GenerateJob(NamedTuple):

@@ -19,15 +19,14 @@ from model_runtime.engine.engine import (
     SavedFrame,
 )
 from model_runtime.engine.ngrams import Ngrams
-from model_runtime.engine.prefill import NOTHING_FILLED, Filled, PrefillStep
+from model_runtime.engine.prefill import NOTHING_FILLED, Filled, PrefillStep, Readied, TextLibrary
 from model_runtime.ids import Ids
-from model_runtime.isolated import IsolatedExcerpts, SequenceKey
 from model_runtime.kv.arena import Arena
-from model_runtime.kv.excerpt_library import ExcerptLibrary, Readied
 from model_runtime.kv.pool import FrameId, Pool
 from model_runtime.kv.sequence import Quality
 from model_runtime.kv.storage import HeldFrame, KvStorage
 from model_runtime.prompt.prompt import Prompt
+from model_runtime.sequence_key import SequenceKey, TextsApart
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class EngineParts:
     pool: Pool[Arena]
     capacity: int
     line_tokens: int = 0
-    library: ExcerptLibrary | None = None
+    library: TextLibrary | None = None
     steps: tuple[PrefillStep, ...] = ()
     description: EngineDescription = EngineDescription()
 
@@ -72,7 +71,7 @@ class LocalEngine:
         Expected tokens are verified in one pass if they are likely.
         """
         prompt, started = job.prompt, perf_counter()
-        excerpts = self._ready(prompt.isolated, cancel)
+        excerpts = self._ready(prompt.apart, cancel)
         readied = perf_counter()
         arena, self._last_owner = self._pool.acquire(job.frame, prompt.key), job.frame
         arena.mark(prompt.ends)
@@ -116,7 +115,7 @@ class LocalEngine:
         if self._last_owner is not None and frame != self._last_owner == self._pool.current_owner(frame):
             return True
         try:
-            self._ready(prompt.isolated, cancel, ahead=True)
+            self._ready(prompt.apart, cancel, ahead=True)
         except Cancelled:
             return False
         ids, arena = prompt.ids, self._pool.acquire(frame, prompt.key)
@@ -133,7 +132,7 @@ class LocalEngine:
         """Count the tokens of the frame's prompt that are already computed or stored; changes nothing."""
         key = prompt.key
         computed, ahead = self._pool.reusable(frame, key), self._pool.ahead(frame, key)
-        kept, stored = self._library.known(key.isolated, self._storage) if self._library else (0, 0)
+        kept, stored = self._library.known(key.apart, self._storage) if self._library else (0, 0)
         if self._storage is None:
             return Reusable(computed + kept, 0, ahead)
         reusable = max(computed, min(self._storage.filled(key, computed), len(key.ids) - 1))
@@ -193,7 +192,7 @@ class LocalEngine:
 
     def _held(self, saved: SavedFrame) -> HeldFrame:
         prompt, library = saved.prompt, self._library
-        computed = [library.get(text) if library else None for text in prompt.isolated.texts]
+        computed = [library.get(text) if library else None for text in prompt.apart.texts]
         arena = self._pool.get(saved.frame)
         return HeldFrame(prompt.key, prompt.origins, saved.private, saved.committed, arena, computed)
 
@@ -205,12 +204,12 @@ class LocalEngine:
         inexact = arena.approximate(length)
         return inexact if self._decoder.batch_invariant else max(inexact, reused)
 
-    def _ready(self, excerpts: IsolatedExcerpts, cancel: Cancel, ahead: bool = False) -> Readied:
+    def _ready(self, excerpts: TextsApart, cancel: Cancel, ahead: bool = False) -> Readied:
         """Load or compute the keys and values of excerpts; raises Cancelled, ValueError if there is no room."""
         if not excerpts.texts:
             return Readied(True)
         if self._library is None:
-            raise ValueError("the model was not trained with isolated excerpts: put their text into the prompt")
+            raise ValueError("the model was not trained with excerpts apart: put their text into the prompt")
         if excerpts.tokens > (most := self._decoder.config.excerpt_rows):
             raise ValueError(
                 f"excerpts of {excerpts.tokens} tokens exceed the {most} rows kept for them: choose fewer"

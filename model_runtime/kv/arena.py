@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.ids import Ids, common_prefix
-from model_runtime.isolated import IsolatedExcerpts
 from model_runtime.kv.layout import (
     FP32,
     KeysValues,
@@ -24,6 +23,7 @@ from model_runtime.kv.rules import row_rules
 from model_runtime.kv.sequence import Quality, TokenSequence
 from model_runtime.logits import Logits
 from model_runtime.mapped_memory import map_zeros, release_pages
+from model_runtime.sequence_key import TextsApart
 
 
 class Arena(TokenSequence, ABC):
@@ -123,7 +123,7 @@ class Arena(TokenSequence, ABC):
         """Begin to serve another frame: past choices of the last frame would hide new ones."""
         self.answers = None
 
-    def enter(self, excerpts: IsolatedExcerpts) -> bool:
+    def enter(self, excerpts: TextsApart) -> bool:
         """Have these excerpts, whose keys and values are to be written next; forget what saw others."""
         entered = super().enter(excerpts)
         if entered:

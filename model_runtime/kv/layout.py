@@ -19,6 +19,7 @@ FP32 = 4  # bytes
 SLACK_ROWS = 2048
 SLIDING_PASS = 1024  # most rows of a pass over them
 SNAPSHOTS = 16  # places of which an arena keeps states
+EXCERPT_ROWS_KEPT = 8  # as many texts apart are kept in RAM as fill an arena's excerpt rows this often
 LANES = 16  # numbers that compiled code computes at once
 
 Numbers = npt.NDArray[np.float32]

@@ -8,8 +8,8 @@ from enum import IntEnum
 import numpy as np
 
 from model_runtime.ids import Ids, common_prefix
-from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts, SequenceKey
 from model_runtime.row_rules import PLAIN, KeptState, RowRule
+from model_runtime.sequence_key import NOTHING_APART, SequenceKey, TextsApart
 
 
 class Quality(IntEnum):
@@ -129,7 +129,7 @@ class TokenSequence:
         """Start empty; the rules serve this sequence alone."""
         self.capacity, self.excerpt_rows = capacity, excerpt_rows
         self.rules, self.base = rules, 0
-        self.excerpts = NONE_ISOLATED
+        self.apart = NOTHING_APART
         self.rows, self.length = Rows(), 0
         self.logits_at = -1
         self._ids = np.zeros(capacity, dtype=np.int32)
@@ -145,7 +145,7 @@ class TokenSequence:
         With other excerpts than those that are here, tokens that see either are not held.
         """
         length = common_prefix(self.ids, key.ids)
-        return length if key.isolated is self.excerpts else self.excerpts.common(key.isolated, length)
+        return length if key.apart is self.apart else self.apart.common(key.apart, length)
 
     def resumes_at(self, length: int) -> int:
         """Return where computing can go on, at or before `length`, once this is truncated there."""
@@ -164,16 +164,16 @@ class TokenSequence:
 
     def begins(self, places: Ids) -> Ids | int:
         """Return the first rows that the tokens at these places of the window attend to, all up to their own."""
-        excerpts, begin = self.excerpts, self.excerpt_rows - self.excerpts.tokens
+        excerpts, begin = self.apart, self.excerpt_rows - self.apart.tokens
         return np.where(places < excerpts.before_excerpts, self.excerpt_rows, begin) if excerpts.texts else begin
 
-    def enter(self, excerpts: IsolatedExcerpts) -> bool:
+    def enter(self, excerpts: TextsApart) -> bool:
         """Have these excerpts, and forget the tokens that saw others; return whether they are others."""
-        if excerpts == self.excerpts:
+        if excerpts == self.apart:
             return False
         assert excerpts.tokens <= self.excerpt_rows
-        self.truncate(self.excerpts.common(excerpts, self.length))
-        self.excerpts = excerpts
+        self.truncate(self.apart.common(excerpts, self.length))
+        self.apart = excerpts
         self.rows.see(excerpts.before_excerpts, Quality.EXACT)
         return True
 
@@ -203,7 +203,7 @@ class TokenSequence:
 
     def approximate(self, length: int) -> int:
         """Count the tokens of the excerpts and of the first `length` that are not exact."""
-        excerpts = 0 if self.rows.seen is Quality.EXACT else self.excerpts.tokens
+        excerpts = 0 if self.rows.seen is Quality.EXACT else self.apart.tokens
         return length - self.rows.first_below(Quality.EXACT, length) + excerpts
 
     def places_of_pass(self, count: int, recomputed: Ids | None) -> Ids:
@@ -250,7 +250,7 @@ class TokenSequence:
 
     def give_back(self) -> None:
         """Forget all tokens and excerpts, for their memory to be used elsewhere."""
-        self.enter(NONE_ISOLATED)
+        self.enter(NOTHING_APART)
         self.truncate(0)
 
     def change_owner(self) -> None:

@@ -36,11 +36,9 @@ from model_runtime.engine.engine import EngineDescription
 from model_runtime.engine.local import EngineParts
 from model_runtime.engine.ngrams import NGRAMS_FILE, Ngrams, read_ngrams
 from model_runtime.errors import Fp16Overflow
-from model_runtime.isolated import Mask
 from model_runtime.kv.arena import DenseArena
-from model_runtime.kv.excerpt_library import EXCERPT_ROWS_KEPT, ExcerptLibrary
 from model_runtime.kv.format import KvFormat, fingerprint
-from model_runtime.kv.layout import FP32, KvLayout, arena_bytes
+from model_runtime.kv.layout import EXCERPT_ROWS_KEPT, FP32, KvLayout, arena_bytes
 from model_runtime.kv.pool import Pool
 from model_runtime.loading.checkpoint_reader import Checkpoint
 from model_runtime.loading.file_hashes import start_hashing
@@ -50,6 +48,8 @@ from model_runtime.loading.memory_fit import CpuFit, FitRequest, fit_on_cpu, kv_
 from model_runtime.loading.weight_format import choose_method
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.sequence_key import Mask
+from model_runtime.shelves.isolated.library import ExcerptLibrary
 from model_runtime.shelves.steps import wanted_steps
 
 MOST_ARENAS = 64  # each is compared with every prompt

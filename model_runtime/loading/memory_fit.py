@@ -15,8 +15,7 @@ from model_runtime.decoder.gpu.device import GPU_RESERVE, GpuFormat, gpu_unfit, 
 from model_runtime.decoder.native.held_experts import PartialFit
 from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
-from model_runtime.kv.excerpt_library import EXCERPT_ROWS_KEPT
-from model_runtime.kv.layout import arena_bytes
+from model_runtime.kv.layout import EXCERPT_ROWS_KEPT, arena_bytes
 from model_runtime.loading.known_models import largest_within
 from model_runtime.loading.weight_format import supported_formats, torch_missing
 from model_runtime.machine import available_memory, cuda_missing, free_gpu_memory, roomiest_gpu

@@ -26,13 +26,13 @@ from model_runtime.engine.ngrams import Ngrams
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.engine.stops import Rule, StopRule
 from model_runtime.ids import Ids
-from model_runtime.isolated import SequenceKey
 from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.kv.pool import MIN_COPIED, FrameId, Pool
 from model_runtime.kv.storage import KvStorage
 from model_runtime.logits import Logits
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.sequence_key import SequenceKey
 from model_runtime.shelves.composition.composer import Composer
 from model_runtime.shelves.composition.step import ComposingStep
 

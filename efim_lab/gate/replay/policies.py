@@ -19,7 +19,6 @@ from efim_ls.completion.planning.planner import FRAMES, Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget, Window
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.ids import Ids
-from model_runtime.isolated import SequenceKey
 from model_runtime.kv.pool import FrameId, Pool
 from model_runtime.kv.sequence import TokenSequence
 from model_runtime.loading.checkpoint_reader import read_checkpoint
@@ -27,6 +26,7 @@ from model_runtime.prompt.prompt import Prompt, build, order_parts, window_ids
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.row_rules import PLAIN
+from model_runtime.sequence_key import SequenceKey
 from model_runtime.shelves.states.rule import StateRule
 
 DOCUMENT = ""

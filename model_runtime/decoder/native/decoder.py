@@ -210,13 +210,13 @@ def _shared(spans: Sequence[Span]) -> int:
     once anyway.
     """
     first, *others = (span.arena for span in spans)
-    excerpts = first.excerpts
+    excerpts = first.apart
     firsts = [span.arena.length if span.recomputed is None else int(span.recomputed[0]) for span in spans]
     if excerpts.texts and min(firsts) < excerpts.before_excerpts:
         return 0
     if excerpts.texts and any(span.arena.rows.seen < Quality.EXACT for span in spans):
         return 0
-    if any(arena.excerpts != excerpts for arena in others):
+    if any(arena.apart != excerpts for arena in others):
         return 0
     counts = [common_prefix(first.ids, arena.ids) for arena in others]
     return first.excerpt_rows + min(

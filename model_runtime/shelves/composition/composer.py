@@ -10,10 +10,10 @@ import numpy as np
 from model_runtime.cancel import Cancel
 from model_runtime.decoder.any_decoder import AnyDecoder, Span
 from model_runtime.ids import Ids
-from model_runtime.isolated import SequenceKey
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.layout import KeysValues
 from model_runtime.kv.sequence import Quality
+from model_runtime.sequence_key import SequenceKey
 from model_runtime.shelves.composition.method import Composition, CompositionMethod
 from model_runtime.shelves.composition.pieces import SHORTEST, MovedPiece, find_pieces
 from model_runtime.shelves.composition.rotation import moved

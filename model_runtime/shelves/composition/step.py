@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping
 from model_runtime.cancel import Cancel
 from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.engine.prefill import Filled, PrefillStep
-from model_runtime.isolated import SequenceKey
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.layout import KvLayout
 from model_runtime.kv.pool import Pool
+from model_runtime.sequence_key import SequenceKey
 from model_runtime.shelves.composition.composer import Composer
 from model_runtime.shelves.composition.first_rows import FirstRows
 from model_runtime.shelves.composition.method import CompositionMethod

@@ -12,8 +12,8 @@ import pytest
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Answer, Request, Upcoming
 from model_runtime.cancel import NEVER
-from model_runtime.isolated import SequenceKey
 from model_runtime.kv.pool import FrameId
+from model_runtime.sequence_key import SequenceKey
 from tests.engine.persistence import arena_of
 from tests.models import CODE, Tiny, make
 from tests.sized import Sized

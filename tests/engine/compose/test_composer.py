@@ -17,10 +17,10 @@ from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine.engine import PrepareJob
 from model_runtime.ids import Ids
-from model_runtime.isolated import SequenceKey
 from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.kv.sequence import Quality
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.sequence_key import SequenceKey
 from model_runtime.shelves.composition.composer import Composer
 from model_runtime.shelves.composition.first_rows import FirstRows
 from model_runtime.shelves.composition.method import Composition

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from kv_store.block import BLOCK_TOKENS
 from model_runtime.checkpoint.config import ModelConfig, UnknownArchitecture, parse_config
-from model_runtime.isolated import SequenceKey
 from model_runtime.kv.codec import PART, Form, KvCodec
 from model_runtime.kv.layout import SLACK_ROWS, KvLayout, arena_bytes
 from model_runtime.kv.sequence import Quality
+from model_runtime.sequence_key import SequenceKey
 from model_runtime.shelves.windows.rule import KEPT_BEHIND
 from tests.engine.doubles import fetched
 from tests.engine.kinds.decoded import Decoded

@@ -41,7 +41,7 @@ HARMLESS = {
     "model_runtime.cancel",
     "model_runtime.engine.prefill",
     "model_runtime.errors",
-    "model_runtime.isolated",
+    "model_runtime.sequence_key",
     "model_runtime.ids",
     "model_runtime.logits",
     "model_runtime.machine",

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from model_runtime.isolated import SequenceKey
 from model_runtime.kv.sequence import TokenSequence
+from model_runtime.sequence_key import SequenceKey
 from model_runtime.shelves.states.rule import StateRule
 from model_runtime.shelves.states.snapshots import GRID, Snapshots
 

@@ -24,7 +24,7 @@ BASE = (
     "efim_ls.sqlite_files",
     "efim_ls.setting_objects",
     "efim_ls.version",
-    "model_runtime.errors", "model_runtime.cancel", "model_runtime.isolated", "model_runtime.ids",
+    "model_runtime.errors", "model_runtime.cancel", "model_runtime.sequence_key", "model_runtime.ids",
     "model_runtime.logits", "model_runtime.row_rules",
     "model_runtime.machine", "model_runtime.c_sources", "model_runtime.mapped_memory", "model_runtime.regular_files",
     "efim_lab.gate.errors", "efim_lab.gate.git", "efim_lab.gate.documents", "efim_lab.gate.held_out_packages",

@@ -31,9 +31,7 @@ OPTIONS = {
         r"states\.rule|StateRule|Snapshots|SNAPSHOTS|\.snapshots\b|kept_states", ("model_runtime/shelves/states/",), 2
     ),
     "windows": Option(r"windows\.rule|WindowRule|SLIDE_UNIT|KEPT_BEHIND", ("model_runtime/shelves/windows/",), 1),
-    "isolated excerpts": Option(
-        "(?i)isolated", ("model_runtime/isolated.py", "model_runtime/kv/excerpt_library.py"), 16
-    ),
+    "isolated excerpts": Option("(?i)isolated", ("model_runtime/shelves/isolated/",), 2),
     "shared tier": Option(r"shared_tier|kv_store\.shared", ("kv_store/shared/",), 8),
 }
 
