@@ -23,7 +23,8 @@ from model_runtime.engine.local import LocalEngine
 from model_runtime.errors import ModelError
 from model_runtime.kv.layout import arena_bytes
 from model_runtime.loading.checkpoint_reader import Checkpoint, read_checkpoint
-from model_runtime.loading.load import LoadedModel, LoadOptions, Model, load, plan_load
+from model_runtime.loading.decoders import LoadOptions
+from model_runtime.loading.load import LoadedModel, Model, load, plan_load
 from model_runtime.loading.memory_fit import FitRequest, fit_on_cpu, model_size
 from model_runtime.machine import cuda_missing, releasable_memory
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
