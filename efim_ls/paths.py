@@ -11,7 +11,7 @@ import platformdirs
 from kv_store.block import tag
 
 HASHES = "hashes.json"  # of models' files, which take seconds to make; next to the models' folders
-EXPERTS = "experts"  # the folder of models' experts that memory has no room for
+OVERFLOW = "experts"  # the folder for parts of models that memory has no room for
 
 
 def cache_folder(setting: str) -> Path:

@@ -29,10 +29,10 @@ from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.families.layer_spec import Experts
 from model_runtime.checkpoint.weights import Fp32, read_weights
 from model_runtime.decoder.native.decoder import NativeDecoder
-from model_runtime.decoder.native.places.experts import ExpertPlacement
-from model_runtime.decoder.native.places.record import ExpertRecord
-from model_runtime.decoder.native.places.schedule import Numbers, Schedule
 from model_runtime.kv.arena import DenseArena
+from model_runtime.shelves.experts_on_disk.placement import ExpertPlacement
+from model_runtime.shelves.experts_on_disk.record import ExpertRecord
+from model_runtime.shelves.experts_on_disk.schedule import Numbers, Schedule
 
 SHARE = 4  # memory has room for this part of the experts
 MOST = 2.5  # times the time of a token whose experts are all in memory
@@ -123,7 +123,7 @@ def _side(folder: Path, file: Path, policy: str, slots: int) -> dict[str, float]
     placement = None
     if policy in POLICIES:
         placement = ExpertPlacement(file, "benchmark", slots, POLICIES[policy])
-    decoder = NativeDecoder(config, weights, "int8", min(2, os.cpu_count() or 1), placement=placement)
+    decoder = NativeDecoder(config, weights, "int8", min(2, os.cpu_count() or 1), keeper=placement)
     weights.release()
     text = np.frombuffer(inspect.getsource(argparse).encode(), np.uint8).astype(np.int32)[:CONTEXT]
     arena = DenseArena(config, CONTEXT)

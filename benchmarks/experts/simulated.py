@@ -18,10 +18,10 @@ from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.families.layer_spec import Experts
 from model_runtime.checkpoint.weights import Fp32, read_weights
 from model_runtime.decoder.native.decoder import NativeDecoder
-from model_runtime.decoder.native.places.experts import ExpertPlacement
-from model_runtime.decoder.native.places.record import ExpertRecord
-from model_runtime.decoder.native.places.schedule import Numbers, Schedule
 from model_runtime.kv.arena import DenseArena
+from model_runtime.shelves.experts_on_disk.placement import ExpertPlacement
+from model_runtime.shelves.experts_on_disk.record import ExpertRecord
+from model_runtime.shelves.experts_on_disk.schedule import Numbers, Schedule
 
 SHARE = 8
 GPU_BYTES = 256e9  # a second, of a laptop's GPU (GeForce RTX 4060: 256 to 272 GB/s)
@@ -75,7 +75,7 @@ def _recorded(folder: Path, file: Path) -> tuple[Scores, Scores]:
         next(each.mlp.count for each in config.layers if isinstance(each.mlp, Experts)),
     )
     placement = ExpertPlacement(file, "benchmark", layers * count, Recording)
-    decoder = NativeDecoder(config, read_weights(folder, config), "int8", 1, placement=placement)
+    decoder = NativeDecoder(config, read_weights(folder, config), "int8", 1, keeper=placement)
     text = np.frombuffer(inspect.getsource(argparse).encode(), np.uint8).astype(np.int32)[:TOKENS]
     arena = DenseArena(config, TOKENS)
     for at in range(TOKENS):

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from model_runtime.ids import Ids
-from model_runtime.isolated import SequenceKey
 from model_runtime.kv.sequence import TokenSequence
+from model_runtime.sequence_key import SequenceKey
 
 
 def simulate_prefill(sequence: TokenSequence, ids: Ids, ends: Iterable[int] = ()) -> int:

@@ -22,7 +22,7 @@ from rich.table import Table
 from efim_ls.commands.arguments import counted, model_name, object_setting
 from efim_ls.completion.planning.notes import uri_of
 from efim_ls.failures import Failure, Mistake
-from efim_ls.paths import EXPERTS, HASHES, document_tag, file_path
+from efim_ls.paths import HASHES, OVERFLOW, document_tag, file_path
 from efim_ls.workspace.database.inspection import find_damage
 from efim_ls.workspace.database.origin import IndexSummary, read_summary
 from efim_ls.workspace.database.place import REPOSITORIES, SUFFIX, index_size, remove_index
@@ -76,9 +76,9 @@ def show(cache: Path) -> int:
         found = read_summary(path)
         what = f"{_index_name(found)}: {counted(found.total, 'file')}," if found else "a damaged index:"
         print(f"{what} {index_size(path) / MB:.1f} MB in {path}")
-    for path in (cache / EXPERTS).glob("*"):
+    for path in (cache / OVERFLOW).glob("*"):
         print(f"experts of a model: {_disk_usage(path) / MB:.1f} MB in {path}")
-    if not any((*_folders(cache), *_indexes(cache), *(cache / EXPERTS).glob("*"))):
+    if not any((*_folders(cache), *_indexes(cache), *(cache / OVERFLOW).glob("*"))):
         print(f"nothing is cached in {cache}")
     return 0
 
@@ -102,7 +102,7 @@ def check(cache: Path) -> int:
 def clear(cache: Path, file: Path | None) -> int:
     """Remove everything, or one file's data; return 1 if there was none for that file. Raises OSError."""
     if file is None:
-        folders = (*_folders(cache), cache / REPOSITORIES, cache / EXPERTS)
+        folders = (*_folders(cache), cache / REPOSITORIES, cache / OVERFLOW)
         size = sum(_disk_usage(path) for folder in folders for path in folder.rglob("*") if path.is_file())
         _clear_all(cache)
         print(f"removed: {size / MB:.1f} MB")
@@ -165,7 +165,7 @@ def _disk_usage(path: Path) -> int:
 def _clear_all(cache: Path) -> None:
     for folder in _folders(cache):
         shutil.rmtree(folder)
-    for folder in (cache / REPOSITORIES, cache / EXPERTS):
+    for folder in (cache / REPOSITORIES, cache / OVERFLOW):
         if folder.is_dir():
             shutil.rmtree(folder)
     (cache / HASHES).unlink(missing_ok=True)

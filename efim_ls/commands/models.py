@@ -67,7 +67,7 @@ class ModelRow:
     """A model; None is unknown. `fits`: formats on the CPU; `milliseconds`: of a typical key and of a cold place.
 
     `setting` is the value of the setting model that chooses it; `current`: this is the model in use. A model that
-    does not fit whole may fit `in_part`, with some of its experts on disk.
+    does not fit whole may fit `in_part`, with the rest on disk.
     """
 
     name: str

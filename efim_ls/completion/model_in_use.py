@@ -25,7 +25,7 @@ from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.engine.engine import SavedFrame
-from model_runtime.isolated import NOTHING_COMMITTED
+from model_runtime.sequence_key import NOTHING_COMMITTED
 
 if TYPE_CHECKING:
     from efim_ls.access.committed import CommittedTexts

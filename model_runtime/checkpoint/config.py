@@ -27,7 +27,7 @@ from model_runtime.checkpoint.families.rope_parameters import Rope
 from model_runtime.checkpoint.families.shared_fields import UnknownArchitecture, read_kv_heads, read_rope
 from model_runtime.checkpoint.weight_files import refuse_other_layouts
 from model_runtime.errors import ModelError
-from model_runtime.isolated import Mask
+from model_runtime.sequence_key import Mask
 
 EXCERPTS_KEY = "isolated_excerpts"  # of `config.json`: a model's mask and their most tokens
 EXCERPT_ROWS_UNIT = 64  # tokens of a block of attention
@@ -229,7 +229,7 @@ def _without_place(attention: Attention | None) -> Attention | None:
 
 
 def refuse_excerpts(raw: dict[str, Any], who: str) -> None:
-    """Raise ModelError if a model wants isolated excerpts, which `who` cannot compute."""
+    """Raise ModelError if a model wants excerpts apart, which `who` cannot compute."""
     if Fields(raw).has(EXCERPTS_KEY, null=False):
         raise ModelError(f"{who} cannot compute {EXCERPTS_KEY} of config.json: use a model of another architecture")
 

@@ -13,9 +13,9 @@ from model_runtime.engine.output import TextProbability
 from model_runtime.engine.sampler import Choice
 from model_runtime.engine.stops import Rule
 from model_runtime.ids import Ids
-from model_runtime.isolated import NOTHING_COMMITTED, CommittedParts
 from model_runtime.kv.pool import FrameId
 from model_runtime.prompt.prompt import Prompt
+from model_runtime.sequence_key import NOTHING_COMMITTED, CommittedParts
 
 
 class GenerateJob(NamedTuple):
@@ -108,6 +108,7 @@ class EngineDescription:
     """The model, its device and formats, with the reasons; an engine leaves unknown fields empty.
 
     `revision` is the commit of a hub model, else empty. `languages` are those the model says it knows, if it does.
+    `options` says which of those that settings ask for are on or off, and why.
     """
 
     model: str = ""
@@ -126,8 +127,7 @@ class EngineDescription:
     threads: int = 0
     ngrams: bool = False
     ngrams_reason: str = ""
-    compose: str = "off"
-    compose_reason: str = ""
+    options: str = ""
 
 
 class Engine(Protocol):

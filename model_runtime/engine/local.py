@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 
 from model_runtime.cancel import Cancel, Cancelled
-from model_runtime.compose.composer import Composer
 from model_runtime.engine.alternatives import Alternatives
 from model_runtime.engine.decode import DecodeContext, DecodedAnswer, at_end, at_line_end, decode
 from model_runtime.engine.engine import (
@@ -20,14 +19,14 @@ from model_runtime.engine.engine import (
     SavedFrame,
 )
 from model_runtime.engine.ngrams import Ngrams
+from model_runtime.engine.prefill import NOTHING_FILLED, Filled, PrefillStep, Readied, TextLibrary
 from model_runtime.ids import Ids
-from model_runtime.isolated import IsolatedExcerpts, SequenceKey
 from model_runtime.kv.arena import Arena
-from model_runtime.kv.excerpt_library import ExcerptLibrary, Readied
 from model_runtime.kv.pool import FrameId, Pool
 from model_runtime.kv.sequence import Quality
 from model_runtime.kv.storage import HeldFrame, KvStorage
 from model_runtime.prompt.prompt import Prompt
+from model_runtime.sequence_key import SequenceKey, TextsApart
 
 
 @dataclass(frozen=True)
@@ -36,16 +35,15 @@ class EngineParts:
 
     `capacity` is the size of the pool's arenas: the most tokens of a prompt with its answer. `line_tokens` bounds the
     search for a line likelier than the greedy one: that many passes at most. Prompts with excerpts need the `library`
-    of the pool's arenas. A `composer`, where a setting asks for one, fills arenas with approximate keys and values
-    before an answer, and replaces them by exact ones when a prompt is prepared.
+    of the pool's arenas. The `steps` of options that a setting asks for follow the filling of an arena from storage.
     """
 
     context: DecodeContext
     pool: Pool[Arena]
     capacity: int
     line_tokens: int = 0
-    library: ExcerptLibrary | None = None
-    composer: Composer | None = None
+    library: TextLibrary | None = None
+    steps: tuple[PrefillStep, ...] = ()
     description: EngineDescription = EngineDescription()
 
     def with_ngrams(self, ngrams: Ngrams | None) -> EngineParts:
@@ -61,7 +59,8 @@ class LocalEngine:
         self.capacity = parts.capacity
         self._description, self._storage, self._granted = parts.description, storage, parts.pool.size
         self._context, self._decoder, self._pool = parts.context, parts.context.decoder, parts.pool
-        self._library, self._composer = parts.library, parts.composer
+        self._library = parts.library
+        self._steps = parts.steps if storage is None else (self._fill, *parts.steps)
         self._alternatives = Alternatives(parts.context, parts.pool, parts.line_tokens)
         self._computed_ahead = 0
         self._last_owner: FrameId | None = None
@@ -72,13 +71,15 @@ class LocalEngine:
         Expected tokens are verified in one pass if they are likely.
         """
         prompt, started = job.prompt, perf_counter()
-        excerpts = self._ready(prompt.isolated, cancel)
+        excerpts = self._ready(prompt.apart, cancel)
         readied = perf_counter()
         arena, self._last_owner = self._pool.acquire(job.frame, prompt.key), job.frame
         arena.mark(prompt.ends)
-        fetched = excerpts.fetched + self._fill(arena, prompt.key, cancel)
+        fetched, computed = excerpts.fetched, excerpts.computed
+        for step in self._steps:
+            filled = step(arena, prompt.key, cancel, False)
+            fetched, computed = fetched + filled.fetched, computed + filled.computed
         restored = perf_counter()
-        computed = excerpts.computed + self._compose(arena, prompt.key, cancel)
         first = best = DecodedAnswer(self._context, arena, prompt, job.rule, job.limit, expected=job.expected)
         if job.better_line:
             decode(self._context, [first], at_line_end, cancel, draft=True)
@@ -114,17 +115,15 @@ class LocalEngine:
         if self._last_owner is not None and frame != self._last_owner == self._pool.current_owner(frame):
             return True
         try:
-            self._ready(prompt.isolated, cancel, ahead=True)
+            self._ready(prompt.apart, cancel, ahead=True)
         except Cancelled:
             return False
         ids, arena = prompt.ids, self._pool.acquire(frame, prompt.key)
         arena.mark(prompt.ends)
-        self._fill(arena, prompt.key, cancel)
-        held = arena.common(prompt.key)
-        if held < len(ids):
-            held = arena.truncate(held)
-        if self._composer is not None:
-            self._computed_ahead += self._composer.recompute(arena, held, cancel)
+        for step in self._steps:
+            self._computed_ahead += step(arena, prompt.key, cancel, True).computed
+        if (held := arena.common(prompt.key)) < len(ids):
+            arena.truncate(held)
         while arena.length < len(ids) and not cancel():
             self._prefetch(arena, ids)
         return arena.rows.first_below(Quality.LOSSY) >= len(ids)
@@ -133,7 +132,7 @@ class LocalEngine:
         """Count the tokens of the frame's prompt that are already computed or stored; changes nothing."""
         key = prompt.key
         computed, ahead = self._pool.reusable(frame, key), self._pool.ahead(frame, key)
-        kept, stored = self._library.known(key.isolated, self._storage) if self._library else (0, 0)
+        kept, stored = self._library.known(key.apart, self._storage) if self._library else (0, 0)
         if self._storage is None:
             return Reusable(computed + kept, 0, ahead)
         reusable = max(computed, min(self._storage.filled(key, computed), len(key.ids) - 1))
@@ -193,7 +192,7 @@ class LocalEngine:
 
     def _held(self, saved: SavedFrame) -> HeldFrame:
         prompt, library = saved.prompt, self._library
-        computed = [library.get(text) if library else None for text in prompt.isolated.texts]
+        computed = [library.get(text) if library else None for text in prompt.apart.texts]
         arena = self._pool.get(saved.frame)
         return HeldFrame(prompt.key, prompt.origins, saved.private, saved.committed, arena, computed)
 
@@ -205,12 +204,12 @@ class LocalEngine:
         inexact = arena.approximate(length)
         return inexact if self._decoder.batch_invariant else max(inexact, reused)
 
-    def _ready(self, excerpts: IsolatedExcerpts, cancel: Cancel, ahead: bool = False) -> Readied:
+    def _ready(self, excerpts: TextsApart, cancel: Cancel, ahead: bool = False) -> Readied:
         """Load or compute the keys and values of excerpts; raises Cancelled, ValueError if there is no room."""
         if not excerpts.texts:
             return Readied(True)
         if self._library is None:
-            raise ValueError("the model was not trained with isolated excerpts: put their text into the prompt")
+            raise ValueError("the model was not trained with excerpts apart: put their text into the prompt")
         if excerpts.tokens > (most := self._decoder.config.excerpt_rows):
             raise ValueError(
                 f"excerpts of {excerpts.tokens} tokens exceed the {most} rows kept for them: choose fewer"
@@ -227,18 +226,12 @@ class LocalEngine:
             raise Cancelled
         return ready
 
-    def _fill(self, arena: Arena, key: SequenceKey, cancel: Cancel) -> int:
-        """Fill an arena from the storage if it lacks enough of a key's tokens; return how many were fetched."""
+    def _fill(self, arena: Arena, key: SequenceKey, cancel: Cancel, _ahead: bool) -> Filled:
+        """Fill an arena from the storage if it lacks enough of a key's tokens."""
         storage = self._storage
         if storage is None or len(key.ids) - arena.kept(key) < storage.least:
-            return 0
-        return storage.fill(arena, key, cancel, self._context.costs.row_seconds)
-
-    def _compose(self, arena: Arena, key: SequenceKey, cancel: Cancel) -> int:
-        """Fill an arena with what others hold of a key's tokens elsewhere, if allowed; return rows computed."""
-        if self._composer is None:
-            return 0
-        return self._composer.compose(arena, key, self._pool.arenas, cancel).computed
+            return NOTHING_FILLED
+        return Filled(fetched=storage.fill(arena, key, cancel, self._context.costs.row_seconds))
 
     def _prefetch(self, arena: Arena, ids: Ids) -> None:
         start = arena.length

@@ -11,22 +11,19 @@ import numpy.typing as npt
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.ids import Ids, common_prefix
-from model_runtime.isolated import IsolatedExcerpts
 from model_runtime.kv.layout import (
     FP32,
-    KEPT_BEHIND,
-    SLIDE_UNIT,
-    SLIDING_PASS,
     KeysValues,
     KvLayout,
     Numbers,
     Plane,
     split,
 )
+from model_runtime.kv.rules import row_rules
 from model_runtime.kv.sequence import Quality, TokenSequence
-from model_runtime.kv.snapshots import KeptState
 from model_runtime.logits import Logits
 from model_runtime.mapped_memory import map_zeros, release_pages
+from model_runtime.sequence_key import TextsApart
 
 
 class Arena(TokenSequence, ABC):
@@ -48,7 +45,7 @@ class Arena(TokenSequence, ABC):
         self, layout: KvLayout, planes: tuple[Any, ...], capacity: int, excerpt_rows: int, states: Any = None
     ) -> None:
         """Start empty, with the planes of a layout, and with `states` of zeros if it has some."""
-        super().__init__(capacity, excerpt_rows, layout.window, layout.kept_states)
+        super().__init__(capacity, excerpt_rows, row_rules(layout, states))
         self.layout, self.planes, self.states = layout, planes, states
         self.k, self.v = planes[:2] if planes else (None, None)
         self.logits: Logits | None = None
@@ -76,51 +73,11 @@ class Arena(TokenSequence, ABC):
         Where arrays of layers that slide have no tokens, these are not kept, nor earlier tokens. Layers that have a
         state cannot go on until this is truncated to where one came with the tokens.
         """
-        end = self.length + len(ids)
-        if self.snapshots is not None:
-            *computed, states = computed
-            self.snapshots.truncate(self.length)
-            if states.shape[2]:
-                self.states[1 + self.snapshots.keep(end)] = states[0, 0, 0]
-        if any(len(ids) > numbers.shape[2] for numbers in computed):
-            self.base = -(-end // SLIDE_UNIT) * SLIDE_UNIT
-        else:
-            self.slide(self.length, end)
-        self.write(self.excerpt_rows + self.length, computed)
+        numbers = list(computed)
+        for rule in self.rules:
+            numbers = rule.take_in(self, numbers, len(ids))
+        self.write(self.excerpt_rows + self.length, numbers)
         self.append(ids, quality)
-
-    def slide(self, start: int, end: int) -> None:
-        """Make room where layers slide for tokens from `start` to `end`, at most SLIDING_PASS of them."""
-        if not self.window:
-            return
-        if end - self.base <= min(plane.rows(self.capacity) for plane in self.layout.planes if plane.window):
-            return
-        assert end - start <= SLIDING_PASS
-        base = max(0, start - self.window - KEPT_BEHIND) // SLIDE_UNIT * SLIDE_UNIT
-        kept = slice(base - self.base, start - self.base)
-        for plane, numbers in zip(self.layout.planes, self.planes, strict=True):
-            if plane.window and base < start:
-                numbers[:, :, : start - base] = _copied(numbers[:, :, kept])
-        self.base = base
-
-    def begin_pass(self, count: int, rows: int) -> tuple[KeptState, ...]:
-        """Get ready for a pass over the next `count` tokens; return the states to keep, and where."""
-        if self.window:
-            self.slide(self.length, self.length + count)
-        return super().begin_pass(count, rows)
-
-    def restore_states(self, length: int) -> None:
-        """Go on from the kept states after `length` tokens."""
-        assert self.snapshots is not None
-        self.states[0] = self.states[1 + self.snapshots.slot(length)] if length else 0
-
-    def states_after(self, length: int) -> Any:
-        """Return the states after `length` tokens, [1, 1, 1, numbers], or none if they are not kept."""
-        assert self.snapshots is not None
-        row = 0 if length == self.snapshots.live else None
-        if length in self.snapshots.places:
-            row = 1 + self.snapshots.slot(length)
-        return self.states[:0][None, None] if row is None else self.states[row : row + 1][None, None]
 
     def copy_prefix(self, other: TokenSequence, length: int) -> None:
         """Become the first `length` tokens of `other`, with its keys and values; those that are equal stay."""
@@ -132,10 +89,6 @@ class Arena(TokenSequence, ABC):
             mine[:, :, rows] = theirs[:, :, rows]
         self.answers = None
         super().copy_prefix(other, length)
-        if self.snapshots is not None and other.snapshots is not None:
-            for place in self.snapshots.places:
-                self.states[1 + self.snapshots.slot(place)] = other.states[1 + other.snapshots.slot(place)]
-            self.states[0] = other.states_after(length)[0, 0, 0]
 
     def rows_of(self, plane: Plane, start: int, end: int) -> slice:
         """Return where a plane has the tokens from `start` to `end`; of layers that slide, those that are kept."""
@@ -149,12 +102,17 @@ class Arena(TokenSequence, ABC):
         planes = self.layout.planes
         return [self.rows_of(each, start, end) if is_kept or not each.window else slice(0) for each in planes]
 
+    @staticmethod
+    def copied(numbers: Any) -> Any:
+        """Return a copy of an array of the kind that an arena holds."""
+        return numbers.clone() if hasattr(numbers, "clone") else numbers.copy()
+
     def keep_logits(self, logits: Logits, at: int) -> None:
         """Copy the logits [vocab] that follow the first `at` tokens, so that the same prompt costs no pass.
 
         They are copied where they are, without the other rows of their pass.
         """
-        self.logits, self.logits_at = _copied(logits), at
+        self.logits, self.logits_at = self.copied(logits), at
 
     def give_back(self) -> None:
         """Forget all rows, and give back the memory if it is this arena's own."""
@@ -165,7 +123,7 @@ class Arena(TokenSequence, ABC):
         """Begin to serve another frame: past choices of the last frame would hide new ones."""
         self.answers = None
 
-    def enter(self, excerpts: IsolatedExcerpts) -> bool:
+    def enter(self, excerpts: TextsApart) -> bool:
         """Have these excerpts, whose keys and values are to be written next; forget what saw others."""
         entered = super().enter(excerpts)
         if entered:
@@ -201,15 +159,12 @@ class DenseArena(Arena):
     def read(self, start: int, end: int) -> KeysValues:
         """Return views of the keys and values of the tokens from `start` to `end`."""
         pairs = zip(self.planes, self.rows_read(start, end), strict=True)
-        planes = [plane[:, :, rows] for plane, rows in pairs]
-        return tuple(planes if self.snapshots is None else [*planes, self.states_after(end)])
+        numbers: list[Any] = [plane[:, :, rows] for plane, rows in pairs]
+        for rule in self.rules:
+            numbers = rule.with_own(numbers, end)
+        return tuple(numbers)
 
     def give_back(self) -> None:
         """Forget all that is here, and return its pages to the system; they are mapped anew once written."""
         super().give_back()
         release_pages(self._memory)
-
-
-def _copied(numbers: Any) -> Any:
-    """Return a copy of an array of numpy's or torch's."""
-    return numbers.clone() if hasattr(numbers, "clone") else numbers.copy()

@@ -18,10 +18,9 @@ FP32 = 4  # bytes
 # again.
 SLACK_ROWS = 2048
 SLIDING_PASS = 1024  # most rows of a pass over them
-SLIDE_UNIT = 512  # they begin at multiples of it, as blocks of attention do in every decoder
 SNAPSHOTS = 16  # places of which an arena keeps states
+EXCERPT_ROWS_KEPT = 8  # as many texts apart are kept in RAM as fill an arena's excerpt rows this often
 LANES = 16  # numbers that compiled code computes at once
-KEPT_BEHIND = 448  # rows before the window that stay at least when they slide
 
 Numbers = npt.NDArray[np.float32]
 KeysValues = tuple[Numbers, ...]  # an array for each plane of a layout, of the same tokens

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Generic, NamedTuple, TypeVar
 
-from model_runtime.isolated import SequenceKey
 from model_runtime.kv.sequence import TokenSequence
+from model_runtime.sequence_key import SequenceKey
 
 S = TypeVar("S", bound=TokenSequence)
 MIN_COPIED = 16  # tokens that a copy must save
@@ -60,7 +60,7 @@ class Pool(Generic[S]):
         arena = self._free.pop() if previous is None else self._owned.pop(previous)
         if previous != owner:
             arena.change_owner()
-        if arena.enter(key.isolated) and self._place:
+        if arena.enter(key.apart) and self._place:
             self._place(arena)
         if source := self._source(key, arena, min_copied):
             arena.copy_prefix(*source)

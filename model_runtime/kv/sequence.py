@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
 import numpy as np
 
 from model_runtime.ids import Ids, common_prefix
-from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts, SequenceKey
-from model_runtime.kv.snapshots import KeptState, Snapshots
+from model_runtime.row_rules import PLAIN, KeptState, RowRule
+from model_runtime.sequence_key import NOTHING_APART, SequenceKey, TextsApart
 
 
 class Quality(IntEnum):
     """Where a row's keys and values are from, the worst first.
 
-    EXACT: as the model computes them. LOSSY: a store's codec has changed them. COMPOSED: they were put together from
+    EXACT: as the model computes them. LOSSY: a store's codec has changed them. BORROWED: they were computed in
     other sequences. Rows computed after a row, or rows that see it, are at most as good.
     """
 
-    COMPOSED = 0
+    BORROWED = 0
     LOSSY = 1
     EXACT = 2
 
@@ -122,16 +122,14 @@ class TokenSequence:
     Before the window of these tokens lie `excerpt_rows` rows, a multiple of 64, for `excerpts`: one after the other,
     the last one up to the window, so that token i is always at row `excerpt_rows + i`.
 
-    Layers that see the last `window` tokens alone have kept those from `base` on: a token can be computed if all
-    that it sees there are kept. Layers that have a state go on from where it stands or was kept.
+    Kinds of layers that keep fewer rows, or something else, have `rules`; some may keep rows from `base` on alone.
     """
 
-    def __init__(self, capacity: int, excerpt_rows: int = 0, window: int = 0, states: int = 0) -> None:
-        """Start empty; `states` places may be kept of layers that have some."""
+    def __init__(self, capacity: int, excerpt_rows: int = 0, rules: Sequence[RowRule] = PLAIN) -> None:
+        """Start empty; the rules serve this sequence alone."""
         self.capacity, self.excerpt_rows = capacity, excerpt_rows
-        self.window, self.base = window, 0
-        self.snapshots = Snapshots(states) if states else None
-        self.excerpts = NONE_ISOLATED
+        self.rules, self.base = rules, 0
+        self.apart = NOTHING_APART
         self.rows, self.length = Rows(), 0
         self.logits_at = -1
         self._ids = np.zeros(capacity, dtype=np.int32)
@@ -147,13 +145,13 @@ class TokenSequence:
         With other excerpts than those that are here, tokens that see either are not held.
         """
         length = common_prefix(self.ids, key.ids)
-        return length if key.isolated is self.excerpts else self.excerpts.common(key.isolated, length)
+        return length if key.apart is self.apart else self.apart.common(key.apart, length)
 
     def resumes_at(self, length: int) -> int:
         """Return where computing can go on, at or before `length`, once this is truncated there."""
-        if self.snapshots is not None:
-            length = self.snapshots.resumes_at(length)
-        return length if not self.base or length >= self.base + self.window - 1 else 0
+        for rule in self.rules:
+            length = rule.resumes_at(self, length)
+        return length
 
     def kept(self, key: SequenceKey) -> int:
         """Count the key's tokens that stay once this is truncated to the common prefix."""
@@ -166,16 +164,16 @@ class TokenSequence:
 
     def begins(self, places: Ids) -> Ids | int:
         """Return the first rows that the tokens at these places of the window attend to, all up to their own."""
-        excerpts, begin = self.excerpts, self.excerpt_rows - self.excerpts.tokens
+        excerpts, begin = self.apart, self.excerpt_rows - self.apart.tokens
         return np.where(places < excerpts.before_excerpts, self.excerpt_rows, begin) if excerpts.texts else begin
 
-    def enter(self, excerpts: IsolatedExcerpts) -> bool:
+    def enter(self, excerpts: TextsApart) -> bool:
         """Have these excerpts, and forget the tokens that saw others; return whether they are others."""
-        if excerpts == self.excerpts:
+        if excerpts == self.apart:
             return False
         assert excerpts.tokens <= self.excerpt_rows
-        self.truncate(self.excerpts.common(excerpts, self.length))
-        self.excerpts = excerpts
+        self.truncate(self.apart.common(excerpts, self.length))
+        self.apart = excerpts
         self.rows.see(excerpts.before_excerpts, Quality.EXACT)
         return True
 
@@ -188,28 +186,24 @@ class TokenSequence:
         length = self.resumes_at(length)
         self.rows.truncate(length)
         self.length = length
-        if not length:
-            self.base = 0
         if self.logits_at > length:
             self.logits_at = -1
-        if self.snapshots is not None:
-            if self.snapshots.live != length:
-                self.restore_states(length)
-                self.snapshots.live = length
-            self.snapshots.truncate(length)
+        for rule in self.rules:
+            rule.truncated(self, length)
         return length
 
-    def restore_states(self, length: int) -> None:
-        """Go on from the kept states after `length` tokens."""
-
     def mark(self, places: Iterable[int]) -> None:
-        """Have states kept after these counts of tokens, as long as others can go instead."""
-        if self.snapshots is not None:
-            self.snapshots.marks = frozenset(places)
+        """Have what can be cut off after these counts of tokens kept, as long as others can go instead."""
+        for rule in self.rules:
+            rule.marked(places)
+
+    def saved(self, unit: int) -> frozenset[int] | None:
+        """Return the places, multiples of `unit`, where more than rows is worth saving; None if all is rows."""
+        return next((places for rule in self.rules if (places := rule.saved(unit)) is not None), None)
 
     def approximate(self, length: int) -> int:
         """Count the tokens of the excerpts and of the first `length` that are not exact."""
-        excerpts = 0 if self.rows.seen is Quality.EXACT else self.excerpts.tokens
+        excerpts = 0 if self.rows.seen is Quality.EXACT else self.apart.tokens
         return length - self.rows.first_below(Quality.EXACT, length) + excerpts
 
     def places_of_pass(self, count: int, recomputed: Ids | None) -> Ids:
@@ -232,14 +226,17 @@ class TokenSequence:
 
         Return the states to keep, and where.
         """
-        return () if self.snapshots is None else self.snapshots.begin_pass(self.length, count, rows)
+        kept: tuple[KeptState, ...] = ()
+        for rule in self.rules:
+            kept += rule.before_pass(self, count, rows)
+        return kept
 
     def end_pass(self, ids: Ids, recomputed: Ids | None) -> None:
         """Hold what a pass has computed; logits that follow tokens computed again are no longer known."""
         if recomputed is None:
             self.append(ids)
-            if self.snapshots is not None:
-                self.snapshots.live = self.length
+            for rule in self.rules:
+                rule.after_pass(self)
         elif len(recomputed) and self.logits_at > recomputed[0]:
             self.logits_at = -1
 
@@ -253,7 +250,7 @@ class TokenSequence:
 
     def give_back(self) -> None:
         """Forget all tokens and excerpts, for their memory to be used elsewhere."""
-        self.enter(NONE_ISOLATED)
+        self.enter(NOTHING_APART)
         self.truncate(0)
 
     def change_owner(self) -> None:
@@ -269,9 +266,8 @@ class TokenSequence:
         self._ids[:length] = other.ids[:length]
         self.rows.copy_prefix(other.rows, length)
         self.length = length
-        if self.snapshots is not None and other.snapshots is not None:
-            self.snapshots.copy_places(place for place in other.snapshots.places if place <= length)
-            self.snapshots.live = length
+        for rule, theirs in zip(self.rules, other.rules, strict=True):
+            rule.copied(theirs, length)
 
 
 def resumes_at(length: int) -> int:

@@ -6,9 +6,38 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from model_runtime.cancel import Cancel
-from model_runtime.isolated import CommittedParts, SequenceKey
+from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
-from model_runtime.kv.excerpt_library import ComputedExcerpt, ExcerptStore
+from model_runtime.kv.layout import KeysValues
+from model_runtime.kv.sequence import Quality
+from model_runtime.sequence_key import CommittedParts, SequenceKey
+
+
+class ExcerptStore(Protocol):
+    """A store beyond RAM from which an excerpt's keys and values can be read back."""
+
+    def fill_excerpt(self, arena: Arena, ids: Ids, cancel: Cancel, /) -> int:
+        """Append the stored rows of an excerpt to an arena that holds a prefix of it; return how many tokens.
+
+        Once `cancel()` is true, it waits for nothing.
+        """
+        ...
+
+    def filled_excerpt(self, ids: Ids, /) -> int:
+        """Count the tokens of an excerpt that are stored."""
+        ...
+
+
+class ComputedExcerpt(NamedTuple):
+    """Keys and values of an excerpt alone, and how good the worst row is."""
+
+    numbers: KeysValues
+    quality: Quality
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens."""
+        return self.numbers[0].shape[2]
 
 
 class HeldFrame(NamedTuple):

@@ -14,7 +14,7 @@ from model_runtime.decoder.native.library import library_hash
 from model_runtime.machine import cpu_name
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("kv", "checkpoint", "decoder")  # all that a forward pass runs is in these
+ROOMS = ("kv", "checkpoint", "decoder", "shelves")  # all that a forward pass runs is in these
 
 
 def kv_code(runtime: Runtime, choice: DeviceChoice) -> list[str]:

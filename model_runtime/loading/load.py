@@ -2,57 +2,45 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
-from typing import Literal, NamedTuple, NotRequired, TypedDict, Unpack
+from typing import Literal, Unpack
 
 from model_runtime.checkpoint.config import ModelConfig, read_languages
 from model_runtime.checkpoint.hub_names import hub_origin
 from model_runtime.checkpoint.rope import rotation_bytes
-from model_runtime.checkpoint.tensor_shapes import count_parameters
 from model_runtime.checkpoint.weight_files import weight_files
-from model_runtime.checkpoint.weights import Weights, read_weights
-from model_runtime.compose.composer import Composer
-from model_runtime.compose.first_rows import METHODS
-from model_runtime.decoder.any_decoder import TORCH_ATTENTION, TORCH_ATTENTION_REASON, AnyDecoder, Runtime
+from model_runtime.decoder.any_decoder import Runtime
 from model_runtime.decoder.gpu.device import (
     BF16,
-    Device,
     DeviceChoice,
     GpuError,
-    GpuFormat,
     choose_device,
     gpu_format,
     refused,
     release_unused,
 )
-from model_runtime.decoder.native.places.experts import ExpertPlacement
-from model_runtime.decoder.quantization import Format
 from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.engine import EngineDescription
 from model_runtime.engine.local import EngineParts
 from model_runtime.engine.ngrams import NGRAMS_FILE, Ngrams, read_ngrams
-from model_runtime.errors import Fp16Overflow
-from model_runtime.isolated import Mask
-from model_runtime.kv.arena import DenseArena
-from model_runtime.kv.excerpt_library import EXCERPT_ROWS_KEPT, ExcerptLibrary
 from model_runtime.kv.format import KvFormat, fingerprint
-from model_runtime.kv.layout import FP32, KvLayout, arena_bytes
+from model_runtime.kv.layout import EXCERPT_ROWS_KEPT, FP32, KvLayout, arena_bytes
 from model_runtime.kv.pool import Pool
 from model_runtime.loading.checkpoint_reader import Checkpoint
+from model_runtime.loading.decoders import LoadOptions, LoadPlan, LoadRequest, load_decoder
 from model_runtime.loading.file_hashes import start_hashing
 from model_runtime.loading.kv_code import kv_code
-from model_runtime.loading.memo import Memo
 from model_runtime.loading.memory_fit import CpuFit, FitRequest, fit_on_cpu, kv_bytes, model_size, no_memory
-from model_runtime.loading.weight_format import choose_method
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.sequence_key import Mask
+from model_runtime.shelves.isolated.library import ExcerptLibrary
+from model_runtime.shelves.steps import wanted_steps
 
 MOST_ARENAS = 64  # each is compared with every prompt
 MIB = 1 << 20
@@ -87,46 +75,6 @@ class LoadedModel(Model):
     kv: KvFormat
 
 
-class DecoderOptions(TypedDict):
-    """Where and how a model is to be computed.
-
-    `weights` of fp16 and fp32 apply to a CPU only: a GPU computes bf16, or int8 if that is asked for. `threads` are a
-    CPU's.
-    """
-
-    device: NotRequired[Device]
-    weights: Literal["auto", "fp32", "fp16", "int8"]
-    threads: int
-
-
-class LoadOptions(DecoderOptions):
-    """How to load a model: `capacity` is the most tokens of an arena.
-
-    All arenas together take at most `kv_memory_mib`, but there is always one; on a CPU they are allocated when first
-    needed. `hash_notes` remember the hashes of weights. `compose` names how text that moved is reused, or is "off".
-    `experts` is the folder for those that memory has no room for; without one all must have some.
-    """
-
-    capacity: int
-    kv_memory_mib: int
-    hash_notes: NotRequired[Memo | None]
-    experts: NotRequired[Path | None]
-    compose: NotRequired[str]
-
-
-class LoadPlan(NamedTuple):
-    """Where a model will be computed, with how many arenas of which capacity; on a CPU, in which formats.
-
-    `slots` are experts that memory has room for; 0 if it has room for all.
-    """
-
-    choice: DeviceChoice
-    capacity: int
-    arenas: int
-    forms: list[Format]
-    slots: int = 0
-
-
 def plan_load(checkpoint: Checkpoint, **options: Unpack[LoadOptions]) -> LoadPlan:
     """Decide how a model can be computed here, even before its weights are fetched; ModelError says why not."""
     config, mib = checkpoint.config, options["kv_memory_mib"]
@@ -145,7 +93,7 @@ def plan_load(checkpoint: Checkpoint, **options: Unpack[LoadOptions]) -> LoadPla
     fit = CpuFit([])
     if choice.device == "cpu":
         request = FitRequest(config, options["weights"], kv, checkpoint.folder)
-        fit = fit_on_cpu(request, in_part=bool(options.get("experts")))
+        fit = fit_on_cpu(request, in_part=bool(options.get("overflow")))
     return LoadPlan(choice, capacity, arenas, *fit)
 
 
@@ -180,22 +128,23 @@ def _load(
         cache, cache_reason = _read_ngrams(folder, ngrams)
         kv = _kv_format(config, runtime, fingerprint(hashed.result(), config, kv_code(runtime, plan.choice)))
     library = _excerpt_library(config, runtime)
-    composer, compose_reason = _composer(runtime.decoder, options.get("compose", "off"), plan.choice)
+    pool = Pool(runtime.arena, runtime.arenas, library and library.place)
+    asked = options.get("approximations", ())
+    steps, about_options = wanted_steps(asked, runtime.decoder, plan.choice.device, pool)
     description = replace(
         _description(checkpoint, runtime, plan.choice),
         threads=options["threads"],
         ngrams=cache is not None,
         ngrams_reason=cache_reason,
-        compose=options.get("compose", "off") if composer else "off",
-        compose_reason=compose_reason,
+        options=about_options,
     )
     parts = EngineParts(
         DecodeContext.of(runtime.decoder, tokenizer, cache, template.ends),
-        Pool(runtime.arena, runtime.arenas, library and library.place),
+        pool,
         plan.capacity,
         line_tokens=LINE_WORK // runtime.parameters if runtime.parameters else 0,
         library=library,
-        composer=composer,
+        steps=steps,
         description=description,
     )
     return LoadedModel(
@@ -249,7 +198,7 @@ def _load_where_it_runs(
 ) -> tuple[LoadPlan, Runtime]:
     """Load the weights as planned, or on the CPU if only loading shows that the GPU cannot compute the model."""
     try:
-        return plan, _load_runtime(checkpoint, plan, options, progress, hashed)
+        return plan, load_decoder(LoadRequest(checkpoint, plan, options, progress, hashed))
     except GpuError as error:
         if options.get("device") == "cuda":
             raise refused(error) from error
@@ -257,99 +206,7 @@ def _load_where_it_runs(
     logger.warning("the model runs on the CPU: %s", reason)
     release_unused()
     plan = plan_load(checkpoint, **{**options, "device": "cpu"})._replace(choice=DeviceChoice("cpu", reason))
-    return plan, _load_runtime(checkpoint, plan, options, progress, hashed)
-
-
-def _load_on_gpu(checkpoint: Checkpoint, tensors: Weights, plan: LoadPlan, form: GpuFormat) -> Runtime:
-    """Load a model onto the planned GPU; GpuError if it, or xformers, cannot be used."""
-    try:
-        from model_runtime.decoder.gpu.load import load_on_gpu
-    except Exception as error:  # it compares versions and registers operators of torch's when it is imported
-        raise GpuError(
-            f"xformers cannot be imported with torch {version('torch')} ({type(error).__name__}: {error})",
-            "install the versions of constraints-gpu.txt, or set device to 'cpu'",
-        ) from error
-    ends = {*checkpoint.tokenizer.special.values(), *checkpoint.config.end_ids, *checkpoint.template.ends}
-    tokens = max(checkpoint.tokenizer.vocab, max(ends, default=0) + 1)
-    return load_on_gpu(checkpoint.config, tensors, plan.capacity, plan.arenas, form, plan.choice.gpu, tokens)
-
-
-def _load_runtime(
-    checkpoint: Checkpoint,
-    plan: LoadPlan,
-    options: LoadOptions,
-    progress: Callable[[str, int], None],
-    hashed: Future[list[bytes]],
-) -> Runtime:
-    """Load the weights as planned; a GPU's modules and transformers, slow to import, only if they are needed."""
-    folder, config, *_ = checkpoint
-    choice, capacity, arenas, forms, slots = plan
-    if config.foreign or choice.device == "cuda":
-        import torch
-
-        torch.set_num_threads(options["threads"])
-    if config.foreign:
-        from model_runtime.decoder.hf.load import load_with_transformers
-
-        way, _ = choose_method(config, options["weights"], forms)
-        return load_with_transformers(folder, config, capacity, arenas, way.form)
-    tensors = read_weights(folder, config)
-    progress("packing the weights", 60)
-    if choice.device == "cuda":
-        return _load_on_gpu(checkpoint, tensors, plan, gpu_format(options["weights"]))
-    placement = None
-    if slots and (place := options.get("experts")):
-        progress("laying the experts out on disk", 70)
-        placement = _placement(place, hashed.result(), forms[0], slots)
-    runtime = load_on_cpu(config, tensors, capacity, arenas, options, forms, placement)
-    tensors.release()  # packed by now, except the token table
-    return runtime
-
-
-def _placement(folder: Path, hashes: list[bytes], form: Format, slots: int) -> ExpertPlacement:
-    """Return where the experts of weights with these hashes go."""
-    key = hashlib.sha256(b"".join(hashes)).hexdigest()
-    return ExpertPlacement(folder / f"{key[:32]}-{form}.safetensors", key, slots)
-
-
-def load_on_cpu(
-    config: ModelConfig,
-    tensors: Weights,
-    capacity: int,
-    arenas: int,
-    options: DecoderOptions,
-    forms: Collection[Format],
-    placement: ExpertPlacement | None = None,
-) -> Runtime:
-    """Load a model on the CPU by the first method of the rule that the options and the formats allow.
-
-    With a placement, which needs the compiled decoder, memory holds some experts alone.
-    """
-    config = replace(config, context=capacity)  # tables by position need not reach beyond the arenas
-    wanted, threads = options["weights"], options["threads"]
-    way, reason = choose_method(config, wanted, forms)
-    try:
-        decoder = way.decoder(config, tensors, threads, placement)
-    except Fp16Overflow:
-        if wanted != "auto":
-            raise
-        way, reason = choose_method(config, wanted, forms, [way])
-        decoder = way.decoder(config, tensors, threads)
-    if placement is not None:
-        reason += f"; memory has room for {placement.slots:,} experts, and {placement.path} has all"
-    return Runtime(
-        parameters=count_parameters(config),
-        decoder=decoder,
-        arena=lambda: DenseArena(config, capacity),
-        scratch=lambda: DenseArena(replace(config, excerpt_rows=0), config.excerpt_rows),
-        arenas=arenas,
-        weights=way.form,
-        kv=str(way),
-        name="compiled" if way.compiled else "torch",
-        reason=reason,
-        attention="compiled" if way.compiled else TORCH_ATTENTION,
-        attention_reason="a part of the compiled decoder" if way.compiled else TORCH_ATTENTION_REASON,
-    )
+    return plan, load_decoder(LoadRequest(checkpoint, plan, options, progress, hashed))
 
 
 def _read_ngrams(folder: Path, enabled: bool) -> tuple[Ngrams | None, str]:
@@ -358,22 +215,6 @@ def _read_ngrams(folder: Path, enabled: bool) -> tuple[Ngrams | None, str]:
         return None, "switched off"
     cache = read_ngrams(folder)
     return cache, "fitted to this model" if cache else f"the model's folder has no {NGRAMS_FILE}"
-
-
-def _composer(decoder: AnyDecoder, name: str, choice: DeviceChoice) -> tuple[Composer | None, str]:
-    """Return what composes prompts by the method of a name, or None, with the reason."""
-    if name == "off":
-        return None, "switched off"
-    if choice.device == "cuda" or decoder.rotations is None:
-        where = "on a GPU" if choice.device == "cuda" else "by transformers"
-        logger.warning("text that moved is computed again: the model is computed %s; shorten 'approximations'", where)
-        return None, f"the model is computed {where}, where keys cannot be moved"
-    layout = KvLayout.of(decoder.config)
-    if layout.window or layout.states:
-        what = "windows slide" if layout.window else "layers have states"
-        logger.warning("text that moved is computed again: the model's %s; shorten 'approximations'", what)
-        return None, f"the model's {what}, which nothing can be composed of"
-    return Composer(decoder, METHODS[name]), "an approximation that the setting asks for"
 
 
 def _arena_count(config: ModelConfig, capacity: int, mib: int, element: int) -> int:

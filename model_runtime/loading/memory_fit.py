@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
 from math import prod
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.families.layer_spec import Experts, up_outputs
+from model_runtime.checkpoint.families.layer_spec import up_outputs
 from model_runtime.checkpoint.rope import rotation_bytes
-from model_runtime.checkpoint.tensor_shapes import computed_shapes, count_active, count_experts
+from model_runtime.checkpoint.tensor_shapes import computed_shapes, count_active
 from model_runtime.decoder.gpu.device import GPU_RESERVE, GpuFormat, gpu_unfit, most_weight_bytes, weight_bytes
-from model_runtime.decoder.native.decoder import native_missing
-from model_runtime.decoder.native.places.experts import least_slots
-from model_runtime.decoder.native.places.record import ExpertRecord
+from model_runtime.decoder.native.held_experts import PartialFit
 from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
-from model_runtime.kv.excerpt_library import EXCERPT_ROWS_KEPT
-from model_runtime.kv.layout import arena_bytes
+from model_runtime.kv.layout import EXCERPT_ROWS_KEPT, arena_bytes
 from model_runtime.loading.known_models import largest_within
 from model_runtime.loading.weight_format import supported_formats, torch_missing
 from model_runtime.machine import available_memory, cuda_missing, free_gpu_memory, roomiest_gpu
+from model_runtime.shelves.partial_fits import PARTIAL_FITS
 
 FORMAT_BYTES: dict[Format, int] = {"fp32": 4, "fp16": 2, "int8": 1}  # of a parameter
 PACKING_BYTES = 8  # extra bytes for each element of the largest matrix: its parts in fp32, and these joined
 GPU_FORMATS: tuple[GpuFormat, ...] = get_args(GpuFormat)
-PLACED_FORMATS: tuple[Format, ...] = ("int8", "fp16")  # in which some experts may be on disk
-PAGES_SHARE = 8  # that part of the memory is left to the system for the pages that it reads them through
 MIB, GIB = 1 << 20, 1 << 30
 
 
@@ -58,10 +53,10 @@ class FitRequest(NamedTuple):
 
 
 class CpuFit(NamedTuple):
-    """The formats in which a model fits, and for how many experts there is room in memory: 0 if it is for all."""
+    """The formats in which a model fits, and how memory holds it if that is in part alone."""
 
     forms: list[Format]
-    slots: int = 0
+    part: PartialFit | None = None
 
 
 class MemoryNeed(NamedTuple):
@@ -111,7 +106,7 @@ def memory_need(size: ModelSize, form: Format, kv: int) -> MemoryNeed:
 
 
 def fit_on_cpu(request: FitRequest, *, in_part: bool) -> CpuFit:
-    """Return how a model fits into this machine's memory: whole, or else `in_part`, with some of its experts.
+    """Return how a model fits into this machine's memory: whole, or else `in_part`.
 
     Raises ModelError.
     """
@@ -125,20 +120,15 @@ def fit_on_cpu(request: FitRequest, *, in_part: bool) -> CpuFit:
 
 
 def fit_in_part(request: FitRequest, free: int) -> CpuFit | None:
-    """Return the smallest wanted format in which memory has room for enough experts at a time; None without any."""
-    config, wanted = request.config, request.wanted
-    kinds = {layer.mlp for layer in config.layers if isinstance(layer.mlp, Experts)}
-    if len(kinds) != 1 or native_missing(config) or not hasattr(os, "preadv"):
-        return None
-    (experts,) = kinds
-    size = model_size(config)
-    others = size._replace(parameters=size.parameters - count_experts(config))
-    for form in PLACED_FORMATS:
-        room = free - free // PAGES_SHARE - memory_need(others, form, request.kv).total
-        slots = room // ExpertRecord(config.hidden, experts, form).bytes
-        if wanted in ("auto", form) and slots >= least_slots(experts):
-            return CpuFit([form], slots)
-    return None
+    """Return how `free` bytes, which have no room for all of a model, can hold it in part; None if they cannot."""
+
+    def need(form: Format, elsewhere: int) -> int:
+        size = model_size(request.config)
+        return memory_need(size._replace(parameters=size.parameters - elsewhere), form, request.kv).total
+
+    fits = (row(request.config, request.wanted, free, need) for row in PARTIAL_FITS)
+    part = next((fit for fit in fits if fit), None)
+    return part and CpuFit([part.form], part)
 
 
 def usable_formats(request: FitRequest) -> list[Format]:

@@ -10,7 +10,7 @@ from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.weights import Weights
 from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.decoder.native.decoder import NativeDecoder, native_missing
-from model_runtime.decoder.native.places.experts import ExpertPlacement
+from model_runtime.decoder.native.held_experts import ExpertKeeper
 from model_runtime.decoder.quantization import Format, int8_too_wide
 from model_runtime.errors import ModelError
 from model_runtime.machine import install_command
@@ -29,14 +29,14 @@ class CpuMethod(NamedTuple):
         return f"{self.form} {'compiled' if self.compiled else 'torch'}"
 
     def decoder(
-        self, config: ModelConfig, weights: Weights, threads: int, placement: ExpertPlacement | None = None
+        self, config: ModelConfig, weights: Weights, threads: int, keeper: ExpertKeeper | None = None
     ) -> AnyDecoder:
         """Return a decoder with prepared weights; imports torch only if that computes.
 
-        The compiled one alone can hold some experts by a `placement` instead of all.
+        The compiled one alone can hold some experts with a `keeper` instead of all.
         """
         if self.compiled:
-            return NativeDecoder(config, weights, self.form, threads, placement=placement)
+            return NativeDecoder(config, weights, self.form, threads, keeper=keeper)
         import torch
 
         from model_runtime.decoder.streams import torch_decoder

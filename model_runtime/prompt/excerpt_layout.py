@@ -10,11 +10,11 @@ from typing import Literal
 import numpy as np
 
 from model_runtime.ids import Ids
-from model_runtime.isolated import Mask
 from model_runtime.prompt.excerpts import Excerpt, Excerpts
 from model_runtime.prompt.prompt import NO_IDS, NOTHING_LAID_OUT, LaidOut, PromptPart, count_tokens
 from model_runtime.prompt.template import FileMarkers, Template
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.sequence_key import Mask
 
 # Endings of files whose comments begin with a number sign; comments of other files begin with two slashes.
 NUMBER_SIGN = frozenset({".py", ".pyi", ".rb", ".sh", ".toml", ".yaml", ".yml", ".r", ".jl", ".pl", ".ex", ".exs"})
@@ -78,7 +78,7 @@ class PlainLayout:
         return np.concatenate((NO_IDS, *(excerpt_ids(self._tokenizer, self._template, each) for each in excerpts)))
 
 
-class IsolatedLayout:
+class ApartLayout:
     """Lays excerpts out in separate rows before the window, for models that were trained with a mask.
 
     Each excerpt stands apart from all others. More than `most` tokens are never laid out: those that change most are
@@ -99,15 +99,15 @@ class IsolatedLayout:
             if len(ids) <= left:
                 shown.append(PromptPart(excerpt.place, ids, sees_excerpts=False, origin=Path(excerpt.file).as_uri()))
                 left -= len(ids)
-        return LaidOut(isolated=tuple(shown), mask=self._mask)
+        return LaidOut(apart=tuple(shown), mask=self._mask)
 
 
 def layout(
     tokenizer: Tokenizer, template: Template, mask: Mask | Literal[""], most: int
 ) -> Callable[[Excerpts], LaidOut]:
-    """Return how a model reads excerpts, of `most` tokens in all: isolated if it was trained with a mask."""
+    """Return how a model reads excerpts, of `most` tokens in all: apart if it was trained with a mask."""
     if mask:
-        return IsolatedLayout(tokenizer, template, mask, most).lay_out
+        return ApartLayout(tokenizer, template, mask, most).lay_out
     return PlainLayout(tokenizer, template, most).lay_out
 
 

@@ -13,16 +13,16 @@ import numpy as np
 
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.ids import Ids
-from model_runtime.isolated import (
-    NONE_ISOLATED,
-    CommittedParts,
-    IsolatedExcerpts,
-    Mask,
-    SequenceKey,
-    isolated_excerpts,
-)
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.sequence_key import (
+    NOTHING_APART,
+    CommittedParts,
+    Mask,
+    SequenceKey,
+    TextsApart,
+    texts_apart,
+)
 
 PartName = Literal["marker", "signatures", "imports", "head", "tail", "similar", "typed"]
 
@@ -50,8 +50,8 @@ NO_SURROUNDINGS = Surroundings()
 class PromptPart(NamedTuple):
     """A piece of a prompt with its token ids, which attend to all parts before it that they see.
 
-    `sees_excerpts` is false of the window's parts that isolated excerpts are hidden from. `origin` names the document
-    that an isolated excerpt is from; it is None for a part of the window.
+    `sees_excerpts` is false of the window's parts that excerpts apart are hidden from. `origin` names the document
+    that an excerpt apart is from; it is None for a part of the window.
     """
 
     name: PartName
@@ -64,19 +64,19 @@ class LaidOut(NamedTuple):
     """Excerpts of other files as parts of a prompt, by the place where they stand.
 
     `front` stands before the prefix's marker, `inside` behind it, and `similar` behind the tail. Or all of them are
-    `isolated`: each sees itself alone, and is seen from where the mask says on.
+    `apart`: each sees itself alone, and is seen from where the mask says on.
     """
 
     front: tuple[PromptPart, ...] = ()
     inside: tuple[PromptPart, ...] = ()
     similar: tuple[PromptPart, ...] = ()
-    isolated: tuple[PromptPart, ...] = ()
+    apart: tuple[PromptPart, ...] = ()
     mask: Mask = "typed"
 
     @property
     def parts(self) -> tuple[PromptPart, ...]:
         """All parts, in their order."""
-        return self.front + self.inside + self.similar + self.isolated
+        return self.front + self.inside + self.similar + self.apart
 
 
 NOTHING_LAID_OUT = LaidOut()
@@ -99,7 +99,7 @@ class Prompt:
 
     @cached_property
     def ids(self) -> Ids:
-        """The token ids of the window: without isolated excerpts, which have separate rows."""
+        """The token ids of the window: without excerpts apart, which have separate rows."""
         return window_ids(self.parts)
 
     @cached_property
@@ -112,28 +112,28 @@ class Prompt:
 
     @property
     def origins(self) -> tuple[str, ...]:
-        """The documents that the isolated excerpts are from, in their order."""
+        """The documents that the excerpts apart are from, in their order."""
         return tuple(part.origin for part in self.parts if part.origin is not None)
 
     @property
     def before_excerpts(self) -> int:
-        """How many of the first `ids` do not see the isolated excerpts."""
+        """How many of the first `ids` do not see the excerpts apart."""
         return sum(len(part.ids) for part in self.parts if part.origin is None and not part.sees_excerpts)
 
     @cached_property
-    def isolated(self) -> IsolatedExcerpts:
-        """The isolated excerpts and what does not see them, to compare with others."""
+    def apart(self) -> TextsApart:
+        """The excerpts apart and what does not see them, to compare with others."""
         excerpts = [part.ids for part in self.parts if part.origin is not None]
-        return isolated_excerpts(excerpts, self.before_excerpts) if excerpts else NONE_ISOLATED
+        return texts_apart(excerpts, self.before_excerpts) if excerpts else NOTHING_APART
 
     @cached_property
     def key(self) -> SequenceKey:
         """What the keys and values of `ids` depend on."""
-        return SequenceKey(self.ids, self.isolated)
+        return SequenceKey(self.ids, self.apart)
 
     @property
     def tokens(self) -> int:
-        """Number of tokens, including isolated excerpts."""
+        """Number of tokens, including excerpts apart."""
         return count_tokens(self.parts)
 
     @property
@@ -168,15 +168,15 @@ def order_parts(
     text = after + before if template.tail_first else before + after
     window = _marker(template.bos), *excerpts.front, *text, *excerpts.similar
     last = _marker(template.middle), PromptPart("typed", typed)
-    if not excerpts.isolated:
+    if not excerpts.apart:
         return window + last
     if excerpts.mask == "head":
-        return excerpts.isolated + window + last
-    return tuple(part._replace(sees_excerpts=False) for part in window) + excerpts.isolated + last
+        return excerpts.apart + window + last
+    return tuple(part._replace(sees_excerpts=False) for part in window) + excerpts.apart + last
 
 
 def window_ids(parts: Iterable[PromptPart]) -> Ids:
-    """Return the token ids of all parts but the isolated excerpts."""
+    """Return the token ids of all parts but the excerpts apart."""
     return np.concatenate([part.ids for part in parts if part.origin is None])
 
 

@@ -12,7 +12,6 @@ import torch
 from model_runtime.cancel import Cancel
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import read_weights
-from model_runtime.compose.composer import Composer
 from model_runtime.counts.segment import CountedDocument
 from model_runtime.counts.snapshot import EMPTY, Counts, CountsView
 from model_runtime.decoder.any_decoder import AnyDecoder, Span, TopTokens
@@ -27,13 +26,15 @@ from model_runtime.engine.ngrams import Ngrams
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.engine.stops import Rule, StopRule
 from model_runtime.ids import Ids
-from model_runtime.isolated import SequenceKey
 from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.kv.pool import MIN_COPIED, FrameId, Pool
 from model_runtime.kv.storage import KvStorage
 from model_runtime.logits import Logits
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.sequence_key import SequenceKey
+from model_runtime.shelves.composition.composer import Composer
+from model_runtime.shelves.composition.step import ComposingStep
 
 ONE_LINE = StopRule(multiline=False, indent=0, max_lines=1)
 FACTOR, BONUS = 2.0, 4.0  # of logits, and of those of tokens that end a line
@@ -103,7 +104,8 @@ class Watched(LocalEngine):
         self.pool = WatchedPool(decoder.config, capacity, arenas, self)
         self.context = context = DecodeContext.of(_Watch(decoder, self), tokenizer, cache)
         context.sampler = self.sampler = _Listening(tokenizer, cache, context.sampler.ends, self)
-        self.parts = EngineParts(context, self.pool, capacity, line_tokens, composer=composer)
+        steps = (ComposingStep(composer, self.pool),) if composer else ()
+        self.parts = EngineParts(context, self.pool, capacity, line_tokens, steps=steps)
         super().__init__(self.parts, storage)
 
     @property

@@ -16,13 +16,13 @@ from efim_ls.completion.planning.planner import FRAMES, Plan, Planner, PromptOf
 from efim_ls.completion.planning.window import Budget, Pieces, Window
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.ids import Ids
-from model_runtime.isolated import SequenceKey
 from model_runtime.kv.pool import FrameId, Pool
 from model_runtime.kv.sequence import TokenSequence
 from model_runtime.prompt.pieces import fragments
 from model_runtime.prompt.prompt import Prompt, build, order_parts, window_ids
 from model_runtime.prompt.template import Template, find_template
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.sequence_key import SequenceKey
 
 TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")
 Operation = tuple[str, int, str]

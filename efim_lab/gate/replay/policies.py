@@ -19,13 +19,15 @@ from efim_ls.completion.planning.planner import FRAMES, Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget, Window
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.ids import Ids
-from model_runtime.isolated import SequenceKey
 from model_runtime.kv.pool import FrameId, Pool
 from model_runtime.kv.sequence import TokenSequence
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.prompt.prompt import Prompt, build, order_parts, window_ids
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.row_rules import PLAIN
+from model_runtime.sequence_key import SequenceKey
+from model_runtime.shelves.states.rule import StateRule
 
 DOCUMENT = ""
 NO_IDS = np.zeros(0, dtype=np.int32)
@@ -72,7 +74,9 @@ def count_with(
 ) -> Iterator[KeystrokeRow]:
     """Count each keystroke's tokens with sequences that have room for a budget's longest prompt."""
     states = snapshots // prompts.frames
-    pool = Pool(lambda: TokenSequence(room.prompt_tokens, states=states), prompts.frames)
+    pool = Pool(
+        lambda: TokenSequence(room.prompt_tokens, rules=(StateRule(states),) if states else PLAIN), prompts.frames
+    )
     for key in keystrokes:
         ahead = sum(_recompute(pool, each, True) for each in prompts.prefetched(*key.rested)) if key.rested else 0
         prompt = prompts.prompt(key.text, key.cursor)

@@ -12,8 +12,8 @@ import torch
 
 from model_runtime.decoder.any_decoder import AnyDecoder, Span
 from model_runtime.ids import Ids
-from model_runtime.isolated import SequenceKey
 from model_runtime.kv.arena import Arena
+from model_runtime.sequence_key import SequenceKey
 
 
 class Answer(NamedTuple):

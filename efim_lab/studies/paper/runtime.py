@@ -12,7 +12,7 @@ from model_runtime.decoder.any_decoder import Runtime
 from model_runtime.decoder.gpu.device import choose_device
 from model_runtime.errors import ModelError
 from model_runtime.kv.layout import arena_bytes
-from model_runtime.loading.load import DecoderOptions, load_on_cpu
+from model_runtime.loading.decoders import DecoderOptions, load_on_cpu
 from model_runtime.loading.memory_fit import FitRequest, kv_bytes, usable_formats
 
 MIB = 1 << 20

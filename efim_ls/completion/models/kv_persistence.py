@@ -23,13 +23,12 @@ from kv_store.store import REMEMBERED_DOCUMENTS, ComputedBlocks, Store
 from model_runtime.cancel import Cancel
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
-from model_runtime.isolated import SequenceKey, ids_of
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.codec import Form, KvCodec
-from model_runtime.kv.excerpt_library import ComputedExcerpt
 from model_runtime.kv.format import KvFormat
 from model_runtime.kv.sequence import Quality
-from model_runtime.kv.storage import HeldFrame
+from model_runtime.kv.storage import ComputedExcerpt, HeldFrame
+from model_runtime.sequence_key import SequenceKey, ids_of
 
 MIB = 1 << 20
 
@@ -157,11 +156,11 @@ class KvPersistence:
             self._committed.popitem(last=False)
 
     def _names(self, key: SequenceKey) -> list[bytes]:
-        return self._store.names(key.ids, key.isolated.salt, key.isolated.before_excerpts)
+        return self._store.names(key.ids, key.apart.salt, key.apart.before_excerpts)
 
     def _save_excerpts(self, frame: HeldFrame, chains: dict[bytes, None], cancel: Cancel) -> bool:
         """Save a frame's excerpts, each as a part of the document that it is from; note the names in `chains`."""
-        for text, uri, made in zip(frame.key.isolated.texts, frame.origins, frame.computed, strict=True):
+        for text, uri, made in zip(frame.key.apart.texts, frame.origins, frame.computed, strict=True):
             names = self._store.names_alone(ids_of(text))
             chains |= dict.fromkeys(names)
             origin = Origin(document_tag(uri), _reach(uri in frame.private, uri in frame.committed.excerpts))
@@ -176,7 +175,7 @@ class KvPersistence:
         computed, tag = _computed(frame, names, frame.arena), document_tag(document)
         private = document in frame.private
         saw = not frame.private.isdisjoint(frame.origins)
-        unseen = frame.key.isolated.before_excerpts if saw else len(frame.key.ids)
+        unseen = frame.key.apart.before_excerpts if saw else len(frame.key.ids)
         parts = (
             (_reach(private, committed=True), frame.committed.tokens // BLOCK_TOKENS),
             (_reach(private), unseen // BLOCK_TOKENS),
@@ -200,7 +199,7 @@ def _quality(exact: bool) -> Quality:
 
 
 def _computed(frame: HeldFrame, names: Sequence[bytes], arena: Arena) -> ComputedBlocks:
-    saved = arena.snapshots and arena.snapshots.saved(BLOCK_TOKENS)
+    saved = arena.saved(BLOCK_TOKENS)
 
     def rows(block: int) -> Any:
         end = (block + 1) * BLOCK_TOKENS
@@ -208,7 +207,7 @@ def _computed(frame: HeldFrame, names: Sequence[bytes], arena: Arena) -> Compute
         return read if saved is None or end in saved else (*read[:-1], read[-1][:, :, :0])
 
     held = arena.common(frame.key)
-    whole = arena.rows.first_below(Quality.LOSSY, held) // BLOCK_TOKENS  # composed rows are never stored
+    whole = arena.rows.first_below(Quality.LOSSY, held) // BLOCK_TOKENS  # borrowed rows are never stored
     exact = arena.rows.first_below(Quality.EXACT) // BLOCK_TOKENS
     return ComputedBlocks(names[:whole], rows, exact, len(frame.key.ids), arena.excerpt_rows)
 

@@ -13,8 +13,8 @@ from efim_ls.completion.models.kv_persistence import KvPersistence, open_for
 from efim_ls.completion.models.saved_documents import SavedDocuments, StoredDocuments
 from efim_ls.completion.planning.window import MARKERS, Budget
 from efim_ls.memory_shares import MemoryShares, share_out
-from efim_ls.paths import EXPERTS, HASHES, cache_folder
-from efim_ls.settings import Approximation, Settings
+from efim_ls.paths import HASHES, OVERFLOW, cache_folder
+from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.hub.fetch import fetch_folder
 from model_runtime.checkpoint.hub_names import cached_folder, hub_name, local_folder
@@ -23,7 +23,8 @@ from model_runtime.engine.local import LocalEngine
 from model_runtime.errors import ModelError
 from model_runtime.kv.layout import arena_bytes
 from model_runtime.loading.checkpoint_reader import Checkpoint, read_checkpoint
-from model_runtime.loading.load import LoadedModel, LoadOptions, Model, load, plan_load
+from model_runtime.loading.decoders import LoadOptions
+from model_runtime.loading.load import LoadedModel, Model, load, plan_load
 from model_runtime.loading.memory_fit import FitRequest, fit_on_cpu, model_size
 from model_runtime.machine import cuda_missing, releasable_memory
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
@@ -136,12 +137,6 @@ def _shares(settings: Settings, arena: int) -> MemoryShares:
     return share_out(settings.memory_mib, -(-arena // MIB))
 
 
-def _moved_text(settings: Settings) -> str:
-    """Return the name of the method that composes prompts out of text that moved, or "off"."""
-    methods: dict[Approximation, str] = {"moved_text_carefully": "repair", "moved_text": "epic"}
-    return next((method for word, method in methods.items() if word in settings.approximations), "off")
-
-
 def _load_options(settings: Settings, budget: Budget, config: ModelConfig) -> LoadOptions:
     arena = arena_bytes(config, min(capacity(settings, budget), config.context))
     cache = cache_folder(settings.cache_folder)
@@ -152,8 +147,8 @@ def _load_options(settings: Settings, budget: Budget, config: ModelConfig) -> Lo
         capacity=capacity(settings, budget),
         kv_memory_mib=_shares(settings, arena).arenas,
         hash_notes=CacheFile(cache / HASHES) if settings.persist else None,
-        experts=cache / EXPERTS if settings.persist else None,
-        compose=_moved_text(settings),
+        overflow=cache / OVERFLOW if settings.persist else None,
+        approximations=settings.approximations,
     )
 
 

@@ -15,7 +15,7 @@ from model_runtime.checkpoint.families.layer_spec import Experts, Latent, LayerS
 from model_runtime.checkpoint.weights import BF16, Fp32, Weights, as_fp32
 from model_runtime.decoder.any_decoder import CHUNK, Rotations, Span, parts_of
 from model_runtime.decoder.native import library as c
-from model_runtime.decoder.native.places.experts import ExpertPlacement
+from model_runtime.decoder.native.held_experts import ExpertKeeper
 from model_runtime.decoder.native.weights import NativeWeights
 from model_runtime.decoder.quantization import Format
 from model_runtime.decoder.weights.layer import token_values
@@ -85,11 +85,11 @@ class NativeDecoder:
         form: Format,
         threads: int,
         instructions: str | None = None,
-        placement: ExpertPlacement | None = None,
+        keeper: ExpertKeeper | None = None,
     ) -> None:
         """Prepare the weights as fp16 or int8; `weights` may be dropped afterwards.
 
-        `instructions` are the best that this CPU has, unless a test chooses others. With a `placement` memory holds
+        `instructions` are the best that this CPU has, unless a test chooses others. With a `keeper` memory holds
         some experts alone.
         """
         self.config = config
@@ -98,7 +98,7 @@ class NativeDecoder:
         self._layout, self._positions = KvLayout.of(config), config.positions
         lib = c.library()
         assert not isinstance(lib, str) and form in ("fp16", "int8")
-        self._library, self._weights = lib, NativeWeights(config, self._layout, weights, form, placement)
+        self._library, self._weights = lib, NativeWeights(config, self._layout, weights, form, keeper)
         self._model = self._weights.model
         chosen = instructions or c.instruction_sets()[0]
         self._runner = lib.efim_open(ctypes.byref(self._model), min(threads, MOST_THREADS), chosen.encode())
@@ -159,7 +159,7 @@ class NativeDecoder:
             held = np.array([(k.ctypes.data, v.ctypes.data, k.shape[2], 0) for k, v in keys_values], HELD)
             known = self._held[arena] = held, held.ctypes.data
         held, address = known
-        if arena.window:
+        if self._layout.window:
             held["base"] = [arena.base if plane.window else 0 for plane in arena.layout.planes[::2]]
         return address
 
@@ -188,8 +188,8 @@ class NativeDecoder:
             self._runner, len(ids), shared, places.ctypes.data, self._x.ctypes.data,
             None if values is None else values.ctypes.data, len(here), here.ctypes.data, logits[first:].ctypes.data,
         )  # fmt: skip
-        if self._weights.placed is not None:
-            self._weights.placed.raise_error()
+        if self._weights.held is not None:
+            self._weights.held.raise_error()
 
 
 def _tokens_of(span: Span, positions: int) -> Ids:
@@ -210,13 +210,13 @@ def _shared(spans: Sequence[Span]) -> int:
     once anyway.
     """
     first, *others = (span.arena for span in spans)
-    excerpts = first.excerpts
+    excerpts = first.apart
     firsts = [span.arena.length if span.recomputed is None else int(span.recomputed[0]) for span in spans]
     if excerpts.texts and min(firsts) < excerpts.before_excerpts:
         return 0
     if excerpts.texts and any(span.arena.rows.seen < Quality.EXACT for span in spans):
         return 0
-    if any(arena.excerpts != excerpts for arena in others):
+    if any(arena.apart != excerpts for arena in others):
         return 0
     counts = [common_prefix(first.ids, arena.ids) for arena in others]
     return first.excerpt_rows + min(

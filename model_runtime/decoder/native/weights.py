@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,14 +22,12 @@ from model_runtime.checkpoint.rope import rotations
 from model_runtime.checkpoint.tensor_shapes import EARLY_NORM
 from model_runtime.checkpoint.weights import Fp32, Weights
 from model_runtime.decoder.native import library as c
+from model_runtime.decoder.native.held_experts import ExpertKeeper, Router
 from model_runtime.decoder.native.memory import WeightMemory
-from model_runtime.decoder.native.packing import LAYOUT, pack, round_up
-from model_runtime.decoder.native.places.experts import ExpertPlacement, PlacedExperts, Router
-from model_runtime.decoder.native.places.file import open_experts
-from model_runtime.decoder.native.places.record import ExpertRecord
+from model_runtime.decoder.native.packing import pack, round_up
 from model_runtime.decoder.quantization import Format
 from model_runtime.decoder.weights.attention import AttentionWeights, FullWeights, LatentWeights, early_keys
-from model_runtime.decoder.weights.feed_forward import ExpertWeights, FeedForwardTensors, RouterWeights
+from model_runtime.decoder.weights.feed_forward import ExpertWeights, RouterWeights
 from model_runtime.decoder.weights.layer import LayerWeights, Norm, fused, head, norm
 from model_runtime.decoder.weights.product import Product
 from model_runtime.decoder.weights.state import StateWeights
@@ -46,11 +43,11 @@ class NativeWeights:
         layout: KvLayout,
         weights: Weights,
         form: Format,
-        placement: ExpertPlacement | None = None,
+        keeper: ExpertKeeper | None = None,
     ) -> None:
         """Lay the weights out; they may be dropped afterwards.
 
-        With a placement some experts alone are in memory. Raises ModelError if the others have no room on disk.
+        With a keeper some experts alone are in memory. Raises ModelError if it has no room for the others.
         """
         self._config, self._layout = config, layout
         self._form: Format = form
@@ -60,10 +57,10 @@ class NativeWeights:
         self._with_experts = [i for i, layer in enumerate(config.layers) if isinstance(layer.mlp, Experts)]
         rotated, positions = config.rotated, config.positions
         self.ropes = {rope: self._kept(rotations(rope, rotated, positions)) for rope in config.ropes}
-        self.placed = None if placement is None else self._placed(weights, placement)
+        self.held = None if keeper is None else keeper.hold(config, weights, form)
         self.model = self._native_model(weights)
-        if self.placed is not None:
-            self.model.fetch, self.model.wait = self.placed.fetch, self.placed.wait
+        if self.held is not None:
+            self.model.fetch, self.model.wait = self.held.fetch, self.held.wait
 
     def _native_model(self, weights: Weights) -> c.NativeModel:
         config, count = self._config, len(self._config.layers)
@@ -80,27 +77,6 @@ class NativeWeights:
             config.leaves, config.first_early or 0, *self._early(early, parts, early_norm),
             config.norm_eps, LATENT_NORM_EPS, heads.scale,
         )  # fmt: skip
-
-    def _placed(self, weights: Weights, placement: ExpertPlacement) -> PlacedExperts:
-        """Return the experts of all layers, of which some will be in memory."""
-        config = self._config
-        spec = config.layers[self._with_experts[0]].mlp
-        assert isinstance(spec, Experts)
-        record = ExpertRecord(config.hidden, spec, self._form)
-
-        def records(number: int) -> Iterator[npt.NDArray[np.uint8]]:
-            index = self._with_experts[number]
-            parts = FeedForwardTensors(config, weights, f"model.layers.{index}.").joined(config.layers[index].mlp)
-            assert isinstance(parts, ExpertWeights)
-            made = np.zeros(record.bytes, np.uint8)
-            for expert in range(spec.count):
-                record.write(parts.weights(expert), made)
-                yield made
-
-        shape = len(self._with_experts), spec.count, record.bytes
-        file = open_experts(placement.path, f"{placement.key} {self._form} {LAYOUT}", shape, records)
-        schedule = placement.schedule(shape[0], spec.count, spec.chosen, placement.slots)
-        return PlacedExperts(spec, record, file, schedule)
 
     def _early(
         self, layers: list[int], parts: list[Product], norm: Norm[Fp32] | None
@@ -180,8 +156,8 @@ class NativeWeights:
         gate = parts.shared_gate
         arrays = parts.bias, parts.correction, None if gate is None else np.pad(gate, (0, padded - len(gate)))
         kept_router, late = self._kept(router), 0
-        if self.placed is not None:
-            layer = self.placed.add_layer(Router(kept_router, parts.bias, parts.correction))
+        if self.held is not None:
+            layer = self.held.add_layer(Router(kept_router, parts.bias, parts.correction))
             ups, downs, late = layer.up, layer.down, layer.late.ctypes.data
         else:
             ups, downs = ((c.NativeMatrix * spec.count)() for _ in range(2))

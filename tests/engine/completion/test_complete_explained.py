@@ -16,10 +16,10 @@ from efim_ls.request import Answer, Costs, Request, Upcoming
 from model_runtime.cancel import NEVER
 from model_runtime.counts.segment import CountedDocument
 from model_runtime.counts.snapshot import EMPTY, CountsView
-from model_runtime.isolated import Mask
 from model_runtime.prompt.prompt import LaidOut, Prompt, PromptPart, order_parts
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.sequence_key import Mask
 from tests.engine.completion.test_complete import PLACE, Make, ask, explained, maker
 from tests.engine.doubles import CACHE
 from tests.models import CODE
@@ -140,7 +140,7 @@ def test_costs_follow_each_other_in_a_prompt(tokenizer: Tokenizer) -> None:
 def test_isolated_excerpts_are_listed_one_by_one_where_they_are_seen_from(tokenizer: Tokenizer, mask: Mask) -> None:
     texts = {"head": "h = 1\n", "tail": "t = 1\n", "typed": "y = 1\n"}
     excerpts = tuple(PromptPart("similar", tokenizer.encode(text), False, "file:///b.py") for text in ("a\n", "b\n"))
-    laid = LaidOut(isolated=excerpts, mask=mask)
+    laid = LaidOut(apart=excerpts, mask=mask)
     head, tail, typed = map(tokenizer.encode, texts.values())
     prompt = Prompt(order_parts(Template((), (), ()), head, tail, typed, excerpts=laid), b"", typed)
     listed = prompt_parts(tokenizer, prompt, Costs(recomputed=prompt.tokens))

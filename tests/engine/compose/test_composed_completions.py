@@ -12,8 +12,8 @@ import pytest
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Answer, Request, Upcoming
 from model_runtime.cancel import NEVER
-from model_runtime.isolated import SequenceKey
 from model_runtime.kv.pool import FrameId
+from model_runtime.sequence_key import SequenceKey
 from tests.engine.persistence import arena_of
 from tests.models import CODE, Tiny, make
 from tests.sized import Sized
@@ -97,5 +97,4 @@ def test_nothing_composed_is_stored(start: Start) -> None:
 
 def test_the_description_says_what_composes_and_why(start: Start) -> None:
     on, off = start(approximations=("moved_text",), persist=False).describe(), start(persist=False).describe()
-    assert (on["compose"], on["compose_reason"]) == ("epic", "an approximation that the setting asks for")
-    assert (off["compose"], off["compose_reason"]) == ("off", "switched off")
+    assert (on["options"], off["options"]) == ("moved_text is on", "")

@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
-from model_runtime.compose.composer import Composer
-from model_runtime.compose.first_rows import FirstRows
-from model_runtime.compose.method import Composition
 from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine.engine import PrepareJob
 from model_runtime.ids import Ids
-from model_runtime.isolated import SequenceKey
 from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.kv.sequence import Quality
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.sequence_key import SequenceKey
+from model_runtime.shelves.composition.composer import Composer
+from model_runtime.shelves.composition.first_rows import FirstRows
+from model_runtime.shelves.composition.method import Composition
 from tests.engine.doubles import Watched, decoder_of
 from tests.engine.prompts import HEAD, TAIL, A, B, after, generate, prompt_of
 

@@ -26,9 +26,10 @@ from model_runtime.decoder.gpu.slab import Slab
 from model_runtime.decoder.native.decoder import NativeDecoder
 from model_runtime.decoder.native.library import instruction_sets
 from model_runtime.ids import Ids
-from model_runtime.isolated import IsolatedExcerpts, isolated_excerpts
 from model_runtime.kv.arena import Arena, DenseArena
-from model_runtime.kv.excerpt_library import ExcerptLibrary, turned
+from model_runtime.kv.rotation import turned
+from model_runtime.sequence_key import TextsApart, texts_apart
+from model_runtime.shelves.isolated.library import ExcerptLibrary
 from tests.compiled import require_compiled
 from tests.engine.doubles import fetched
 from tests.models import VOCABULARY, Tiny, make, reference
@@ -73,7 +74,7 @@ def junk(config: ModelConfig) -> Arena:
     return arena
 
 
-def placed(decoder: AnyDecoder, arena: Arena, scratch: Arena, excerpts: IsolatedExcerpts, chunk: int = 64) -> Arena:
+def placed(decoder: AnyDecoder, arena: Arena, scratch: Arena, excerpts: TextsApart, chunk: int = 64) -> Arena:
     """The arena, with these excerpts in its room."""
     assert decoder.rotations is not None
     library = ExcerptLibrary(scratch, decoder.rotations, ROOM)
@@ -112,7 +113,7 @@ def test_both_masks_are_those_of_a_plain_pass(
 ) -> None:
     decoder, arena, scratch = made(folder, form)
     window = TOKENS[:120]
-    mine = placed(decoder, arena(), scratch, isolated_excerpts(excerpts, before_excerpts))
+    mine = placed(decoder, arena(), scratch, texts_apart(excerpts, before_excerpts))
     found = np.concatenate([fetched(decoder.forward(window[i : i + 50], mine, 50)) for i in (0, 50)])
     found = np.concatenate([found, fetched(decoder.forward(window[100:], mine, 20))])
     wanted = masked(folder, excerpts, before_excerpts, window).numpy()
@@ -133,7 +134,7 @@ def test_a_row_has_the_same_bits_in_any_company_whatever_lies_in_the_room(
     decoder, arena, scratch = made(folder, form, instructions)
     cuts = data.draw(st.lists(st.integers(0, ROOM), max_size=4).map(sorted))
     room, before_excerpts = [TOKENS[a:b] for a, b in pairwise(cuts)], data.draw(st.integers(0, WINDOW))
-    excerpts = isolated_excerpts(room, before_excerpts)
+    excerpts = texts_apart(room, before_excerpts)
     chunks = st.integers(1, ROOM)
     alone = placed(decoder, arena(), scratch, excerpts, 1)
     steps = np.concatenate([fetched(decoder.forward(TOKENS[i : i + 1], alone)) for i in range(WINDOW)])
@@ -165,7 +166,7 @@ def test_a_row_has_the_same_bits_in_any_company_whatever_lies_in_the_room(
 
 def test_a_rotation_is_the_one_to_the_place(folder: Path) -> None:
     decoder, arena, scratch = made(folder, "fp16")
-    mine = placed(decoder, arena(), scratch, isolated_excerpts([TOKENS[:20]], 0))
+    mine = placed(decoder, arena(), scratch, texts_apart([TOKENS[:20]], 0))
     assert decoder.rotations is not None
     (keys, _), factors = scratch.copy_out(0, 20), decoder.rotations[0][ROOM - 20].astype(np.complex128)
     pairs = keys.reshape(*keys.shape[:3], -1, 2).astype(np.float64)

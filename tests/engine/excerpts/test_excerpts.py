@@ -21,13 +21,13 @@ from model_runtime.engine.engine import GenerateJob, Generation, PrepareJob, Sav
 from model_runtime.engine.local import LocalEngine
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
-from model_runtime.isolated import isolated_excerpts
 from model_runtime.kv.arena import Arena, DenseArena
-from model_runtime.kv.excerpt_library import ExcerptLibrary
 from model_runtime.kv.pool import FrameId
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import load
 from model_runtime.prompt.prompt import LaidOut, Prompt, PromptPart, build
+from model_runtime.sequence_key import texts_apart
+from model_runtime.shelves.isolated.library import ExcerptLibrary
 from tests.engine.doubles import ENDLESS, decoder_of
 from tests.models import CODE, Tiny, make
 from tests.waiting import HANG
@@ -70,7 +70,7 @@ class Served:
         texts = CODE[:head], CODE[cursor + 60 : cursor + 200], CODE[head:cursor]
         assert model.mask
         excerpts = tuple(isolated(tokenizer.encode(TEXTS[i]), origin) for i in chosen)
-        return build(tokenizer, model.template, *texts, excerpts=LaidOut(isolated=excerpts, mask=model.mask))
+        return build(tokenizer, model.template, *texts, excerpts=LaidOut(apart=excerpts, mask=model.mask))
 
     def generate(self, frame: int, prompt: Prompt) -> Generation:
         private = frozenset(prompt.origins) & {PRIVATE}
@@ -81,8 +81,8 @@ class Served:
     def held(self, frame: int, prompt: Prompt) -> np.ndarray:
         """Keys and values of a prompt and its excerpts."""
         arena = self.model.parts.pool.get(FrameId(URI, frame))
-        assert arena and arena.excerpts == prompt.isolated and arena.common(prompt.key) == len(prompt.ids)
-        rows = slice(ROOM - prompt.isolated.tokens, ROOM + len(prompt.ids))
+        assert arena and arena.apart == prompt.apart and arena.common(prompt.key) == len(prompt.ids)
+        rows = slice(ROOM - prompt.apart.tokens, ROOM + len(prompt.ids))
         return np.stack([arena.k[:, :, rows], arena.v[:, :, rows]])
 
     def save(self) -> None:
@@ -105,7 +105,7 @@ def answered_cold(mask: str, form: Form, prompt: Prompt) -> tuple[Generation, np
         arena.truncate(0)
         arena.answers = None
     library = served.model.parts.library
-    assert library
+    assert isinstance(library, ExcerptLibrary)
     library._kept.clear()
     library._scratch.truncate(0)
     return served.generate(0, prompt), served.held(0, prompt)
@@ -134,7 +134,7 @@ def test_warm_equals_cold(mask: str, form: Form, steps: list[tuple[int, tuple[in
                 served.close()
                 served = Served(mask, form, Path(store))
             elif step == "evict":
-                assert (library := served.model.parts.library)
+                assert isinstance(library := served.model.parts.library, ExcerptLibrary)
                 library._kept.clear()
             elif step == "prepare":
                 ahead = served.prompt(400, 300, [1, 2])
@@ -209,7 +209,7 @@ def test_excerpts_whose_preparing_was_interrupted_are_gone_on_with(served: Serve
     prompt, turns, engine = served.prompt(400, 300, [0, 1]), iter([False, True]), served.engine
     assert not engine.prepare(PrepareJob(FrameId(URI), prompt), Cancel(lambda: next(turns, True)))
     ahead = engine.statistics().prefetched
-    assert 0 < ahead < prompt.isolated.tokens
+    assert 0 < ahead < prompt.apart.tokens
     assert engine.prepare(PrepareJob(FrameId(URI), prompt), NEVER)
     assert engine.statistics().prefetched == prompt.tokens
     assert served.generate(0, prompt).stats.recomputed == 0
@@ -225,9 +225,9 @@ def test_excerpts_least_recently_asked_for_leave_a_library_that_is_full() -> Non
         decoder.forward(ids, arena)
 
     def held_after(*asked: int) -> list[bool]:
-        excerpts = isolated_excerpts([texts[number] for number in asked], 0)
+        excerpts = texts_apart([texts[number] for number in asked], 0)
         assert library.ready(excerpts, None, compute, 64, NEVER).complete
-        return [library.get(text) is not None for text in isolated_excerpts(texts, 0).texts]
+        return [library.get(text) is not None for text in texts_apart(texts, 0).texts]
 
     assert held_after(0) == [True, False, False]
     assert held_after(1) == [True, True, False]
@@ -240,7 +240,7 @@ def test_a_model_without_a_room_takes_no_excerpts(tmp_path: Path) -> None:
     checkpoint = read_checkpoint(make(tmp_path / "plain", half=True))
     model = load(checkpoint, progress=lambda *_: None, weights="fp16", **OPTIONS)  # pyright: ignore
     prompt = build(model.tokenizer, model.template, "", "", "x = 1\n")
-    with pytest.raises(ValueError, match="not trained with isolated excerpts: put their text"):
+    with pytest.raises(ValueError, match="not trained with excerpts apart: put their text"):
         with_excerpt = replace(prompt, parts=(isolated(prompt.ids), *prompt.parts))
         LocalEngine(model.parts).generate(GenerateJob(FrameId(""), with_excerpt, ENDLESS, 1), NEVER)
 

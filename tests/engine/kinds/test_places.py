@@ -15,19 +15,21 @@ from safetensors import safe_open
 
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.families.layer_spec import Experts
+from model_runtime.checkpoint.tensor_shapes import count_experts
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.any_decoder import Span
 from model_runtime.decoder.native.decoder import NativeDecoder
-from model_runtime.decoder.native.places.experts import ExpertPlacement, least_slots
-from model_runtime.decoder.native.places.record import PAGE
-from model_runtime.decoder.native.places.schedule import Schedule
 from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
 from model_runtime.kv.arena import DenseArena
 from model_runtime.loading import memory_fit as fits
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import LoadedModel, load
-from model_runtime.loading.memory_fit import count_experts, kv_bytes, memory_need, model_size
+from model_runtime.loading.memory_fit import kv_bytes, memory_need, model_size
+from model_runtime.shelves.experts_on_disk.experts import least_slots
+from model_runtime.shelves.experts_on_disk.placement import ExpertPlacement
+from model_runtime.shelves.experts_on_disk.record import PAGE
+from model_runtime.shelves.experts_on_disk.schedule import Schedule
 from tests.compiled import require_compiled
 from tests.models import VOCABULARY, Tiny, make
 
@@ -49,7 +51,7 @@ class Both:
 
     def open(self, key: str = "weights") -> NativeDecoder:
         placement = ExpertPlacement(self.file, key, self.slots)
-        return NativeDecoder(self.config, self.weights, self.form, 2, placement=placement)
+        return NativeDecoder(self.config, self.weights, self.form, 2, keeper=placement)
 
     def arena(self) -> DenseArena:
         return DenseArena(self.config, CONTEXT)
@@ -134,7 +136,7 @@ def test_a_disk_without_room_is_named(both: Both, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("shutil.disk_usage", lambda _: os.statvfs_result([0] * 10) and _Usage())
     placement = ExpertPlacement(tmp_path / "new" / "experts.safetensors", "weights", both.slots)
     with pytest.raises(ModelError, match="make room there, or set cache_folder"):
-        NativeDecoder(both.config, both.weights, both.form, 1, placement=placement)
+        NativeDecoder(both.config, both.weights, both.form, 1, keeper=placement)
     assert not [*(tmp_path / "new").iterdir()]
 
 
@@ -145,7 +147,7 @@ class _Usage:
 def _load(folder: Path, experts: Path | None) -> LoadedModel:
     return load(
         read_checkpoint(folder), weights="auto", threads=1, capacity=CONTEXT, kv_memory_mib=1, ngrams=False,
-        progress=lambda stage, percent: None, experts=experts,
+        progress=lambda stage, percent: None, overflow=experts,
     )  # fmt: skip
 
 

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from kv_store.block import BLOCK_TOKENS
 from model_runtime.checkpoint.config import ModelConfig, UnknownArchitecture, parse_config
-from model_runtime.isolated import SequenceKey
 from model_runtime.kv.codec import PART, Form, KvCodec
-from model_runtime.kv.layout import KEPT_BEHIND, SLACK_ROWS, KvLayout, arena_bytes
+from model_runtime.kv.layout import SLACK_ROWS, KvLayout, arena_bytes
 from model_runtime.kv.sequence import Quality
+from model_runtime.sequence_key import SequenceKey
+from model_runtime.shelves.windows.rule import KEPT_BEHIND
 from tests.engine.doubles import fetched
 from tests.engine.kinds.decoded import Decoded
 from tests.models import VOCABULARY, Tiny, config, make, reference
@@ -54,7 +55,9 @@ def test_a_cut_arena_goes_on_to_the_same_bits_as_a_new_one(model: Decoded, lengt
     arena, cut = model.computed(TOKENS[:length], step), min(cut, length)
     resumed = arena.truncate(cut)
     assert resumed in (cut, 0) and arena.length == resumed
-    assert resumed == cut or cut < arena.window + length - SLACK_ROWS + BLOCK_TOKENS or cut < length - KEPT_BEHIND
+    assert (
+        resumed == cut or cut < arena.layout.window + length - SLACK_ROWS + BLOCK_TOKENS or cut < length - KEPT_BEHIND
+    )
     warm = model.extended(arena, TOKENS[:cut])
     cold = model.computed(TOKENS[:cut])
     assert model.equal(model.logits(warm), model.logits(cold))

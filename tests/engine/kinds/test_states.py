@@ -14,11 +14,11 @@ from kv_store.block import BLOCK_TOKENS
 from model_runtime.checkpoint.config import UnknownArchitecture, parse_config
 from model_runtime.errors import ModelError
 from model_runtime.ids import common_prefix
-from model_runtime.isolated import SequenceKey
 from model_runtime.kv.codec import STATE, Form, KvCodec
 from model_runtime.kv.layout import KvLayout
 from model_runtime.kv.sequence import Quality
-from model_runtime.kv.snapshots import GRID
+from model_runtime.sequence_key import SequenceKey
+from model_runtime.shelves.states.snapshots import GRID
 from tests.engine.kinds.decoded import Decoded
 from tests.models import VOCABULARY, Family, Tiny, config, make
 

@@ -23,7 +23,8 @@ from model_runtime.decoder.quantization import MOST_INT8_INPUTS, Format
 from model_runtime.errors import ModelError
 from model_runtime.loading import weight_format
 from model_runtime.loading.checkpoint_reader import read_checkpoint
-from model_runtime.loading.load import DecoderOptions, LoadedModel, load, load_on_cpu
+from model_runtime.loading.decoders import DecoderOptions, load_on_cpu
+from model_runtime.loading.load import LoadedModel, load
 from model_runtime.loading.memory_fit import FitRequest, usable_formats
 from model_runtime.loading.weight_format import FASTEST, FORMATS, ORDER, CpuMethod, choose_method, supported_formats
 from tests.compiled import require_compiled

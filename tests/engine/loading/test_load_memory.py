@@ -22,16 +22,8 @@ from model_runtime.errors import ModelError
 from model_runtime.kv.layout import arena_bytes
 from model_runtime.loading import memory_fit as fits
 from model_runtime.loading.checkpoint_reader import read_checkpoint
-from model_runtime.loading.load import (
-    MIB,
-    MOST_ARENAS,
-    DecoderOptions,
-    LoadedModel,
-    LoadOptions,
-    load,
-    load_on_cpu,
-    plan_load,
-)
+from model_runtime.loading.decoders import DecoderOptions, LoadOptions, load_on_cpu
+from model_runtime.loading.load import MIB, MOST_ARENAS, LoadedModel, load, plan_load
 from model_runtime.loading.memory_fit import kv_bytes, memory_need, model_size
 from tests.compiled import require_compiled
 from tests.models import Tiny, config, make

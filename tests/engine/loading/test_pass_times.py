@@ -10,7 +10,7 @@ from model_runtime.checkpoint.config import ModelConfig, parse_config
 from model_runtime.checkpoint.tensor_shapes import expected_shapes
 from model_runtime.checkpoint.weights import Weights
 from model_runtime.decoder.any_decoder import AnyDecoder
-from model_runtime.decoder.native.places.experts import ExpertPlacement
+from model_runtime.decoder.native.held_experts import ExpertKeeper
 from model_runtime.loading import pass_times
 from model_runtime.loading.memory_fit import model_size
 from model_runtime.loading.pass_times import SAMPLE_PARAMETERS, TIMED_CONTEXT, TIMED_ROWS, PassTimes, measure_passes
@@ -28,7 +28,7 @@ class Asking(CpuMethod):
     """A way that computes nothing, and tells for which shape it was asked to."""
 
     def decoder(
-        self, config: ModelConfig, weights: Weights, threads: int, placement: ExpertPlacement | None = None
+        self, config: ModelConfig, weights: Weights, threads: int, keeper: ExpertKeeper | None = None
     ) -> AnyDecoder:
         raise Asked(config)
 

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_runtime.compose.pieces import MovedPiece, find_pieces, window_hashes
 from model_runtime.ids import Ids
+from model_runtime.shelves.composition.pieces import MovedPiece, find_pieces, window_hashes
 
 SHORTEST = 4
 few = st.lists(st.integers(0, 2), max_size=40)

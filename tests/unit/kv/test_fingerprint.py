@@ -39,13 +39,15 @@ OTHER: dict[type, Any] = {
 HARMLESS = {
     "model_runtime.c_sources",
     "model_runtime.cancel",
+    "model_runtime.engine.prefill",
     "model_runtime.errors",
-    "model_runtime.isolated",
+    "model_runtime.sequence_key",
     "model_runtime.ids",
     "model_runtime.logits",
     "model_runtime.machine",
     "model_runtime.mapped_memory",
     "model_runtime.regular_files",
+    "model_runtime.row_rules",
 }
 
 

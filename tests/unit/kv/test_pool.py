@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from model_runtime.ids import Ids
-from model_runtime.isolated import SequenceKey
 from model_runtime.kv.pool import MIN_COPIED, FrameId, Pool
 from model_runtime.kv.sequence import TokenSequence
+from model_runtime.sequence_key import SequenceKey
 
 CAPACITY = 48
 TEXTS = ([1] * CAPACITY, [2] * CAPACITY, [1, 2] * (CAPACITY // 2), [1] * 24 + [3] * 24)

@@ -158,7 +158,7 @@ TestTwoListed = TwoListed.TestCase
 
 
 def test_an_exact_row_is_better_than_a_lossy_one_and_that_than_a_composed_one() -> None:
-    assert Quality.EXACT > Quality.LOSSY > Quality.COMPOSED
+    assert Quality.EXACT > Quality.LOSSY > Quality.BORROWED
 
 
 @pytest.mark.parametrize(("end", "composed"), [(4, 4), (6, 6)])

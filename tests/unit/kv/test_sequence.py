@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from model_runtime.ids import Ids, common_prefix
-from model_runtime.isolated import SequenceKey, isolated_excerpts
 from model_runtime.kv.sequence import Quality, TokenSequence
+from model_runtime.sequence_key import SequenceKey, texts_apart
 
 CAPACITY = 24
 tokens = st.lists(st.integers(0, 2), min_size=1, max_size=9)
@@ -230,10 +230,10 @@ def test_a_copy_of_exact_tokens_is_exact(length: int, approximate: int) -> None:
 
 
 def test_tokens_that_see_other_excerpts_are_not_in_common() -> None:
-    mine, others = (isolated_excerpts([ids(each)], before_excerpts=2) for each in (5, 6))
+    mine, others = (texts_apart([ids(each)], before_excerpts=2) for each in (5, 6))
     sequence = TokenSequence(CAPACITY, excerpt_rows=64)
     sequence.enter(mine)
     sequence.append(ids(1, 2, 3))
-    same = isolated_excerpts([ids(5)], before_excerpts=2)
+    same = texts_apart([ids(5)], before_excerpts=2)
     assert [sequence.common(SequenceKey(ids(1, 2, 3), each)) for each in (mine, same, others)] == [3, 3, 2]
     assert sequence.common(key(1, 2, 3)) == 2, "none are others, too"

@@ -8,11 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from model_runtime.isolated import SequenceKey
 from model_runtime.kv.sequence import TokenSequence
-from model_runtime.kv.snapshots import GRID, Snapshots
+from model_runtime.sequence_key import SequenceKey
+from model_runtime.shelves.states.rule import StateRule
+from model_runtime.shelves.states.snapshots import GRID, Snapshots
 
 CAPACITY = 4096
+
+
+def keeping(most: int) -> TokenSequence:
+    """A sequence whose states are kept at so many places."""
+    return TokenSequence(CAPACITY, rules=(StateRule(most),))
+
+
+def snapshots_of(sequence: TokenSequence) -> Snapshots:
+    [rule] = sequence.rules
+    assert isinstance(rule, StateRule)
+    return rule.snapshots
 
 
 class Kept(RuleBasedStateMachine):
@@ -21,14 +33,13 @@ class Kept(RuleBasedStateMachine):
     @initialize(most=st.integers(1, 8))
     def start(self, most: int) -> None:
         self.most = most
-        self.sequence = TokenSequence(CAPACITY, states=most)
+        self.sequence = keeping(most)
         self.contents: dict[int, bytes] = {}  # by slot, the tokens whose states it holds
         self.live = b""
 
     @property
     def snapshots(self) -> Snapshots:
-        assert self.sequence.snapshots is not None
-        return self.sequence.snapshots
+        return snapshots_of(self.sequence)
 
     @rule(count=st.integers(1, 300), rows=st.integers(1, 9), token=st.integers(0, 2))
     def compute(self, count: int, rows: int, token: int) -> None:
@@ -80,7 +91,7 @@ test_what_is_kept = Kept.TestCase
 
 def typed(most: int, head: int, keys: int, marks: tuple[int, ...] = ()) -> TokenSequence:
     """A sequence that grew by one token a pass after its head, as someone types."""
-    sequence = TokenSequence(CAPACITY, states=most)
+    sequence = keeping(most)
     sequence.mark(marks)
     sequence.begin_pass(head, 1)
     sequence.end_pass(np.zeros(head, np.int32), None)
@@ -106,14 +117,14 @@ def test_marks_outlast_all_others() -> None:
 
 @given(length=st.integers(1, 1000), most=st.integers(17, 64))
 def test_with_room_for_all_no_more_than_the_grid_is_computed_again(length: int, most: int) -> None:
-    sequence = TokenSequence(CAPACITY, states=most)
+    sequence = keeping(most)
     sequence.begin_pass(1024, 1)
     sequence.end_pass(np.zeros(1024, np.int32), None)
     assert length - sequence.resumes_at(length) == length % GRID
 
 
 def test_before_a_draft_states_are_kept() -> None:
-    sequence = TokenSequence(CAPACITY, states=4)
+    sequence = keeping(4)
     sequence.begin_pass(20, rows=9)
     sequence.end_pass(np.arange(20, dtype=np.int32), None)
     assert sequence.resumes_at(19) == 12
@@ -121,7 +132,7 @@ def test_before_a_draft_states_are_kept() -> None:
 
 
 def test_a_pass_that_fails_leaves_what_was_kept_before() -> None:
-    sequence = TokenSequence(CAPACITY, states=4)
+    sequence = keeping(4)
     sequence.begin_pass(128, 1)
     sequence.end_pass(np.zeros(128, np.int32), None)
     sequence.begin_pass(64, 1)  # and no end
@@ -132,9 +143,9 @@ def test_a_pass_that_fails_leaves_what_was_kept_before() -> None:
 
 
 def test_a_copy_keeps_what_is_kept_of_its_prefix() -> None:
-    source, copy = typed(8, 500, 20), TokenSequence(CAPACITY, states=8)
+    source, copy = typed(8, 500, 20), keeping(8)
     length = source.kept(SequenceKey(source.ids[:450]))
     copy.copy_prefix(source, length)
-    assert source.snapshots and copy.snapshots
-    assert copy.snapshots.places == [place for place in source.snapshots.places if place <= length]
+    kept = snapshots_of(copy).places
+    assert kept == [place for place in snapshots_of(source).places if place <= length]
     assert copy.resumes_at(length) == length == copy.length

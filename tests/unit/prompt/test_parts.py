@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from model_runtime.ids import Ids
-from model_runtime.isolated import Mask
 from model_runtime.prompt.prompt import LaidOut, Prompt, PromptPart, order_parts
 from model_runtime.prompt.template import Template
+from model_runtime.sequence_key import Mask
 
 EFIM = Template((1,), (2,), (3,), bos=(0,))
 SPM = replace(EFIM, tail_first=True)
@@ -45,19 +45,19 @@ def test_excerpts_stand_before_the_window_in_it_and_behind_its_tail() -> None:
 
 def test_excerpts_in_the_window_are_hidden_from_nothing() -> None:
     made = prompt(EFIM, MARKED)
-    assert (made.before_excerpts, made.isolated.tokens, made.tokens) == (0, 0, len(made.ids))
+    assert (made.before_excerpts, made.apart.tokens, made.tokens) == (0, 0, len(made.ids))
 
 
 @pytest.mark.parametrize("template", [EFIM, SPM], ids=["efim", "spm"])
 @pytest.mark.parametrize("mask", ["typed", "head"])
 def test_isolated_excerpts_stand_where_they_are_seen_from(template: Template, mask: Mask) -> None:
     window = prompt(template, LaidOut()).ids.tolist()
-    made = prompt(template, LaidOut(isolated=ISOLATED, mask=mask))
+    made = prompt(template, LaidOut(apart=ISOLATED, mask=mask))
     before = 6 if mask == "typed" else 0
-    assert made.before_excerpts == made.isolated.before_excerpts == before
+    assert made.before_excerpts == made.apart.before_excerpts == before
     assert all_ids(made) == [*window[:before], 4, 5, 7, *window[before:]]
     assert made.ids.tolist() == window
-    assert made.tokens == len(window) + made.isolated.tokens == len(window) + 3
+    assert made.tokens == len(window) + made.apart.tokens == len(window) + 3
     assert made.origins == ("file:///a.py", "file:///b.py")
     seeing = [i for part in made.parts if part.sees_excerpts for i in part.ids.tolist()]
     assert seeing == window[before:]

@@ -20,13 +20,13 @@ from efim_lab.studies.reuse.places import ReusePlace
 from efim_lab.studies.reuse.scenarios import Scenario, scenarios
 from efim_lab.studies.reuse.subject import NEW_TOKENS, ReuseSubject, Rows, Target
 from model_runtime.cancel import NEVER
-from model_runtime.compose.composer import Composer
-from model_runtime.compose.first_rows import FirstRows
-from model_runtime.compose.method import CompositionMethod
 from model_runtime.ids import Ids
-from model_runtime.isolated import SequenceKey
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.layout import arena_bytes
+from model_runtime.sequence_key import SequenceKey
+from model_runtime.shelves.composition.composer import Composer
+from model_runtime.shelves.composition.first_rows import FirstRows
+from model_runtime.shelves.composition.method import CompositionMethod
 
 EXACT = "exact"
 FOLLOWED = 8  # tokens of the exact completion after which distributions are compared

@@ -76,7 +76,7 @@ class Pair:
     def _filled(self, prompt: Prompt, kept: Sequence[LayerKv]) -> Arena:
         arena = self.tuned.arena()
         planes = [torch.stack([each[part] for each in kept]).numpy() for part in range(2)]
-        arena.copy_in(prompt.ids[:-1], planes, Quality.COMPOSED)
+        arena.copy_in(prompt.ids[:-1], planes, Quality.BORROWED)
         return arena
 
     def profiled(self, prompts: Sequence[Prompt]) -> Mapping[float, range]:

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from efim_lab.studies.reuse.subject import ReuseSubject, decoder_of
-from model_runtime.compose.method import Composition
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena, DenseArena
+from model_runtime.shelves.composition.method import Composition
 
 CHECKED = 1  # the layer whose keys and values are compared: those of layer 0 follow from the tokens alone
 

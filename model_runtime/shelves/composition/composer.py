@@ -8,15 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from model_runtime.cancel import Cancel
-from model_runtime.compose.method import Composition, CompositionMethod
-from model_runtime.compose.pieces import SHORTEST, MovedPiece, find_pieces
-from model_runtime.compose.rotation import moved
 from model_runtime.decoder.any_decoder import AnyDecoder, Span
 from model_runtime.ids import Ids
-from model_runtime.isolated import SequenceKey
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.layout import KeysValues
 from model_runtime.kv.sequence import Quality
+from model_runtime.sequence_key import SequenceKey
+from model_runtime.shelves.composition.method import Composition, CompositionMethod
+from model_runtime.shelves.composition.pieces import SHORTEST, MovedPiece, find_pieces
+from model_runtime.shelves.composition.rotation import moved
 
 LEAST_SAVED = 64  # rows: a prompt that lacks fewer of them is computed in one pass
 
@@ -61,7 +61,7 @@ class Composer:
         rows = np.union1d(composition.missing, chosen).astype(np.int32)
         used = np.setdiff1d(np.arange(start, len(wanted)), rows)
         if len(used):  # rows before the first of them are computed after exact ones
-            arena.rows.lower(int(used[0]), Quality.COMPOSED)
+            arena.rows.lower(int(used[0]), Quality.BORROWED)
         self._compute(arena, wanted, rows, cancel)
         return Composed(len(wanted) - start - len(rows), len(rows))
 

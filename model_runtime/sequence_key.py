@@ -1,4 +1,4 @@
-"""Excerpts of other files, each of which attends to itself alone, and which tokens of a window see them."""
+"""Keys of sequences: their token ids, and the texts computed apart from them that some of their tokens see."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ID = np.dtype("<i4")
 
 
 @dataclass(frozen=True)
-class IsolatedExcerpts:
-    """Excerpts in their order, each the bytes of its token ids.
+class TextsApart:
+    """Texts in their order, each the bytes of its token ids, which attends to itself alone.
 
     A window's first `before_excerpts` tokens do not see them.
     """
@@ -28,35 +28,35 @@ class IsolatedExcerpts:
 
     @cached_property
     def tokens(self) -> int:
-        """Number of tokens of all excerpts."""
+        """Number of tokens of all texts."""
         return sum(map(len, self.texts)) // ID.itemsize
 
     @cached_property
     def salt(self) -> bytes:
-        """Bytes that differ for different excerpts; none without any."""
+        """Bytes that differ for different texts; none without any."""
         return b"".join(len(text).to_bytes(4, "little") + text for text in self.texts)
 
-    def common(self, others: IsolatedExcerpts, length: int) -> int:
-        """Return how many of a window's first `length` tokens have the same keys and values with other excerpts."""
+    def common(self, others: TextsApart, length: int) -> int:
+        """Return how many of a window's first `length` tokens have the same keys and values with other texts."""
         if self == others:
             return length
         return min([length, *(each.before_excerpts for each in (self, others) if each.texts)])
 
 
-NONE_ISOLATED = IsolatedExcerpts()
+NOTHING_APART = TextsApart()
 
 
 class SequenceKey(NamedTuple):
-    """What the keys and values of a window's tokens depend on: their ids, and the excerpts that they see."""
+    """What the keys and values of a window's tokens depend on: their ids, and the texts apart that they see."""
 
     ids: Ids
-    isolated: IsolatedExcerpts = NONE_ISOLATED
+    apart: TextsApart = NOTHING_APART
 
 
 class CommittedParts(NamedTuple):
     """What of a prompt is text that a commit has: its first `tokens`, with all that they see, and the `excerpts`.
 
-    The latter are the documents whose isolated excerpts are such text. `version` differs for other texts that a
+    The latter are the documents whose excerpts apart are such text. `version` differs for other texts that a
     commit has of the prompt's own document.
     """
 
@@ -68,12 +68,12 @@ class CommittedParts(NamedTuple):
 NOTHING_COMMITTED = CommittedParts()
 
 
-def isolated_excerpts(excerpts: Sequence[Ids], before_excerpts: int) -> IsolatedExcerpts:
-    """Return the excerpts of these token ids; empty ones are none."""
+def texts_apart(excerpts: Sequence[Ids], before_excerpts: int) -> TextsApart:
+    """Return the texts of these token ids; empty lists are no texts."""
     texts = tuple(ids.astype(ID, copy=False).tobytes() for ids in excerpts if len(ids))
-    return IsolatedExcerpts(texts, before_excerpts) if texts else NONE_ISOLATED
+    return TextsApart(texts, before_excerpts) if texts else NOTHING_APART
 
 
 def ids_of(text: bytes) -> Ids:
-    """Return the token ids of an excerpt."""
+    """Return the token ids of a text."""
     return np.frombuffer(text, dtype=ID)

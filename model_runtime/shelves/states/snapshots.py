@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import NamedTuple
+
+from model_runtime.row_rules import KeptState
 
 GRID = 64  # tokens between places at which states are kept, while there is room
-
-
-class KeptState(NamedTuple):
-    """After how many tokens of a pass states are kept, and the slot that they are written to."""
-
-    tokens: int
-    slot: int
 
 
 class Snapshots:

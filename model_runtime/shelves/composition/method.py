@@ -7,9 +7,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from model_runtime.compose.pieces import MovedPiece
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
+from model_runtime.shelves.composition.pieces import MovedPiece
 
 
 class Composition(NamedTuple):

@@ -7,8 +7,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 import numpy.typing as npt
 
-from model_runtime.decoder.native.places.file import ExpertFile
 from model_runtime.mapped_memory import map_zeros
+from model_runtime.shelves.experts_on_disk.file import ExpertFile
 
 READERS = 4  # reads under way: a disk is fastest with a few
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from model_runtime.kv.excerpt_library import turned
+from model_runtime.kv.rotation import turned
 
 Rotations = npt.NDArray[np.complex64]  # [context, head_dim / 2]
 

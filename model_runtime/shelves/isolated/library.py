@@ -4,54 +4,19 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from model_runtime.cancel import Cancel
+from model_runtime.engine.prefill import Readied
 from model_runtime.ids import Ids, common_prefix
-from model_runtime.isolated import IsolatedExcerpts, SequenceKey, ids_of
 from model_runtime.kv.arena import Arena
-from model_runtime.kv.layout import KeysValues, Numbers, Plane
+from model_runtime.kv.layout import Numbers, Plane
+from model_runtime.kv.rotation import turned
 from model_runtime.kv.sequence import Quality
-
-EXCERPT_ROWS_KEPT = 8  # excerpts in RAM fill at most this many rooms
-
-
-class ExcerptStore(Protocol):
-    """A store beyond RAM from which an excerpt's keys and values can be read back."""
-
-    def fill_excerpt(self, arena: Arena, ids: Ids, cancel: Cancel, /) -> int:
-        """Append the stored rows of an excerpt to an arena that holds a prefix of it; return how many tokens.
-
-        Once `cancel()` is true, it waits for nothing.
-        """
-        ...
-
-    def filled_excerpt(self, ids: Ids, /) -> int:
-        """Count the tokens of an excerpt that are stored."""
-        ...
-
-
-class ComputedExcerpt(NamedTuple):
-    """Keys and values of an excerpt alone, and how good the worst row is."""
-
-    numbers: KeysValues
-    quality: Quality
-
-    @property
-    def tokens(self) -> int:
-        """Number of tokens."""
-        return self.numbers[0].shape[2]
-
-
-class Readied(NamedTuple):
-    """Whether all excerpts are in RAM now, and how many of their tokens were computed and fetched for that."""
-
-    complete: bool
-    computed: int = 0
-    fetched: int = 0
+from model_runtime.kv.storage import ComputedExcerpt, ExcerptStore
+from model_runtime.sequence_key import SequenceKey, TextsApart, ids_of
 
 
 class ExcerptLibrary:
@@ -72,7 +37,7 @@ class ExcerptLibrary:
 
     def ready(
         self,
-        excerpts: IsolatedExcerpts,
+        excerpts: TextsApart,
         source: ExcerptStore | None,
         compute: Callable[[Ids, Arena], None],
         chunk: int,
@@ -103,7 +68,7 @@ class ExcerptLibrary:
         """Return an excerpt that is in RAM, else None; changes nothing."""
         return self._kept.get(text)
 
-    def known(self, excerpts: IsolatedExcerpts, source: ExcerptStore | None) -> tuple[int, int]:
+    def known(self, excerpts: TextsApart, source: ExcerptStore | None) -> tuple[int, int]:
         """Count the tokens of excerpts that are in RAM, and those that the source has; changes nothing."""
         kept = stored = 0
         ready, last = set(self._kept), self._scratch.ids
@@ -119,14 +84,14 @@ class ExcerptLibrary:
 
     def place(self, arena: Arena) -> None:
         """Write an arena's excerpts, which are ready, into its excerpt rows, rotated to their places."""
-        row, worst = arena.excerpt_rows - arena.excerpts.tokens, Quality.EXACT
-        for text in arena.excerpts.texts:
+        row, worst = arena.excerpt_rows - arena.apart.tokens, Quality.EXACT
+        for text in arena.apart.texts:
             made = self._kept[text]
             planes = zip(arena.layout.planes, made.numbers, strict=True)
             arena.write(row, [self._turned(plane, numbers, row) for plane, numbers in planes])
             row += made.tokens
             worst = min(worst, made.quality)
-        arena.rows.see(arena.excerpts.before_excerpts, worst)
+        arena.rows.see(arena.apart.before_excerpts, worst)
 
     def _turned(self, plane: Plane, numbers: Numbers, row: int) -> Numbers:
         return turned(numbers, self._rotations[plane.rope][row]) if plane.rotated else numbers
@@ -135,15 +100,3 @@ class ExcerptLibrary:
         tokens = sum(made.tokens for made in self._kept.values())
         while tokens > self._most and len(self._kept) > last:
             tokens -= self._kept.popitem(last=False)[1].tokens
-
-
-def turned(keys: npt.NDArray[np.float32], factors: npt.NDArray[np.complex64]) -> npt.NDArray[np.float32]:
-    """Return keys [..., tokens, head_dim] multiplied by `factors`, [head_dim / 2] or one such row for each token.
-
-    Dimensions 2j and 2j + 1 are the parts of one number. Each product, difference and sum is a separate operation,
-    so that it is rounded alike whatever instructions compute it.
-    """
-    real, imaginary, made = keys[..., ::2], keys[..., 1::2], np.empty_like(keys)
-    made[..., ::2] = real * factors.real - imaginary * factors.imag
-    made[..., 1::2] = real * factors.imag + imaginary * factors.real
-    return made

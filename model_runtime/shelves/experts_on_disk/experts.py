@@ -2,48 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from model_runtime.checkpoint.families.layer_spec import Experts
 from model_runtime.checkpoint.weights import Fp32
+from model_runtime.decoder.native.held_experts import ExpertLayer, Router
 from model_runtime.decoder.native.library import FETCH, WAIT, NativeMatrix
-from model_runtime.decoder.native.places.file import ExpertFile
-from model_runtime.decoder.native.places.record import ExpertRecord
-from model_runtime.decoder.native.places.schedule import NOWHERE, Numbers, Schedule
-from model_runtime.decoder.native.places.slots import READERS, ExpertSlots
-
-
-class ExpertPlacement(NamedTuple):
-    """Where the experts of a model go: all into a file, and `slots` of them into memory. `key` names the weights."""
-
-    path: Path
-    key: str
-    slots: int
-    schedule: type[Schedule] = Schedule
-
-
-class Router(NamedTuple):
-    """What scores a layer's experts: `weight` [count, padded inputs], and [count] each, or None."""
-
-    weight: Fp32
-    bias: Fp32 | None
-    correction: Fp32 | None
-
-
-class _Layer(NamedTuple):
-    """A layer's experts as the compiled part sees them; `late` [count] marks those that a pass has to wait for."""
-
-    router: Router
-    up: ctypes.Array[NativeMatrix]
-    down: ctypes.Array[NativeMatrix]
-    late: npt.NDArray[np.uint8]
+from model_runtime.shelves.experts_on_disk.file import ExpertFile
+from model_runtime.shelves.experts_on_disk.record import ExpertRecord
+from model_runtime.shelves.experts_on_disk.schedule import NOWHERE, Numbers, Schedule
+from model_runtime.shelves.experts_on_disk.slots import READERS, ExpertSlots
 
 
 def least_slots(experts: Experts) -> int:
@@ -62,16 +34,16 @@ class PlacedExperts:
         """Map memory for a schedule's slots. Raises MemoryError."""
         self._experts, self._record = experts, record
         self._slots, self._schedule = ExpertSlots(file, schedule.slots), schedule
-        self._layers: list[_Layer] = []
+        self._layers: list[ExpertLayer] = []
         self._reads: dict[tuple[int, int], Future[None]] = {}  # of a layer and an expert
         self._error: Exception | None = None
         self.fetch, self.wait = FETCH(self._guarded_fetch), WAIT(self._guarded_wait)  # what the compiled part calls
 
-    def add_layer(self, router: Router) -> _Layer:
+    def add_layer(self, router: Router) -> ExpertLayer:
         """Add the next layer; its matrices point into memory at any time."""
         count = self._experts.count
         up, down = ((NativeMatrix * count)() for _ in range(2))
-        layer = _Layer(router, up, down, np.zeros(count, np.uint8))
+        layer = ExpertLayer(router, up, down, np.zeros(count, np.uint8))
         self._layers.append(layer)
         for expert in range(count):
             self._point(layer, expert, 0)
@@ -155,6 +127,6 @@ class PlacedExperts:
             scores /= scores.sum(1, keepdims=True)
         return scores if router.correction is None else np.maximum(scores + router.correction, np.float32(0))
 
-    def _point(self, layer: _Layer, expert: int, slot: int) -> None:
+    def _point(self, layer: ExpertLayer, expert: int, slot: int) -> None:
         up, down = self._record.matrices(self._slots.record(slot))
         layer.up[expert], layer.down[expert] = up.native(), down.native()

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from model_runtime.decoder.native.places.record import PAGE
 from model_runtime.errors import ModelError
+from model_runtime.shelves.experts_on_disk.record import PAGE
 
 GB = 10**9
 LENGTH = 8  # bytes in front of a safetensors header, which say how long it is

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from model_runtime.compose.method import Composition, CompositionMethod
 from model_runtime.ids import NO_IDS, Ids
+from model_runtime.shelves.composition.method import Composition
 
 
 class FirstRows:
@@ -26,7 +24,3 @@ class FirstRows:
         """Return the first rows of each piece, ascending."""
         firsts = [np.arange(p.new, p.new + min(self._count, p.length), dtype=np.int32) for p in composition.pieces]
         return np.concatenate(firsts) if firsts else NO_IDS
-
-
-# The methods that a setting can name; others, measured in efim_lab/studies/reuse, cost more and are no closer.
-METHODS: Mapping[str, CompositionMethod] = {"epic": FirstRows(16), "repair": FirstRows(32)}

@@ -1,0 +1,1 @@
+"""Layers that see the last tokens alone, and keep the rows of these."""
