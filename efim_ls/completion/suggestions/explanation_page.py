@@ -223,8 +223,9 @@ def _place(path: str, line: int, style: str = "", hint: str = "") -> PageSpan:
 
 
 def _name(uri: str) -> str:
-    """Return the name of a document for people: the end of its path."""
-    return unquote(uri.partition("#")[0].rpartition("/")[2]) or uri
+    """Return the name of a document for people: the end of its path; of one without a file, all behind the scheme."""
+    place = uri.partition("#")[0]
+    return unquote(place.rpartition("/")[2] if "/" in place else place.partition(":")[2]) or uri
 
 
 def _counted(tokens: int) -> str:

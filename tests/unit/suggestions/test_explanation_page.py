@@ -80,7 +80,10 @@ def test_without_a_prompt_there_are_no_costs() -> None:
 
 @pytest.mark.parametrize(
     ("uri", "name"),
-    [("file:///x/nb.ipynb#W0sZm", "nb.ipynb"), ("untitled:Untitled-1", "untitled:Untitled-1"), ("", "")],
-)
+    [
+        ("file:///x/nb.ipynb#W0sZm", "nb.ipynb"), ("file:///C%3A/my%20page.py", "my page.py"),
+        ("untitled:Untitled-1", "Untitled-1"), ("page", "page"), ("", ""),
+    ],
+)  # fmt: skip
 def test_a_document_is_named_after_the_end_of_its_path(uri: str, name: str) -> None:
     assert sections(EXPLAINED, uri, 1, 1)[0]["title"] == f"Suggestion at {name}:1:1"
