@@ -214,7 +214,7 @@ class TextProbability:
         start = self._spelled_before(index, offset) if index < len(self._steps) else b""
         if not start:
             return index, 1.0
-        fitting = [
+        fitting = [  # as `_fit` says, without a call for each of the likely tokens
             chance
             for spelled, chance in self._likely(index)
             if spelled.startswith(start) or (spelled and start.startswith(spelled))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from weakref import ref
 
 from efim_ls.completion.planning.planner import Frame, Plan, Planner
 from efim_ls.completion.suggestions.explanation import AnswerOrigin
@@ -31,7 +32,9 @@ class DocumentState:
         self._excerpts = NO_EXCERPTS  # that were offered last
         self._planner: Planner | None = None
         self._requested: dict[int, Frame] = {}
-        self._ahead: tuple[Upcoming, Sequence[Frame]] | None = None  # the last place planned ahead, and its frames
+        # The place that was prepared last, whose request holds other texts and counts, and its frames once planned.
+        self._preparing: ref[Upcoming] | None = None
+        self._frames_ahead: Sequence[Frame] | None = None
 
     @property
     def planner(self) -> Planner:
@@ -105,9 +108,15 @@ class DocumentState:
 
         They are planned once: the document may change while they are computed. Raises Cancelled.
         """
-        if self._ahead is None or self._ahead[0] is not place:
-            self._ahead = place, self._planned_ahead(place, cancel)
-        return self._ahead[1]
+        if not self.is_preparing(place):
+            self._preparing, self._frames_ahead = ref(place), None
+        if self._frames_ahead is None:
+            self._frames_ahead = self._planned_ahead(place, cancel)
+        return self._frames_ahead
+
+    def is_preparing(self, place: Upcoming) -> bool:
+        """Return whether this place was prepared last, in part or in full."""
+        return self._preparing is not None and self._preparing() is place
 
     def _planned_ahead(self, place: Upcoming, cancel: Cancel) -> Sequence[Frame]:
         request = place.request
@@ -137,4 +146,4 @@ class DocumentState:
 
     def forget_frames(self) -> None:
         """Forget all but the saved plans."""
-        self._planner, self._requested, self._ahead = None, {}, None
+        self._planner, self._requested, self._preparing = None, {}, None

@@ -26,7 +26,6 @@ class LocalThenRemote:
         """Answer with both, in the languages of the local one."""
         self.languages, self._local, self._remote = local.languages, local, remote
         self._last: tuple[Asked, Answer] | None = None  # the last answer, which a better one may replace
-        self._prepared: Upcoming | None = None  # the last place that was prepared, in part or in full
 
     def complete(self, document: DocumentState, asked: Asked, cancel: Cancel) -> Answer:
         """Answer a request; once `cancel()` is true, soon return it as superseded."""
@@ -43,9 +42,8 @@ class LocalThenRemote:
 
     def prepare(self, document: DocumentState, place: Upcoming, cancel: Cancel) -> bool:
         """Compute here what a completion will need; the other machine begins with it at once."""
-        if place is not self._prepared and place.because != "opened":
+        if place.because != "opened" and not document.is_preparing(place):
             self._remote.prepare(place)
-        self._prepared = place
         return self._local.prepare(document, place, cancel)
 
     def explain(self, document: DocumentState, request: Request, answered: Answer | None) -> dict[str, object]:
