@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # One at a time, as they share an environment.
-UV := $(and $(shell command -v flock),flock .venv/lock) $(BIN)/uv pip install --quiet --python $(BIN)/python \
+ALONE := $(and $(shell command -v flock),flock .venv/lock)
+UV := $(ALONE) $(BIN)/uv pip install --quiet --python $(BIN)/python \
 	--constraint constraints.txt
 # Bytecode is kept, whatever this machine's default is: tests start hundreds of processes that import the same.
 unexport PYTHONDONTWRITEBYTECODE
@@ -27,10 +28,10 @@ demo: .venv/runs
 	$(BIN)/efim-ls demo
 
 # Side by side, a file's tests in one process, in the order in which they are found: small files come last, so that no
-# process waits long for another. There is a process more than cores, since tests of servers often wait.
+# process waits long for another. There are two processes more than cores, since tests of servers often wait.
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest
-SIDE_BY_SIDE = --dist loadfile --no-loadscope-reorder --numprocesses $(shell expr $(CORES) + 1) --maxprocesses 4
+SIDE_BY_SIDE = --dist loadfile --no-loadscope-reorder --numprocesses $(shell expr $(CORES) + 2) --maxprocesses 4
 
 # Windows come last, one at a time and nothing beside it.
 test: editors released .venv/kernels .venv/rewritten
@@ -155,7 +156,7 @@ $(BIN)/python:
 # and by pip, which knows where this machine has it.
 .venv/torch: constraints.txt | $(BIN)/python
 	@echo "installing into .venv: a minute or so"
-	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt torch
+	$(ALONE) $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt torch
 	touch $@
 
 INSTALLED := pyproject.toml setup.py constraints.txt $(wildcard model_runtime/decoder/native/*.[ch] \
@@ -182,8 +183,8 @@ STAGES := $(addprefix .venv/,lints tests kernels nodes editors labs types releas
 .venv/releases: EXTRAS = release
 .venv/crosses: EXTRAS = wheels
 
-.venv/lints .venv/nodes: | $(BIN)/python
-.venv/tests .venv/releases: .venv/runs
+.venv/lints .venv/nodes .venv/releases: | $(BIN)/python
+.venv/tests: .venv/runs
 .venv/kernels .venv/labs: .venv/tests
 .venv/workshop: .venv/labs
 .venv/editors: .venv/tests .venv/nodes
@@ -255,7 +256,7 @@ EXTENSION = $(addprefix $(VSCODE)/,package.json README.md build.mjs tsconfig.jso
 	$(wildcard $(VSCODE)/src/* $(VSCODE)/test/* $(VSCODE)/images/* $(VSCODE)/media/*)
 
 $(VSCODE)/dist/efim-ls.vsix: $(VSCODE)/node_modules/.package-lock.json $(EXTENSION) dist/wheels constraints.txt \
-		requirements-embedded.txt efim_lab/workshop/publishing/models_apart.py
+		requirements-embedded.txt efim_lab/workshop/publishing/models_apart.py | .venv/runs
 	rm -rf $(VSCODE)/dist/server && mkdir -p $(VSCODE)/dist/server
 	$(BIN)/python -m efim_lab.workshop.publishing.models_apart $(VSCODE)/dist/server dist/efim_ls-*.whl
 	cd $(VSCODE)/dist/server && sha256sum *.whl > SHA256SUMS

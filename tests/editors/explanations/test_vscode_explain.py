@@ -19,6 +19,8 @@ BEGUN = "def again(sensor, window):\n    return sensor.flux_cap"
 PAUSE = 1000  # milliseconds between two keys
 COSTS = ("kept", "ahead", "disk", "recomputed")
 
+pytestmark = newest_only
+
 
 @pytest.fixture
 def source(request: pytest.FixtureRequest) -> str:
@@ -75,7 +77,6 @@ def test_it_shows_who_said_what_follows_the_cursor_and_opens_places(window: Wind
     shown.get_by_text(f"{Path(source).name}:1:1").wait_for()
 
 
-@newest_only
 def test_a_folder_is_left_out_by_a_button_and_named_no_more(window: Window, source: str) -> None:
     shown = explained(window, source)
     shown.get_by_role("button", name="Never from project/devices").click()
