@@ -17,6 +17,7 @@ from model_runtime.cancel import Cancel, Cancelled
 if TYPE_CHECKING:
     from efim_ls.completion.completer import Completer
 
+SENT = 0.005  # seconds within which an answer is on its way: work that began before would hold it up
 STILL = 0.1  # seconds: a held key moves the cursor several times within it
 REST = 5.0  # seconds without a request after an answer: frames that change sooner are not worth saving
 LONG_REST = 60.0  # the same until memory is given back: reading it again takes milliseconds
@@ -57,7 +58,7 @@ class BackgroundWork:
 
     def answered(self, document: OpenDocument, request: Request, suggested: str) -> None:
         """Prefetch for the request that follows if the suggestion is accepted; save once the user has paused."""
-        self._prepare(document, Upcoming(accepted(request, suggested)))
+        document.prefetch_timer.start(SENT, lambda: self._prepare(document, Upcoming(accepted(request, suggested))))
         document.save_timer.start(REST, lambda: self._rest(document))
         self._long_rest.start(LONG_REST, self._give_back)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from efim_ls.request import Ahead, Answer, BetterAnswer, Costs, Milliseconds, Request, Upcoming
+from efim_ls.session.prefetch import SENT
 from efim_ls.session.requests import PAUSE, Debounce
 from efim_ls.session.session import Session
 from efim_ls.text.document import Change
@@ -29,6 +30,7 @@ class Fake:
     def __init__(self) -> None:
         self.began, self.gate, self.stopped = threading.Event(), threading.Event(), threading.Event()
         self.asked: list[Request] = []
+        self.prepared: list[Upcoming] = []
         self.costs, self.at_rest = COSTS, False
         self.better: BetterAnswer | None = None  # what comes from another machine
         self.gate.set()
@@ -49,6 +51,7 @@ class Fake:
         return NO_EXCERPT_BUDGET
 
     def prepare(self, place: Upcoming, cancel: Cancel) -> bool:
+        self.prepared.append(place)
         return not cancel()
 
     def notice(self, language: str) -> str | None:
@@ -511,3 +514,15 @@ async def test_nobody_is_told_of_an_answer_that_reads_the_same(session, model) -
     await session.requests.complete(asked("x"))
     await session.requests.improving
     assert said == [] and await spent(session) == {"recomputed": 12, "reused": 0}
+
+
+async def test_the_next_place_is_prepared_once_the_answer_is_on_its_way(session, model, clock) -> None:
+    session.engine.allow(60)
+    document = session.open("a", "python", "x")
+    document.prefetch_timer.cancel()
+    assert (await session.requests.complete(asked("x"))).text == "after x"
+    await session.engine.settled()
+    assert model.prepared == []
+    await go_on(clock, SENT)
+    await session.engine.settled()
+    assert [each.request.text for each in model.prepared] == ["xafter x"]
