@@ -21,7 +21,7 @@ and `next-edit`, which judge a change, and `make .venv/workshop` for `bench` and
 your own, `pip install --editable '.[gate]'` or `'.[train]'` installs the same, and `python setup.py kernels` compiles
 the kernels that train models. How the embedded model was made is in [training.md](training.md).
 
-Exit status and errors are those of [`efim-ls`](commands.md).
+Exit status and errors are the same as for [`efim-ls`](commands.md).
 """
 
 

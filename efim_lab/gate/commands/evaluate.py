@@ -50,7 +50,7 @@ def add_eval(commands: Subparsers) -> Parser:
     evaluate.add_argument("--typed", type=number, metavar="N", help=typed)
     opened = "other files open while typing, the nearest of the package; repeat it (default: both 0 and 4)"
     evaluate.add_argument("--open", type=partial(whole_number, 0), action="append", metavar="N", help=opened)
-    rows = "write what is suggested before each key typed to this file, as JSON Lines"
+    rows = "write the suggestion before each typed key to this file, as JSON Lines"
     evaluate.add_argument("--rows", type=Path, metavar="FILE", help=rows)
     folder = "the folder of HumanEval-Infilling's files, to run its programs as well"
     evaluate.add_argument("--humaneval", type=Path, metavar="DIR", help=folder)

@@ -21,10 +21,10 @@ def add_next_edit(commands: Subparsers) -> Parser:
     """Add `next-edit`; return its parser."""
     summary = "measure the next edits that rules offer, on histories of git repositories"
     details = (
-        "A commit that changes tokens alike on three lines of a file tells what should be offered after two of them, "
-        "and one that does on exactly two, when nothing should; so do changes that differ, by their template, and "
-        "one of a definition's parameters with its calls, or without. A file that lacks one of its imports tells "
-        "which line needs it. The last line is one JSON object."
+        "If a commit makes the same change of tokens on three lines of a file, the third should be offered after the "
+        "first two; if on exactly two lines, nothing should be offered. Changes that follow a template are judged in "
+        "the same way, and so are changes of a definition's parameters, with or without changes of its calls. A file "
+        "that lacks one of its imports tells which line needs it. The last line is one JSON object."
     )
     lines = ("python -m efim_lab next-edit flask click", "python -m efim_lab next-edit --fit flask")
     command = add_command(commands, "next-edit", summary, *lines, details=details)

@@ -19,7 +19,7 @@ UNKNOWN = "first use, not known alone"
 TITLES = {
     "first use": "first use of a name from the project",
     "inproject": "a line with a name from the project",
-    "infile": "a line with a name of its own file",
+    "infile": "a line with a name from its own file",
     "common": "any other line",
     "chunk": "a chunk of lines",
 }

@@ -31,7 +31,7 @@ def add_reuse(experiments: Subparsers) -> None:
     reuse.add_argument("--model", metavar="MODEL", default="", help="the model (default: the embedded model)")
     places, number = "how many cursors to measure at (default: 32)", partial(whole_number, 1)
     reuse.add_argument("--places", type=number, default=32, metavar="N", help=places)
-    tuned = "a model that was tuned from the other one: measure what it makes of that one's keys and values"
+    tuned = "a model that was tuned from --model: measure how it completes on that model's keys and values"
     reuse.add_argument("--tuned", metavar="MODEL", help=tuned)
     reuse.add_argument("--plot", type=Path, metavar="FILE", help="draw the figures to this PNG file")
     reuse.set_defaults(run=_reuse)

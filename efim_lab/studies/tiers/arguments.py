@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def add_tiers(experiments: Subparsers) -> None:
     """Add `bench tiers`."""
-    summary = "measure first completions on a second machine that shares a cache with one that has computed the file"
+    summary = "measure first completions on a machine that shares a cache with another, which has computed the file"
     details = "A relay in front of the server makes links of several speeds. The last line is one JSON object."
     lines = (
         "python -m efim_lab bench tiers",

@@ -121,7 +121,7 @@ def _add_compact(steps: "Subparsers") -> None:
 
 
 def _add_wheel(steps: "Subparsers") -> None:
-    summary = "pack a model as a wheel, which the server finds once it is installed beside it"
+    summary = "pack a model as a wheel, which the server finds once it is installed in the same environment"
     line = "python -m efim_lab train wheel --model run/export --name efim-ls-go --out dist"
     step = add_command(steps, "wheel", summary, line)
     model = "the model's folder; its config.json names the languages"

@@ -37,7 +37,7 @@ ALONE = 80  # tokens that are computed one by one
 CLOSE = 2e-4  # 1.1e-4 was seen, of several streams
 SHAPES = {
     "llama, tied": Tiny(context=CONTEXT),
-    "llama, head of its own": Tiny(tied=False, layers=3, theta=500_000.0, context=CONTEXT, seed=1),
+    "llama, separate head": Tiny(tied=False, layers=3, theta=500_000.0, context=CONTEXT, seed=1),
     "llama, a key head for each query head": Tiny(heads=3, kv_heads=3, head_dim=10, context=CONTEXT, seed=2),
     "qwen2, tied": Tiny(family="qwen2", theta=1_000_000.0, context=CONTEXT, seed=3),
     "qwen2, one key head": Tiny("qwen2", tied=False, kv_heads=1, head_dim=8, context=CONTEXT, seed=4),
@@ -301,7 +301,7 @@ def test_packed_logits_hardly_depend_on_how_the_tokens_arrived(model: Model) -> 
 
 @pytest.mark.parametrize("parts", [2, 3])
 def test_sharded_weights_load_the_same(tmp_path: Path, parts: int) -> None:
-    shape = SHAPES["llama, head of its own"]
+    shape = SHAPES["llama, separate head"]
     whole, sharded = make(tmp_path / "whole", shape), make(tmp_path / "sharded", shape)
     shard(sharded, parts)
     assert not (sharded / "model.safetensors").exists()

@@ -24,7 +24,7 @@ REFUSED = {
     r"of (?:its|their|his|her) own": "its own, separate, another",
     r"so many": "count",
     r"who \w+s on|somebody": "you",
-    r"besides?": "next to, as well as, compared with",
+    r"(?<!--)besides?": "next to, as well as, compared with",
     r"but for": "except",
     r"as far as": "if, where, up to",
     r"begun": "started",
@@ -32,10 +32,10 @@ REFUSED = {
     r"told": "warned, notified, said",
 }
 PHRASE = re.compile(rf"\b(?:{'|'.join(REFUSED)})\b".replace(" ", r"\s+"), re.IGNORECASE)
-LABORATORY = {"laboratory.md", "training.md"}  # pages on `efim_lab`
 PAGES = [
     *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")),
-    *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in LABORATORY),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.yaml")),
     *(ROOT / "editor_clients" / name for name in ("vscode/README.md", "neovim/README.md", "neovim/doc/efim-ls.txt")),
 ]
 PACKAGES = ("efim_ls", "model_runtime", "kv_store", "editor_clients")
