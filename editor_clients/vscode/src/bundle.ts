@@ -1,5 +1,5 @@
-// The server that comes with the extension: its wheels and that of its models with their hashes, the packages that it
-// needs, and the versions it was tested with.
+// The server that comes with the extension: its wheels and its models' wheel, all with hashes, the packages that it
+// needs, and the versions that it was tested with.
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// The language client: what it tells the server of itself, and how it goes on after a crash.
+// The language client: how it introduces itself to the server, and how it goes on after a crash.
 import type { LogOutputChannel } from "vscode";
 import {
     CloseAction,
@@ -17,7 +17,7 @@ import type { Server } from "./finding";
 import { ENVIRONMENT } from "./process";
 import { SECTION, type ServerSettings } from "./settings";
 
-/** The documents that the server is told about; it decides which of them get suggestions. */
+/** The documents that are sent to the server, which decides which of them get suggestions. */
 export const DOCUMENTS = ["file", "untitled", "vscode-notebook-cell"].map((scheme) => ({ scheme }));
 
 export interface Ways {
@@ -57,8 +57,8 @@ class QuietClient extends LanguageClient {
 }
 
 /**
- * Asks for the server's status, which includes the progress of loading, since a second progress would be one too many,
- * and to be told of better suggestions.
+ * Asks for notifications of better suggestions and of the server's status. The status includes the progress of loading,
+ * so another progress display would be too much.
  */
 class Wishes implements StaticFeature {
     fillClientCapabilities(capabilities: ClientCapabilities): void {

@@ -63,7 +63,7 @@ export function registerCommands(parts: Parts): Disposable[] {
     );
 }
 
-/** Show why a command failed, unless the user stopped it; else return what it returns. */
+/** Return the command's result; show why it failed, unless the user stopped it. */
 async function told(act: () => unknown): Promise<unknown> {
     try {
         return await act();

@@ -1,4 +1,4 @@
-// Draws a next edit: what goes is struck through, what comes stands beside it like ghost text.
+// Draws a next edit: removed text is struck through, and new text stands next to it like ghost text.
 import {
     MarkdownString,
     OverviewRulerLane,

@@ -1,4 +1,5 @@
-// What the server explains: sections of labelled text on what is suggested at the cursor, what the model reads, and its cost.
+// The server's explanation in sections of labelled text: the suggestion at the cursor, the text that the model reads,
+// and its cost.
 import type { Position, TextDocument } from "vscode";
 import type { LanguageClient } from "vscode-languageclient/node";
 import { identified } from "./presence";

@@ -37,7 +37,7 @@ export class ExplainView implements Disposable {
         );
     }
 
-    /** Show the view beside the editor, explaining the place of its cursor; returns the page. */
+    /** Show the view next to the editor, explaining the place of its cursor; return the page. */
     async show(): Promise<string> {
         const editor = editorInFront();
         if (editor === undefined) {

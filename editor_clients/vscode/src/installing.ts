@@ -27,11 +27,11 @@ export function lackIn(message: string): Lack | undefined {
     return name === undefined ? undefined : { name, why };
 }
 
-/** Called with what is being done, and with nothing once that has ended. */
+/** Called with a message while work goes on, and without one at its end. */
 export type Working = (message?: string) => void;
 
-/** Install or update the server, or add what it lacks. Return false after a failure, which the user sees; throw
- * CancellationError if they stop it. */
+/** Install or update the server, or add the package that it lacks. Return false after a failure, which the user
+ * sees; throw CancellationError if they stop it. */
 export async function install(
     environment: string,
     log: LogOutputChannel,
@@ -77,7 +77,7 @@ interface Report {
     readonly install: readonly { readonly metadata: { readonly name: string; readonly version: string } }[];
 }
 
-/** What pip would fetch, besides the server. */
+/** What pip would fetch in addition to the server. */
 interface Plan {
     readonly packages: number;
     readonly torch: string | undefined;
@@ -128,7 +128,7 @@ class Installation {
         }
     }
 
-    /** Compute with the server. Return what it lacks for that on this machine; throw what is wrong otherwise. */
+    /** Compute with the server. Return the package that it lacks for that on this machine; throw other failures. */
     private async lack(): Promise<Lack | undefined> {
         const checking = "checking that the server works";
         const finished = await this.logged(checking, this.python, ["-m", "efim_ls", "doctor"]);

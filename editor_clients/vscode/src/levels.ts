@@ -17,7 +17,7 @@ export function currentLevel(): unknown {
     return configuration().get(SUGGESTIONS);
 }
 
-/** Set the word, for the user; where a workspace has one of its own, which hides the user's, for the workspace. */
+/** Set the word for the user, or for the workspace if its own word hides the user's. */
 export async function setLevel(level: string): Promise<void> {
     const ours = configuration();
     const inWorkspace = ours.inspect(SUGGESTIONS)?.workspaceValue !== undefined;

@@ -62,7 +62,7 @@ async function pick(server: Server): Promise<Choice | undefined> {
     }
 }
 
-/** List the models once the server has told them, without taking the selection from the user. */
+/** List the models once the server has named them, without taking the selection from the user. */
 async function fill(list: QuickPick<Choice>, { command, args }: Server, stopped: AbortSignal): Promise<void> {
     const signal = AbortSignal.any([stopped, AbortSignal.timeout(PATIENCE)]);
     const told = await run(command, [...args, "models", "--json"], { signal });

@@ -17,7 +17,7 @@ import { EditMarks, type Marked } from "./editMarks";
 import { isOurs } from "./presence";
 import { configuration, SECTION } from "./settings";
 
-/** What is known of the server: the client while it can be asked, and whether the user wants suggestions now. */
+/** The server as next edits see it: its client while it can be asked, and whether the user wants suggestions now. */
 export interface Asking {
     running(): LanguageClient | undefined;
     snoozed(): boolean;
@@ -54,7 +54,7 @@ export class NextEdits implements Disposable {
     private isDrawn = false;
     private isOpening = false; // true while the edit's file is opened and asked about
     private queue: Promise<void> = Promise.resolve();
-    private seen: string | undefined; // the id that the server was last told of
+    private seen: string | undefined; // the id last reported to the server
     private timer: NodeJS.Timeout | undefined;
     private asking: CancellationTokenSource | undefined;
 
@@ -116,7 +116,7 @@ export class NextEdits implements Disposable {
         }
     }
 
-    /** Open the edit's file, whose text the server then knows: only what it offers for that can be made. */
+    /** Open the edit's file and ask again, since only an edit for the opened text can be made. */
     private async open(edit: Shown): Promise<void> {
         this.isOpening = true;
         try {

@@ -17,7 +17,7 @@ export class Pages implements TextDocumentContentProvider, Disposable {
         return this.texts.get(path.replace(/.*\//, ""));
     }
 
-    /** Show a page at once, and what it is to say as soon as that is known. */
+    /** Show a page at once, and fill in its text as soon as that is known. */
     async show(title: string, text: Promise<string>): Promise<void> {
         this.number += 1;
         const file = `${title}.md`;

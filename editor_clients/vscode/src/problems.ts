@@ -1,4 +1,4 @@
-// What the user is told and offered if there is no server, or if the server has a complaint.
+// Messages to the user, with remedies, if there is no server or if the server complains.
 import { ConfigurationTarget, window, type LogOutputChannel } from "vscode";
 import { MessageType, type ShowMessageParams } from "vscode-languageclient/node";
 import type { Server } from "./finding";
@@ -41,8 +41,8 @@ export interface Installing {
     readonly statusBar: StatusBar;
 }
 
-/** Install the server, or what it says in `message` that it lacks, and start it; a setting that names a Python without
- * the server is removed. */
+/** Install the server, or the package that it lacks by its `message`, and start it; a setting that names a Python
+ * without the server is removed. */
 export async function installServer(
     { service, log, ownEnvironment, statusBar }: Installing,
     message = "",

@@ -24,7 +24,7 @@ export type Cause = NoServer["cause"] | "crashed";
 
 const MOST_RESTARTS = 4;
 const IN_MINUTES = 3;
-const LEAVING = 5_000; // ms in which a server writes what it computed
+const LEAVING = 5_000; // ms in which a stopping server saves its keys and values
 
 export class Service implements Disposable {
     private readonly changed = new EventEmitter<Condition>();

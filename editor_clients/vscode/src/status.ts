@@ -19,7 +19,7 @@ export interface Counters {
 export interface Status {
     readonly state: "loading" | "ready" | "off" | "error";
     readonly message: string;
-    /** Why the embedded model is used in place of the one that the settings name; empty if it is not. */
+    /** Why the embedded model is used in place of the model that the settings name; empty if it is not. */
     readonly fallback?: string;
     /** What to know about suggestions in this document although they are on. */
     readonly notice?: string | null;
@@ -38,7 +38,7 @@ export interface Status {
 export const STATUS = "efim/status";
 export const DID_CHANGE_STATUS = "efim/didChangeStatus";
 
-/** What the server's reasons mean; one that is not here is shown as it is. */
+/** What the server's reasons mean; a reason that is not here is shown as it is. */
 export const OUTCOMES: Readonly<Record<string, string>> = {
     suggestion: "there was a suggestion",
     "low confidence": "not even the first word was likely enough",

@@ -87,7 +87,7 @@ export class StatusBar implements Disposable {
         this.item.backgroundColor = background;
     }
 
-    /** The server's condition as far as it concerns the document in front. */
+    /** The server's condition for the document in front. */
     get condition(): Condition {
         const now = this.service.condition;
         if (this.work !== undefined) {

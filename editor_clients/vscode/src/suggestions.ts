@@ -49,7 +49,7 @@ export class Suggestions {
     private uri = "";
     private offset = 0; // where the rest begins, in the document
     private followed = 0; // UTF-16 units of the suggestion that stand before it
-    private asking = 0; // how often VS Code was told to ask for more and has not answered yet
+    private asking = 0; // triggers for another suggestion that VS Code has not answered yet
 
     constructor(private readonly server: Asked) {}
 
@@ -111,7 +111,7 @@ export class Suggestions {
         }
     }
 
-    /** Ask again where a better suggestion has come; VS Code would keep the one that it shows. */
+    /** Ask again where a better suggestion has come; VS Code would keep the suggestion that it shows. */
     async renew({ textDocument }: Improved): Promise<void> {
         const editor = window.activeTextEditor;
         if (editor?.document.uri.toString() === textDocument.uri && this.followed === 0) {

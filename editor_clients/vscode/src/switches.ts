@@ -1,4 +1,4 @@
-// What is switched on and off where, in the settings, and the context keys of menus.
+// Settings that switch suggestions on and off by file and language, and the context keys of menus.
 import { basename, dirname, relative, sep } from "node:path";
 import { commands, ConfigurationTarget, Uri, window, workspace } from "vscode";
 import { editorInFront } from "./presence";
@@ -41,7 +41,7 @@ export async function switchForWorkspace(on: boolean): Promise<void> {
     await configuration().update("enabled", said, ConfigurationTarget.Workspace);
 }
 
-/** Change the settings that name the languages now: those of a workspace hide the user's. */
+/** Change the settings that name the languages now: a workspace's settings hide the user's. */
 export async function switchForLanguage(on: boolean): Promise<void> {
     const { language } = switches();
     if (language === undefined) {
@@ -95,7 +95,7 @@ export function patternFor(path: string): string {
     return [basename(workspaceFolder), ...(inside.length > 1 ? inside.slice(0, -1) : inside)].join("/");
 }
 
-/** Return where a choice for these files belongs; a workspace that is not trusted cannot say what is left out. */
+/** Return where a choice for these files belongs: an untrusted workspace cannot say which files are left out. */
 function here(): ConfigurationTarget {
     const inWorkspace = workspace.isTrusted && workspace.workspaceFolders !== undefined;
     return inWorkspace ? ConfigurationTarget.Workspace : ConfigurationTarget.Global;

@@ -79,7 +79,7 @@ function numberOf({ uri }: TextDocument): number {
     return Number(uri.path.split("/")[1]);
 }
 
-/** What the page of statistics counts; zero what it does not name. */
+/** The counts on the page of statistics; zero for events that it does not name. */
 export async function counted(): Promise<(what: string) => number> {
     const rows = (await page("showStatistics")).matchAll(/^\| (.+) \| (\d+) \|$/gm);
     const numbers = new Map([...rows].map(([, what, number]) => [what, Number(number)]));

@@ -8,7 +8,7 @@ local M = {}
 
 local pending = false
 
---- Report to the server what was accepted: all that was left, or UTF-16 units from the suggestion's start.
+--- Report to the server how much was accepted: the whole rest, or UTF-16 units from the suggestion's start.
 ---@param buf integer
 ---@param left efim_ls.Left
 ---@param part string

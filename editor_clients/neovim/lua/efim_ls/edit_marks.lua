@@ -1,4 +1,4 @@
---- A next edit as extmarks: what goes is struck through, what comes stands beside it.
+--- A next edit as extmarks: removed text is struck through, and new text stands next to it.
 local api = vim.api
 local M = {}
 

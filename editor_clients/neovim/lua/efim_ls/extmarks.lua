@@ -1,4 +1,4 @@
---- Suggestions in Neovim 0.10 and 0.11, which have no inline completion of their own.
+--- Suggestions in Neovim 0.10 and 0.11, which have no inline completion built in.
 local ghost = require("efim_ls.ghost")
 local suggestions = require("efim_ls.suggestions")
 local M = {}

@@ -123,7 +123,7 @@ function M.toggle()
   switch(not server.enabled)
 end
 
---- Choose how sure the model must be of what is shown, until Neovim ends: the setting `suggestions`.
+--- Choose how sure the model must be of a suggestion before it is shown, until Neovim ends: the setting `suggestions`.
 ---@param level "more" | "balanced" | "sure" | "on request" | number
 function M.suggest(level)
   server.choose({ suggestions = level })

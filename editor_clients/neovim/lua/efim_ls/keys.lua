@@ -1,4 +1,4 @@
---- The user's mappings: a key does what it did before if there is nothing to accept.
+--- The user's mappings: if there is nothing to accept, a key keeps its earlier mapping.
 local M = {}
 
 -- In the order in which they are mapped: of two with one key, the later is asked first.

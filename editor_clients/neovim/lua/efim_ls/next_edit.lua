@@ -21,7 +21,7 @@ local STILL = 150 -- milliseconds without a key after which it is asked for
 local shown ---@type efim_ls.NextEdit?
 local pending ---@type { client: vim.lsp.Client, id: integer? }?
 local timer = assert(vim.uv.new_timer())
-local seen ---@type string? what the server was last told to be shown
+local seen ---@type string? the id that was last reported to the server as shown
 
 ---@param client vim.lsp.Client
 ---@param answer table
@@ -143,7 +143,7 @@ local function ask(buf)
   end, buf)
 end
 
---- Forget the edit that is shown, and what was asked.
+--- Forget the edit that is shown, and the pending request.
 function M.forget()
   cancel()
   M.hide()

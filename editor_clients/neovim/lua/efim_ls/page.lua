@@ -57,7 +57,7 @@ function M.gap(page)
   end
 end
 
---- Show a page in a buffer, in place of what it held.
+--- Show a page in a buffer, in place of its text.
 ---@param page efim_ls.Page
 ---@param buf integer
 function M.show(page, buf)

@@ -37,7 +37,7 @@ function M.typed_since(from)
   return table.concat(api.nvim_buf_get_text(0, from.row, from.col, now.row, now.col, {}), "\n")
 end
 
---- Insert a text at a place of the current buffer; the cursor stays behind what was typed there since.
+--- Insert a text at a place of the current buffer; the cursor stays behind text that was typed there since.
 ---@param at efim_ls.Place
 ---@param text string
 ---@return boolean false where anything else has changed on that line

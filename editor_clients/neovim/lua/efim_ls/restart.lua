@@ -44,8 +44,8 @@ local function may_start_again()
   return #crashes <= MOST_RESTARTS
 end
 
---- Start a server again that died, or that was stopped for a restart. One that dies too often, or before it could be
---- used, is not started again.
+--- Start a server again that died, or that was stopped for a restart. A server that dies too often, or before it could
+--- be used, is not started again.
 ---@param client vim.lsp.Client? nil if it ended before it served any buffer
 ---@param buffers integer[]
 ---@param died boolean

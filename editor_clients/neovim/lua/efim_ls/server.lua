@@ -54,7 +54,7 @@ function M.command(...)
   return vim.list_extend(command, { ... })
 end
 
---- Do something once Neovim has started, and has said what it is about to say: that would cover a message.
+--- Do something once Neovim has started and shown its own messages, which would cover ours.
 local function later(act)
   if vim.v.vim_did_enter == 1 then
     vim.schedule(act)

@@ -5,9 +5,9 @@ local place = require("efim_ls.place")
 local M = {}
 
 ---@class efim_ls.Item
----@field text string all of what was suggested
+---@field text string the whole suggestion
 ---@field command lsp.Command? tells the server that it was accepted
----@field seen boolean whether the server was told that it was shown
+---@field seen boolean whether it was reported to the server as shown
 
 ---@class efim_ls.Shown
 ---@field place efim_ls.Place where `text` of the items begins
@@ -15,7 +15,7 @@ local M = {}
 ---@field index integer the selected one
 
 ---@class efim_ls.Left
----@field text string what is not typed yet
+---@field text string the part that is not typed yet
 ---@field item efim_ls.Item
 
 ---@class efim_ls.State
@@ -43,7 +43,7 @@ local function tell_seen(buf, item)
   end
 end
 
---- Return what is left of the suggestions that begin with what was typed since the request, the selected one first.
+--- Return the rests of the suggestions that begin with the text typed since the request, the selected suggestion first.
 ---@param shown efim_ls.Shown
 ---@return efim_ls.Left[]
 local function left_of(shown)
@@ -64,7 +64,7 @@ function M.left(buf)
   return shown and left_of(shown) or {}
 end
 
---- Draw what is left; nothing if something else was typed.
+--- Draw the rest of the suggestion; nothing if other text was typed.
 ---@param buf integer
 function M.refresh(buf)
   local state = state_of(buf)
@@ -109,7 +109,7 @@ local function cancel(state)
   end
 end
 
---- Return whether an answer is what is shown already, which then stays and keeps its number.
+--- Return whether an answer is shown already; it then stays and keeps its number.
 local function is_known(buf, items)
   local left = M.left(buf)
   return #items == 1 and #left > 0 and left[1].text == items[1].insertText
@@ -150,8 +150,8 @@ function M.ask(buf, kind)
   end, buf)
 end
 
---- Request once more what was asked about last, since a better suggestion has come; not if anything was typed since, or
---- the first one was dismissed.
+--- Repeat the last request, since a better suggestion has come; not if anything was typed since, or the first
+--- suggestion was dismissed.
 ---@param buf integer
 function M.ask_again(buf)
   local state = states[buf]

@@ -44,6 +44,9 @@ CLIENTS = [
     *sorted((ROOT / "editor_clients/vscode/src").glob("*.ts")),
     *sorted((ROOT / "editor_clients/neovim").rglob("*.lua")),
 ]
+BLOCKS = r"/\*.*?\*/|//[^\n]*"
+COMMENTS = {".ts": BLOCKS, ".lua": r"--[^\n]*"}
+MARKERS = re.compile(r"^\s*(?:/\*+|\*|//+|--+)", re.MULTILINE)  # at the start of a comment's lines
 QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"|`[^`]*`')
 CODE = re.compile(r"\$\{[^{}]*\}")  # in a template
 ROOMS = ("efim_ls", "kv_store", "model_runtime")  # whose docstrings and comments are plain
@@ -85,6 +88,12 @@ def comments(path: Path) -> Iterator[str]:
     yield "\n".join(token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT)
 
 
+def remarks(path: Path) -> str:
+    """The comments of a file in another language than Python."""
+    found = re.findall(COMMENTS[path.suffix], path.read_text("utf-8"), re.DOTALL)
+    return MARKERS.sub("", "\n".join(found))
+
+
 def strings(value: Any) -> Iterator[str]:
     """The texts of a JSON value."""
     match value:
@@ -121,6 +130,11 @@ def test_messages_are_plain(package: str) -> None:
 def test_messages_of_the_clients_are_plain() -> None:
     texts = ((path, each) for path in CLIENTS for each in QUOTED.findall(path.read_text("utf-8")))
     assert [(name(path), found(text)) for path, text in texts if found(CODE.sub("", text))] == []
+
+
+@pytest.mark.parametrize("path", CLIENTS, ids=name)
+def test_comments_of_the_clients_are_plain(path: Path) -> None:
+    assert found(remarks(path)) == []
 
 
 def test_the_extensions_settings_are_plain() -> None:
