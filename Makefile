@@ -33,7 +33,7 @@ CORES := $(shell getconf _NPROCESSORS_ONLN)
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 SIDE_BY_SIDE = --dist loadfile --no-loadscope-reorder --numprocesses $(shell expr $(CORES) + 2) --maxprocesses 4
 
-# Windows come last, one at a time and nothing beside it.
+# Tests with windows come last, one at a time, while nothing else runs.
 test: editors released .venv/kernels .venv/rewritten
 	$(PYTEST) $(SIDE_BY_SIDE) --ignore=tests/lab -m "not window" --durations 20
 	$(PYTEST) tests/editors -m window --durations 10
@@ -54,7 +54,7 @@ check: lint types
 	$(PYTEST) $(SIDE_BY_SIDE) $$(cat build/affected)
 
 # The tests of the rooms that pyproject.toml names for coverage.py, and which of the rooms' branches they do not take.
-# Only these, because coverage.py slows down what it looks at.
+# Only these, because coverage.py slows down the code that it measures.
 MEASURED := $(addprefix tests/unit/,kv_store kv_disk shared kv engine) tests/shared \
 	$(addprefix tests/engine/,decoding excerpts compose kinds/test_sliding.py kinds/test_states.py decoder/test_arena.py \
 	gpu/test_gpu_top_tokens.py languages/test_phrases.py \
@@ -78,7 +78,7 @@ fix: .venv/lints
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# What is written from code: docs/commands.md, docs/laboratory.md, docs/settings.md, the settings of the VS Code extension.
+# Files written from code: docs/commands.md, docs/laboratory.md, docs/settings.md, the settings of the VS Code extension.
 docs: .venv/runs
 	$(BIN)/python -m efim_lab docs
 
@@ -125,8 +125,8 @@ fuzz: .venv/runs
 bench: .venv/benches
 	$(BIN)/python -m benchmarks $(TRACE)
 
-# Ends with status 2 where there is no GPU; what it measures goes to benchmarks/results/. PYTHON is used as it is where
-# it has what that takes, of the versions in constraints-gpu.txt or of those that have run on a GPU.
+# Ends with status 2 where there is no GPU; its figures go to benchmarks/results/. PYTHON is used as it is if it has the
+# packages needed, in the versions of constraints-gpu.txt or in other versions that have run on a GPU.
 gpu-check:
 	@nvidia-smi >/dev/null 2>&1 || { echo "no GPU to check: nvidia-smi finds none" >&2; exit 2; }
 	@if $(PYTHON) -c 'import pytest, torch, transformers, triton, xformers; assert torch.version.cuda; \
@@ -167,7 +167,7 @@ KERNELS := $(wildcard efim_lab/workshop/training/native/*.[ch])
 	$(UV) --editable .
 	touch $@
 
-# What each stage needs besides: EXTRAS, of pyproject.toml's optional dependencies. Nothing is compiled again.
+# Each stage's additional needs: EXTRAS, of pyproject.toml's optional dependencies. Nothing is compiled again.
 REQUIREMENTS = $(BIN)/python -c 'import sys, tomllib; \
 	extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
 	print(*(each for name in sys.argv[1:] for each in extras[name]), sep="\n")'
@@ -272,8 +272,8 @@ $(VSCODE)/dist/efim-ls.vsix: $(VSCODE)/node_modules/.package-lock.json $(EXTENSI
 # Without these flags gcc 12 leaves out what llama.cpp writes before it sets AMX up, and it dies of that.
 GCC_FLAGS = $(if $(findstring Free Software,$(shell c++ --version 2>/dev/null)),-fno-tree-dse -fno-dse)
 
-# What only `make bench` needs. Without it llama.cpp's figures are missing, and it says so. SOURCE_DATE_EPOCH, which is
-# exported above, would turn off the instructions of this CPU, and pip would keep what it has built so.
+# Only `make bench` needs this. Without it llama.cpp's figures are missing, and it says so. SOURCE_DATE_EPOCH, which is
+# exported above, would turn off the instructions of this CPU, and pip would keep that build.
 .venv/benches: .venv/workshop
 	@echo "building llama.cpp, to compare with: about five minutes"
 	CMAKE_ARGS=-DGGML_NATIVE=ON CXXFLAGS="$(GCC_FLAGS)" $(UV) --no-cache-dir --editable '.[bench]' && touch $@ || echo "llama.cpp was not built" >&2

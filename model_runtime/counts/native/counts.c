@@ -1,5 +1,5 @@
-/* Orders the places of a segment of counts, and looks histories up in segments. lookup.py and segment.py say the
-   same in numpy, and describe what is stored. Nothing here is written to but what the caller gives. */
+/* Orders the places of a segment of counts, and looks histories up in segments. lookup.py and segment.py do the
+   same in numpy, and describe the stored form. Only memory that the caller gives is written to. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ typedef struct {
     uint32_t pause;
 } Tokens;
 
-/* What a place is ordered by at a depth: the tokens that end there, then the one that follows, then the place. */
+/* Return a place's sort key at a depth: the tokens that end there, then the token that follows, then the place. */
 static inline uint32_t key_of(const Tokens *t, int32_t place, int depth) {
     if (depth == PLACE) return (uint32_t)place;
     return token_at(t->raw, t->width, depth == FOLLOWER ? place + 1 : (int64_t)place - depth);
@@ -97,7 +97,7 @@ static void sort_from(const Tokens *t, int32_t *places, int64_t n, int depth) {
     }
 }
 
-/* Write the places of tokens that another one follows, 3 bytes each, in a segment's order; there are `size` of them
+/* Write the places of tokens that have a follower, 3 bytes each, in a segment's order; there are `size` of them
    among `count` tokens. Return 0, or -1 without memory. */
 int64_t counts_order(const uint8_t *raw, int64_t width, int64_t count, int64_t size, uint8_t *packed) {
     Tokens t = {raw, width, pause_of(width)};
@@ -215,7 +215,7 @@ static int descend(const Part *parts, int64_t count, const uint32_t *nearest, in
     return 0;
 }
 
-/* How many of the nearest tokens a part can hold in a row: a token that its break stands for is none of its own. */
+/* Count the nearest tokens, in a row, that a part can hold: it holds no token as large as the number for a break. */
 static int matchable(const Part *part, const uint32_t *nearest, int known) {
     int count = 0;
     while (count < known && nearest[count] < pause_of(part->width)) count++;

@@ -90,7 +90,7 @@ INLINE void score(const Attention *a, int64_t first, int n, int64_t low, int64_t
         for (int j = 0; j < n; j++) scores[j * KEYS + t] = -INFINITY;
 }
 
-/* Turn scores into shares of the likeliest key so far; factors[j] brings what was summed before into the same unit. */
+/* Turn scores into shares of the likeliest key so far; factors[j] brings earlier sums into the same unit. */
 INLINE void weigh(const Attention *a, int64_t first, int n, float *scores, float *factors) {
     for (int j = 0; j < n; j++) {
         float *row = scores + j * KEYS, before = a->peaks[first + j];
@@ -187,7 +187,7 @@ static void attend_rows(const Attention *a, int64_t first, int64_t rows, int64_t
         next = block_end(t);
         int64_t size = next - t, count = end < next ? end - t : size, whole = next - 1 <= position ? 0 : next - 1 - position;
         load_keys(a, t, count);
-        /* Rows before `whole` see a part of the block: what is not theirs to see must not even be multiplied by 0. */
+        /* Rows before `whole` see only a part of the block: the rest must not even be multiplied by 0. */
         for (int64_t row = t <= position ? 0 : t - position; row < rows && row < whole; row++)
             attend_block(a, first + row * heads, first + (row + 1) * heads, t, 0, position + row + 1 - t);
         if (whole < rows) attend_block(a, first + whole * heads, first + rows * heads, t, 0, size);

@@ -1,7 +1,7 @@
 /* Products with int8 by sums of four products of bytes, for sets that have them in one instruction.
 
-   A row of activations is split into two digits: x = unit * (254 * high + low), both in -127 .. 127, so that what is
-   lost is the rounding of the weights. Digits are stored with OFFSET added; `sums` of the weights takes it out. */
+   A row of activations is split into two digits: x = unit * (254 * high + low), both in -127 .. 127, so that only
+   the rounding of the weights matters. Digits are stored with OFFSET added; `sums` of the weights takes it out. */
 
 /* Digits of one row; `in` is a multiple of 64. */
 static void split_digits(const float *x, int64_t in, uint8_t *digits, float *unit) {

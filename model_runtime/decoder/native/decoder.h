@@ -1,7 +1,7 @@
 /* One pass of a decoder over rows of any arenas, done by several threads in step.
 
-   Every thread runs `pass_share` and does its share of each phase; a barrier stands between a phase that writes and
-   one that reads. Memory belongs to the caller; shapes are [rows][width padded to 64], the padding zero. */
+   Every thread runs `pass_share` and does its share of each phase; a barrier separates a phase that writes
+   from a phase that reads. Memory belongs to the caller; shapes are [rows][width padded to 64], the padding zero. */
 
 #pragma once
 #include "attention.h"
@@ -37,8 +37,8 @@ static void share_product(Pass *p, int thread, const Matrix *m, int64_t rows, fl
     meet(p);
 }
 
-/* A thread's part of products of groups of rows, each with a matrix of its own: group i has those from first[i] on. Groups
-   without rows take no time, and all others count alike. With `marks`, only those groups that have this mark. */
+/* A thread's part of the products of groups of rows, each with its own matrix: group i has the rows from first[i] on.
+   Groups without rows take no time, and all others count alike. With `marks`, only groups with this mark are computed. */
 static void share_groups(Pass *p, int thread, const Matrix *matrices, int64_t count, const int32_t *first, const Rows *input,
                          float *out, int64_t stride, const uint8_t *marks, int mark) {
     int64_t wanted = 0, size = matrices->out, in = matrices->in;
@@ -73,14 +73,14 @@ static void apply_norm(const Model *m, const float *x, const Norm *norm, float *
 /* Whether what a layer's attention adds stands aside until its state, which reads the same, is computed. */
 static int has_both(const Layer *layer) { return layer->state && layer->out.out; }
 
-/* Add delta to x, normed if there are weights for that, and what was put aside, if it was. */
+/* Add delta to x, normed if there are weights for that, and the attention's output if it was put aside. */
 static void add(Pass *p, int64_t row, const Norm *after, int has_aside) {
     int64_t width = p->model->padded;
     float *x = p->x + row * width, *delta = p->delta + row * width;
     const float *aside = has_aside ? p->aside + row * width : NULL;
     if (after->weight) {
         apply_norm(p->model, delta, after, delta);
-        /* No product writes here: what was no number once would be so for ever. */
+        /* No product writes here, so a NaN would stay for ever. */
         memset(delta + p->model->hidden, 0, (width - p->model->hidden) * sizeof(float));
     }
     for (int64_t i = 0; i < width; i += LANES) *(Floats *)(x + i) += *(const Floats *)(delta + i);
@@ -216,9 +216,9 @@ static void activate(Pass *p, int64_t row, int64_t size, int is_gated, int is_ge
     hand_over(p, row, in);
 }
 
-/* Go on with the rows alone whose logits are asked for: behind the last layer that writes into arenas nothing reads the
-   others, and a row's bits do not depend on its company. One thread gathers what is known of them, with rows of the next
-   product's input if these are `in` wide. Without any the pass is over. */
+/* Go on only with the rows whose logits are wanted: behind the last layer that writes into arenas nothing reads the other
+   rows, and a row's bits do not depend on its company. One thread gathers all numbers of these rows, with the next
+   product's input if that is `in` wide. If no row is wanted, the pass is over. */
 static void leave(Pass *p, int thread, const Layer *layer, int64_t in) {
     int64_t width = p->model->padded, heads = p->model->heads;
     for (int64_t n = 0; thread == 0 && n < p->wanted; n++) {
@@ -265,7 +265,7 @@ static void full_block(Pass *p, int thread, int64_t i) {
     share_product(p, thread, &layer->out, p->rows, m->is_parallel || has_both(layer) ? p->aside : p->delta, m->padded);
 }
 
-/* Make keys and values of all early layers, and go on with what is needed behind them. */
+/* Make keys and values of all early layers, and go on only with the rows that are wanted. */
 static void early_block(Pass *p, int thread) {
     const Model *m = p->model;
     int64_t size = m->kv_heads * m->head_dim;

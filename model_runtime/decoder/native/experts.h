@@ -1,7 +1,7 @@
-/* Feed-forward parts of experts: each row goes through those that its scores choose.
+/* Feed-forward parts of experts: each row goes through the experts that its scores choose.
 
    A row that chose an expert has a slot, and the slots of one expert lie side by side: its matrices are read once for all
-   of them, as those of a dense part are for all rows. A row's results are added in the order of the experts' numbers, so
+   of them, as a dense part's matrices are for all rows. A row's results are added in the order of the experts' numbers, so
    that its bits depend on no other row. */
 
 #pragma once
@@ -17,7 +17,7 @@ static int64_t best_of(const float *wanted, const uint8_t *taken, int64_t count)
     return best;
 }
 
-/* Take all experts out of the choice but those of the best groups. */
+/* Leave only the best groups' experts in the choice. */
 static void keep_groups(const Experts *e, const float *wanted, uint8_t *taken) {
     int64_t size = e->count / e->groups;
     float sums[MOST_EXPERTS];
@@ -78,7 +78,7 @@ static void choose_experts(Pass *p, const Experts *e, int64_t row) {
     }
 }
 
-/* Give each row's choices their slots: those of the experts that are chosen at all follow each other. */
+/* Give each row's choices their slots: expert by expert, without gaps. */
 static void assign_slots(Pass *p, const Experts *e) {
     ExpertRows *x = &p->expert;
     int64_t choices = p->rows * e->chosen;

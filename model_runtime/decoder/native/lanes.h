@@ -21,7 +21,7 @@ static inline Floats chosen(Ints where, Floats a, Floats b) { return (Floats)(((
 
 #include INSTRUCTIONS
 
-/* Vectors of sums for each of so many rows in an inner loop; a constant, so that they stay in registers. A sum waits for
+/* Vectors of sums for each of ROWS rows in an inner loop; a constant, so that they stay in registers. A sum waits for
    itself, so there must be several. */
 #define SPAN_OF(ROWS) ((ROWS) == 1 ? WIDEST : (ROWS) <= 3 && WIDEST / 2 > SPAN ? WIDEST / 2 : SPAN)
 

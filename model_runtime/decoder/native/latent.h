@@ -1,15 +1,15 @@
 /* Attention over latents: of each token the arena holds one latent, which all heads share, and a rotated key.
 
-   A head's query is brought to the latents' space instead of their keys to its own, so that nothing is made of them that
-   would have to be kept; the scores are those of keys that begin with the rotated one and end with the latent. */
+   A head's query is brought to the latents' space, so no keys are computed from latents that would have to be kept. The
+   scores equal the scores of keys that begin with the rotated key and end with the latent. */
 
 #pragma once
 #include "attention.h"
 #include "elements.h"
 #include "pass.h"
 
-/* Norm and write what a row has for the arena: its latent and its rotated key. What is left of the first product are queries,
-   or what these are made of. */
+/* Norm a row's latent, and write it with the row's rotated key into the arena. The rest of the first product is the
+   queries, or the numbers that queries are computed from. */
 static void place_latent(Pass *p, const Layer *layer, int64_t row) {
     const Latent *l = layer->latent;
     const Held *held = p->places[row].held + layer->kind;

@@ -3,7 +3,7 @@
 #pragma once
 #include <arm_neon.h>
 
-/* Vectors of sums in 32 registers: of outputs, keys or dimensions, beside six rows; and the most for fewer rows. */
+/* Vectors of sums in 32 registers: of outputs, keys or dimensions, for each of six rows; and the most for fewer rows. */
 #define SPAN 4
 #define WIDEST 16
 #define CHAINS 1 /* sums of an output in fp16 */

@@ -24,7 +24,7 @@ typedef struct {
     const float *weight, *bias; /* [padded] */
 } Norm;
 
-/* Attention over latents (arXiv 2405.04434): queries are brought to their space head by head, and what they find back. */
+/* Attention over latents (arXiv 2405.04434): queries are brought to the latents' space head by head, and the results back. */
 typedef struct {
     Matrix first, query;                    /* `query` is used if `query_rank` is not 0 */
     const float *query_norm, *latent_norm;  /* [padded], RMS norms */
@@ -68,7 +68,7 @@ typedef struct {
     const float *rope;               /* [context][head_dim], cosine and sine of each pair */
     const Latent *latent;            /* instead of `qkv`, or NULL */
     const Experts *experts;          /* instead of `up` and `down`, or NULL */
-    const State *state;              /* beside or instead of attention, or NULL */
+    const State *state;              /* with attention or instead of it, or NULL */
     Matrix qkv, out, up, down;       /* `up` is gate and up if the model is gated; without outputs a part is missing */
     int64_t kind, at;                /* where its keys and values are, see Held */
     int64_t window;                  /* keys that a token sees, its own included; 0 for all */
@@ -83,21 +83,21 @@ typedef struct {
     Norm norm;
     Matrix head;
     int64_t layer_count, hidden, padded, heads, kv_heads;
-    int64_t head_dim, value_dim; /* numbers of a head's keys, and of its values: those of attention over latents are these */
+    int64_t head_dim, value_dim; /* of a key and of a value; over latents, of rotated key and latent, and of latent */
     int64_t intermediate;
     int64_t is_int8, is_gated, is_gelu; /* the activation is silu or gelu by tanh */
     int64_t is_parallel;                /* a layer's parts read the same input */
     int64_t leaves;                     /* the last layer that writes into arenas: see `leave` */
-    /* In front of layer `early_at`, if that is not 0, `early` makes keys and values of those of the layers from there on
-       that `early_writes` lists, of the stream that `early_norm` has normed. */
+    /* In front of layer `early_at`, if that is not 0, `early` makes keys and values for later layers, listed in
+       `early_writes`, from the stream that `early_norm` has normed. */
     int64_t early_at, early_count;
     const int64_t *early_writes;
     Norm early_norm;
     Matrix early;
     float epsilon, latent_epsilon;
     float scale; /* of scores */
-    /* Of models whose experts are not all in memory: begin to bring those of a layer that rows have chosen (`first` as in
-       ExpertRows, `x` the rows' normed inputs); mark as `late` those to wait for, and return how many these are. */
+    /* For models whose experts are not all in memory: start to bring the experts of a layer that rows have chosen (`first` as
+       in ExpertRows, `x` the rows' normed inputs); mark the experts to wait for as `late`, and return their number. */
     int64_t (*fetch)(int64_t number, int64_t rows, const int32_t *first, const float *x);
     void (*wait)(int64_t number);  /* until the late ones are in memory */
 } Model;
@@ -141,12 +141,12 @@ typedef struct {
     int64_t wide_stride;
 } ExpertRows;
 
-/* Rows of each head, of models whose attention is over latents: those of one head lie side by side. */
+/* Rows of each head, for models whose attention is over latents: a head's rows lie side by side. */
 typedef struct {
     int32_t *first;      /* [heads + 1], the first row of each head */
-    Rows plain, found;   /* what goes through `keys` and through `values` */
-    float *queries;      /* [heads * rows][query_stride], what comes out of `keys` */
-    float *out;          /* [heads * rows][out_stride], what comes out of `values` */
+    Rows plain, found;   /* inputs of `keys` and of `values` */
+    float *queries;      /* [heads * rows][query_stride], outputs of `keys` */
+    float *out;          /* [heads * rows][out_stride], outputs of `values` */
     int64_t query_stride, out_stride;
 } HeadRows;
 
@@ -165,8 +165,8 @@ typedef struct {
     Rows input;
     int has_tiles;
     float *delta, *wide; /* [rows][padded], [rows][wide_stride] */
-    float *aside;        /* of attention beside a parallel feed-forward part or a state, [rows][padded] */
-    float *convolved;    /* what comes out of a state's convolution, [rows][channels] */
+    float *aside;        /* the attention's output until it is added, [rows][padded] */
+    float *convolved;    /* outputs of a state's convolution, [rows][channels] */
     float *gates;        /* [rows][heads], of the layer's attention */
     ExpertRows expert;   /* of models that have experts */
     HeadRows head;       /* of models whose attention is over latents */

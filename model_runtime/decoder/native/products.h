@@ -36,7 +36,7 @@ INLINE Floats rounded(Floats x) { return (x + spread(12582912.0f)) - spread(1258
 #include INT8_PRODUCTS
 
 /* Sums of `side` vectors of outputs with `rows` rows, fp16. Lanes are outputs, so nothing is folded; with two chains,
-   inputs with even and with odd numbers have sums of their own. With `fetch`, the next block's weights are asked for. */
+   inputs with even and with odd numbers have separate sums. With `fetch`, the next block's weights are asked for. */
 INLINE void block_fp16(
     const Matrix *m, int64_t n, const float *x, int rows, int side, int fetch, float *out, int64_t stride) {
     const uint16_t *w = (const uint16_t *)m->weights + n * m->in;

@@ -1,5 +1,5 @@
 /* Products of int8 weights in tiles of 16 rows by 64 bytes (AMX), for passes of several rows. The sums are whole numbers, so
-   they are those of products.h, and scaling is done in the same order: both compute the same bits. */
+   they equal the sums of products.h, and scaling is done in the same order: both compute the same bits. */
 
 #ifdef __x86_64__
 #include "target.h"

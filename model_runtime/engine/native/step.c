@@ -85,8 +85,8 @@ WIDE static int64_t places_of_last(const int32_t *history, int64_t count, int32_
     return found;
 }
 
-/* Find what a place of weight 1 and one count of the repository gain by length of match, and the model's share: of each
-   length, from the longest down, the history's own places take their share of what is left, then the repository's do. */
+/* Find, for each length of match, the gain of a place of weight 1 and of one count of the repository; return the model's
+   share. From the longest length down, the history's own places take their share of the rest, then the repository's do. */
 static double share_out(const Shares *by, const double *own, const double *said, int64_t least, double *gains,
                         double *memory_gains) {
     double left = 1, weight = 0, count = 0;
@@ -147,7 +147,7 @@ INLINED Floats chosen(Ints mask, Floats a, Floats b) {
     return (Floats)(((Ints)a & mask) | ((Ints)b & ~mask));
 }
 
-/* The exponentials of numbers that are not above 0; cephes' polynomial. What is no number counts as the least. */
+/* The exponentials of numbers that are not above 0; cephes' polynomial. A NaN counts as the least number. */
 INLINED Floats exponential(Floats x) {
     const Floats least = (Floats){} - 104.0f, shift = (Floats){} + 12582912.0f; /* adding it rounds to whole numbers */
     x = chosen(x > least, x, least);

@@ -45,10 +45,11 @@ CLIENTS = [
     *sorted((ROOT / "editor_clients/neovim").rglob("*.lua")),
 ]
 BLOCKS = r"/\*.*?\*/|//[^\n]*"
-COMMENTS = {".ts": BLOCKS, ".lua": r"--[^\n]*"}
-MARKERS = re.compile(r"^\s*(?:/\*+|\*|//+|--+)", re.MULTILINE)  # at the start of a comment's lines
+COMMENTS = {".ts": BLOCKS, ".c": BLOCKS, ".h": BLOCKS, ".lua": r"--[^\n]*", "": r"#[^\n]*"}  # by ending
+MARKERS = re.compile(r"^\s*(?:/\*+|\*|//+|--+|#+)", re.MULTILINE)  # at the start of a comment's lines
 QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"|`[^`]*`')
 CODE = re.compile(r"\$\{[^{}]*\}")  # in a template
+SOURCES = [ROOT / "Makefile", *sorted((ROOT / "model_runtime").rglob("*.[ch]"))]
 ROOMS = ("efim_ls", "kv_store", "model_runtime")  # whose docstrings and comments are plain
 ROOM_FILES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
 
@@ -132,8 +133,8 @@ def test_messages_of_the_clients_are_plain() -> None:
     assert [(name(path), found(text)) for path, text in texts if found(CODE.sub("", text))] == []
 
 
-@pytest.mark.parametrize("path", CLIENTS, ids=name)
-def test_comments_of_the_clients_are_plain(path: Path) -> None:
+@pytest.mark.parametrize("path", [*CLIENTS, *SOURCES], ids=name)
+def test_comments_in_other_languages_are_plain(path: Path) -> None:
     assert found(remarks(path)) == []
 
 
