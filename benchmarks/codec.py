@@ -254,7 +254,7 @@ def _suggestions(rests: Sequence[str], raw: Sequence[str], texts: Sequence[str])
 
 
 def _next_tokens(found: Sequence[Comparison]) -> dict[str, Estimate]:
-    """Summarize all tokens of the true rests; those of one cursor are resampled together, as they are alike."""
+    """Summarize all tokens of the true rests; tokens of one cursor are resampled together, as they are alike."""
     counts, every = [float(len(each.kl)) for each in found], np.concatenate([each.kl for each in found])
     return {
         "KL": ratio([float(each.kl.sum()) for each in found], counts),

@@ -1,8 +1,8 @@
 """What a step and the memory of counts cost a decode pass, and how long that takes to build.
 
-`python -m benchmarks.memory`. A step is what follows a pass to choose a token, by compiled code and in numpy.
+`python -m benchmarks.memory`. A step follows a pass and chooses a token, by compiled code and in numpy.
 
-The repository is the installed Python: its standard library and packages, as far as 3 million tokens. One of its
+The repository is the installed Python: its standard library and packages, up to 3 million tokens. One of its
 files is the open document, which no request's view holds.
 """
 
@@ -101,8 +101,8 @@ class InNumpy(Ngrams):
 def _passes(tokenizer: Tokenizer, ids: Ids, view: CountsView, other: CountsView) -> tuple[np.ndarray, np.ndarray]:
     """Return the milliseconds of each pass and step [passes, 2] and the microseconds of steps [passes, 2, 2].
 
-    Those without the view come first, then those with it; of steps, those of compiled code, then those in numpy,
-    which ask the other view.
+    Passes and steps without the view come first, then those with it; of steps, compiled code comes first, then numpy,
+    which asks the other view.
     """
     config, cache = read_config(EMBEDDED), read_ngrams(EMBEDDED)
     assert cache

@@ -1,7 +1,7 @@
-"""What isolated excerpts cost a file's first answer: cold, known, changed, and after a restart from disk.
+"""The cost of isolated excerpts for a file's first answer: cold, known, changed, and after a restart from disk.
 
-`python -m benchmarks.excerpts`. The model is the embedded one, with a room that its config is given here: what is
-counted and timed does not depend on what it was trained with.
+`python -m benchmarks.excerpts`. The model is the embedded one, with a room that its config is given here: counts and
+times do not depend on its training.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Side:
         )
 
     def answer(self, number: int, prompt: Prompt) -> dict[str, float]:
-        """The costs of a first new token in a frame of its own."""
+        """The costs of a first new token in a new frame."""
         self._frames.append(SavedFrame(FrameId(URI, number), prompt, frozenset()))
         began = time.process_time()
         made = self.engine.generate(GenerateJob(FrameId(URI, number), prompt, RULE, 1), NEVER)

@@ -1,4 +1,4 @@
-"""`make gpu-check`: the GPU's figures beside transformers, in one run: a table, a file in `results/`, JSON last.
+"""`make gpu-check`: the GPU's figures and transformers', in one run: a table, a file in `results/`, JSON last.
 
 The model has the shape of Qwen2.5-Coder-1.5B and random weights; 4,096 tokens of context.
 """
@@ -53,7 +53,7 @@ TOKENS = np.random.default_rng(0).integers(0, SHAPE.vocab, CONTEXT + ROOM).astyp
 
 WAYS: dict[str, GpuFormat] = {"own": "bf16", "own_int8": "int8"}
 
-Pass = Callable[[Ids, int], int]  # tokens behind the first so many; the likeliest next one
+Pass = Callable[[Ids, int], int]  # tokens behind a number of first tokens; the likeliest next token
 
 
 def main() -> int:
@@ -225,7 +225,7 @@ def reference(weights: Weights, dtype: torch.dtype, attention: str) -> Pass:
 
 
 def compared(ways: dict[str, Pass], weights: Weights) -> dict[str, float]:
-    """The share of greedy tokens that are those of fp32, each behind fp32's own tokens."""
+    """The share of greedy tokens that equal fp32's, each behind fp32's own tokens."""
     exact = reference(weights, torch.float32, "sdpa")
     rows = [exact(TOKENS[:BEFORE], 0)]
     for at in range(BEFORE, BEFORE + COMPARED - 1):

@@ -1,4 +1,4 @@
-"""Passes of the embedded model with each set of instructions, beside torch: `python -m benchmarks.instructions`.
+"""Passes of the embedded model with each set of instructions, and in torch: `python -m benchmarks.instructions`.
 
 `avx2` as its argument keeps torch from wider instructions, too.
 """

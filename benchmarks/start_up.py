@@ -31,7 +31,7 @@ KEYS = "    value = self.compute("
 
 
 def measure() -> dict[str, Any]:
-    """Measure starts and memory, with sockets and a cache of their own."""
+    """Measure starts and memory, with separate sockets and a separate cache."""
     with own_folders() as folder:
         files = _repository(folder / "repository")
         _completed(files[0])  # writes what later starts read
@@ -45,7 +45,7 @@ def measure() -> dict[str, Any]:
 
 
 def _times(file: Path) -> dict[str, dict[str, float]]:
-    """Return medians of a command alone and beside a daemon, in turns."""
+    """Return medians of a command alone and with a daemon, in turns."""
     sides: dict[str, list[tuple[float, float]]] = {"alone": [], "joined to a daemon": []}
     for _ in range(REPEATS):
         sides["alone"].append(_completed(file))

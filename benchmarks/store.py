@@ -1,4 +1,4 @@
-"""What the store saves: a first completion after a restart, a switch of files, and the disk tier beside a copy."""
+"""Time that the store saves: after restarts, at switches of files, and reading from disk compared with a copy."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def _first(settings: dict[str, object]) -> Timed:
 
 
 async def _switched() -> Timed:
-    """Return to a file after another one has taken its arena, and type there what was not suggested."""
+    """Return to a file after another file has taken its arena, and type a text there that was not suggested."""
     with tempfile.TemporaryDirectory() as cache:
         async with editor({**SETTINGS, "cache_folder": cache}) as headless:
             for uri, text in ((A, TEXT), (B, OTHER)):

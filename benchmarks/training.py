@@ -1,4 +1,4 @@
-"""The trainer for CPUs beside autograd: tokens a second, and the loss of both on the same rows.
+"""The trainer for CPUs, compared with autograd: tokens a second, and the loss of both on the same rows.
 
 python -m benchmarks.training
 python -m benchmarks.training --corpus DIR --tokenizer DIR      # the losses, too: most of an hour
@@ -37,7 +37,7 @@ STRETCH = 200_000  # tokens of which a curve gives the mean
 
 
 def side(native: bool) -> Learner:
-    """Make one way to train: a model of its own, from the same random weights, and its optimizers."""
+    """Make one way to train: a separate model, from the same random weights, and its optimizers."""
     torch.manual_seed(0)  # pyright: ignore[reportUnknownMemberType]
     model = network.build(network.EMBEDDED_SHAPE)
     model.train()

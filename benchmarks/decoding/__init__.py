@@ -1,1 +1,1 @@
-"""Forward passes of this decoder beside those of transformers and llama.cpp."""
+"""Forward passes of this decoder, compared with transformers and llama.cpp."""

@@ -16,10 +16,10 @@ COLUMNS = 1024
 
 
 def read_ms(parameters: int) -> dict[str, float]:
-    """Milliseconds to read an array of so many weights by stored format, with torch's threads; the best of many.
+    """Milliseconds to read an array of `parameters` weights by stored format, with torch's threads; the best of many.
 
-    It is summed up, and multiplied by a vector, whichever is faster. It is read again and again, as weights are: what
-    fits the caches comes from there.
+    It is summed up, and multiplied by a vector, whichever is faster. It is read again and again, as weights are:
+    parts that fit the caches come from there.
     """
     return {stored: _best(parameters * size) for stored, size in BYTES.items()}
 
@@ -37,7 +37,7 @@ def _best(size: int) -> float:
 
 
 def _in_large_pages(size: int) -> torch.Tensor:
-    """An array [COLUMNS, n] of about so many bytes."""
+    """An array [COLUMNS, n] of about `size` bytes."""
     rows = size // FP32 // COLUMNS
     memory = mmap.mmap(-1, COLUMNS * rows * FP32)
     if hasattr(mmap, "MADV_HUGEPAGE"):

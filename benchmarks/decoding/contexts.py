@@ -1,4 +1,4 @@
-"""Passes of the embedded model by rows and context, beside llama.cpp: `python -m benchmarks.decoding.contexts`."""
+"""Passes of the embedded model and of llama.cpp by rows and context: `python -m benchmarks.decoding.contexts`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.table import show
 from model_runtime.checkpoint.embedded import EMBEDDED
 
 ROWS = (1, 2, 4, 8, 16, 32, 64)
-CONTEXTS = (256, 512, 1100, LONGEST - max(ROWS))  # tokens before those of a pass
+CONTEXTS = (256, 512, 1100, LONGEST - max(ROWS))  # tokens before a pass
 SECONDS = 1.0  # for the turns of one cell
 
 

@@ -41,14 +41,14 @@ MARKERS = {
     "fim_mid": "<|fim_middle|>",
     "eos": "<|endoftext|>",
 }
-CUT_LIKE = "qwen2"  # whose pieces are those of our tokenizers, but for contractions as in `it's`
+CUT_LIKE = "qwen2"  # cuts pieces as our tokenizers do, except for contractions as in `it's`
 NORMAL, CONTROL = 1, 3  # of llama.cpp's types of tokens
 
 
 def write(path: Path, config: ModelConfig, weights: Weights, kind: Kind, tokenizer: Path | None = None) -> None:
     """Write matrices as F16 or Q8_0 and vectors as F32; without one of our tokenizers, the file has only token ids.
 
-    Rows must have a multiple of 32 weights for Q8_0. A head of its own is left out where the model has none.
+    Rows must have a multiple of 32 weights for Q8_0. The head is left out where the model has no separate head.
     """
     writer = gguf.GGUFWriter(path, ARCHITECTURES.get(config.family, config.family))
     _describe(writer, config)

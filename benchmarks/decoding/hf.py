@@ -1,4 +1,4 @@
-"""What it costs to let transformers compute a model that our own decoder knows as well; both in torch, one thread."""
+"""The cost of letting transformers compute a model that our own decoder also knows; both in torch, one thread."""
 
 from __future__ import annotations
 

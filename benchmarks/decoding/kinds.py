@@ -1,6 +1,6 @@
-"""Passes of models of other kinds, at a size that fits: with experts, compressed keys, states; beside llama.cpp.
+"""Passes of models of other kinds, at a size that fits: with experts, compressed keys, states; and in llama.cpp.
 
-And prompts of models that spare work in them, beside the same shapes without.
+Also prompts of models that spare work in them, compared with the same shapes without.
 """
 
 from __future__ import annotations

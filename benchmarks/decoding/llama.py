@@ -1,4 +1,4 @@
-"""llama.cpp beside the own decoder: one sequence, token ids in, logits out."""
+"""Runs llama.cpp, to compare with our decoder: one sequence, token ids in, logits out."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Llama:
         self.ids = self.ids[:length]
 
     def answer(self, ids: Ids, least_chunk: int = 0) -> int:
-        """Compute the logits that follow a prompt, but not what it shares at the start with the last one.
+        """Compute the logits that follow a prompt, except for the beginning that it shares with the last prompt.
 
         Runs of at least `least_chunk` tokens that the last prompt has elsewhere are moved instead of computed, as the
         server's --cache-reuse does; 0 forbids it. Returns the number of tokens that were computed, at least one.
@@ -84,7 +84,7 @@ class Llama:
     def _move_runs(self, ids: Ids, shared: int, least: int) -> int:
         """Move each run of tokens that is in both prompts, in order, to its new place; return the length held then.
 
-        Keys and values are not those of the new text: they were computed behind what stood before them then.
+        Keys and values do not match the new text: they were computed behind the tokens that stood before them then.
         """
         held, at = shared, shared  # tokens of the new prompt that are in place; where the old one is looked at
         while held < len(ids) and len(places := np.flatnonzero(self.ids[at:] == ids[held])):

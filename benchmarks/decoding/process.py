@@ -1,4 +1,4 @@
-"""Runs the sides of a speed benchmark in a process of their own, which computes on request.
+"""Runs the sides of a speed benchmark in a separate process, which computes on request.
 
 `python -m benchmarks.decoding.process THREADS FOLDER` holds our decoder and transformers; with `THREADS FOLDER own`
 our decoder alone, and with `THREADS GGUFS gguf` llama.cpp. In one process they would slow each other down: OpenMP
@@ -25,16 +25,16 @@ from benchmarks.decoding.sides import Named, Side, of_gguf, of_own, of_transform
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.tensor_shapes import count_active
 
-CONTEXT = 512  # tokens before those of a timed pass
+CONTEXT = 512  # tokens before a timed pass
 LONGEST = 2048
-PASSES = 4  # timed in a turn, after one that is not
+PASSES = 4  # timed in a turn, after an untimed pass
 TOKENS = 256  # different ones: any vocabulary has as many
 OWN, GGUF = "own", "gguf"
 QUIET = {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TQDM_DISABLE": "1"}
 
 
 class Work(NamedTuple):
-    """So many tokens in one pass behind a context; a prefill where there is none."""
+    """A number of tokens in one pass behind a context; a prefill where there is no context."""
 
     name: str
     context: int
@@ -48,7 +48,7 @@ class TakesTurns(Protocol):
     """Who holds sides."""
 
     def turn(self, work: Work, rows: list[str] | None = None, /) -> Turn:
-        """Let them compute one after the other, or those of `rows`."""
+        """Let all sides compute one after the other, or only the sides in `rows`."""
         ...
 
 
@@ -77,7 +77,7 @@ class Process:
         self._process.communicate()
 
     def turn(self, work: Work, rows: list[str] | None = None) -> Turn:
-        """Let its sides compute one after the other, or those of `rows`."""
+        """Let its sides compute one after the other, or only the sides in `rows`."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps([work, rows]) + "\n")
         self._process.stdin.flush()
@@ -113,7 +113,7 @@ def _described(folder: Path) -> dict[str, Any]:
 
 
 def turn(loaded: list[Named], work: Work) -> Turn:
-    """A prefill of each side, or several short passes after one that brings its weights near."""
+    """A prefill of each side, or several short passes after a pass that brings its weights near."""
     return [(each.name, _passes(each.side, work)) for each in loaded]
 
 

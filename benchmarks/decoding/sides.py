@@ -26,7 +26,7 @@ from model_runtime.loading.weight_format import CpuMethod
 
 OURS, TRANSFORMERS, LLAMA = "ours", "transformers", "llama.cpp"
 COMPILED = ", compiled"  # ends the names of transformers' rows with a static cache
-STEP_ROWS = 64  # at most so many in a compiled pass: wider ones are prefill, which its documentation leaves eager
+STEP_ROWS = 64  # the most in a compiled pass: wider passes are prefill, which its documentation leaves eager
 
 
 class Side(Protocol):

@@ -1,4 +1,4 @@
-"""Passes of the own decoder beside transformers and llama.cpp, by size of model and number of threads, in one run."""
+"""Passes of our decoder, transformers and llama.cpp, by size of model and number of threads, in one run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ THREADS = (1, 2)
 SECONDS = {LARGEST: 6.0}  # for the rounds of one column; the others
 OTHER_SECONDS = 1.5
 MOST = 40  # rounds
-QUARTER = 25  # percentile that is told: other load only ever adds
+QUARTER = 25  # the percentile reported: other load only ever adds
 
 PREFILL = Work("prefill_512", 0, CONTEXT)
 LONG_PREFILL = Work("prefill_2048", 0, LONGEST)
@@ -49,7 +49,7 @@ def measure() -> dict[str, Any]:
 
 
 def _of_size(size: str) -> dict[str, Any]:
-    """What was found by number of threads."""
+    """The figures by number of threads."""
     with tempfile.TemporaryDirectory() as temporary:
         folder, ggufs = checkpoint(size, Path(temporary) / "model"), Path(temporary)
         if not llama_missing():
@@ -59,7 +59,7 @@ def _of_size(size: str) -> dict[str, Any]:
 
 
 def write_ggufs(folder: Path, target: Path) -> None:
-    """Write a checkpoint's weights, as far as llama.cpp can compute with them, as GGUF files of each kind."""
+    """Write a checkpoint's weights, as a Llama that llama.cpp can compute, as GGUF files of each kind."""
     from benchmarks.decoding.gguf_file import Kind, write  # gguf is installed for `make bench` only
 
     tokenizer = folder / "tokenizer.json"
@@ -93,7 +93,7 @@ def _add(found: Figures, work: Work, ms: dict[str, float]) -> None:
 def timed(
     processes: Sequence[TakesTurns], work: Work, seconds: float, rows: list[str] | None = None
 ) -> dict[str, float]:
-    """Milliseconds of a pass by row; all sides take turns, after one that is not timed: some compile in it."""
+    """Milliseconds of a pass by row; all sides take turns, after an untimed turn: some compile in it."""
     for process in processes:
         process.turn(work, rows)
     rounds = list[Turn]()

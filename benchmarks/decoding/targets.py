@@ -1,4 +1,4 @@
-"""What speed should be, beside what it is."""
+"""Targets of speed, compared with measured speed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Rows = Mapping[str, dict[str, float]]  # milliseconds by row and column
 
 
 class Reach(NamedTuple):
-    """A figure, and at least (`least`) or at most what it should be."""
+    """A figure, and the least (`least`) or the most that it should be."""
 
     name: str
     value: float
@@ -34,7 +34,7 @@ class Reach(NamedTuple):
 
 
 def judged(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every target, by size and threads; those beside llama.cpp only where it was measured."""
+    """Every target, by size and threads; targets against llama.cpp only where it was measured."""
     return [
         {"size": size, "threads": threads, **each.report()}
         for size, by_threads in found.items()

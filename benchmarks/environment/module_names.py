@@ -1,9 +1,9 @@
-"""What the names of an environment's modules cost, and how far they are right about code that runs.
+"""The cost of an environment's module names, and how often they are right about code that runs.
 
 `python -m benchmarks.environment.module_names [FOLDER]` reads the environment of a workspace, by default this
-clone's. It does so twice: as far as the workspace's own files refer to it, and for one document that imports all that
-is installed. It also looks up each attribute in the workspace's files: those that the table does not allow are its
-mistakes.
+clone's. It does so twice: once the part that the workspace's own files refer to, and once for one document that
+imports every installed module. It also looks up each attribute in the workspace's files: attributes that the table
+does not allow are its mistakes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KEYS = 2_000
 
 
 def measure(folder: Path) -> dict[str, float]:
-    """Return costs of the environment of a folder, and counts of what is known of its files."""
+    """Return costs of the environment of a folder, and counts of known names in its files."""
     environment = find_environment([folder])
     files = [path for path in sorted(folder.rglob("*.py")) if SKIPPED.isdisjoint(path.relative_to(folder).parts)]
     texts = {str(path): path.read_text("utf-8", "replace") for path in files[:MOST_FILES]}

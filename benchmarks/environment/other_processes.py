@@ -1,4 +1,4 @@
-"""How much of the machine other processes took meanwhile: figures beside other load tell little."""
+"""The share of the machine that other processes took meanwhile: figures under other load say little."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Mixtures whose experts have no room together: on disk, and, simulated, beside a GPU."""
+"""Mixtures whose experts have no room together: on disk and, simulated, with a GPU."""

@@ -1,6 +1,6 @@
-"""A mixture whose experts memory has no room for: a token's time beside that of one in memory.
+"""A mixture whose experts memory has no room for: a token's time, compared with a mixture in memory.
 
-`python -m benchmarks.experts.places FOLDER FILE POLICY SLOTS` is one side, in a process of its own whose memory the
+`python -m benchmarks.experts.places FOLDER FILE POLICY SLOTS` is one side, in a separate process whose memory the
 system limits: it prints a JSON line with the milliseconds of its tokens and the bytes that it read.
 """
 
@@ -41,11 +41,11 @@ CONTEXT = PROMPT + TOKENS
 GROUPS = Path("/sys/fs/cgroup")
 MIB = 1 << 20
 HEADER = ("", "ms a token", "times that in memory", "MB read a token")
-KEPT_PAGES = 64 * MIB  # beside what a process has in memory: the system reads files through them
+KEPT_PAGES = 64 * MIB  # in addition to a process' memory: the system reads files through them
 
 
 class LeastRecentlyUsed(Schedule):
-    """Keeps what was used last, and reads nothing ahead."""
+    """Keeps the experts used last, and reads nothing ahead."""
 
     def __init__(self, layers: int, count: int, chosen: int, slots: int) -> None:
         super().__init__(layers, count, chosen, slots)
@@ -87,12 +87,12 @@ def measure() -> dict[str, Any]:
 
 
 def _run(folder: Path, file: Path, policy: str, slots: int, limit: int | None) -> dict[str, float]:
-    """Run one side, in so many bytes of memory."""
+    """Run one side, in `limit` bytes of memory."""
     command = [sys.executable, "-m", "benchmarks.experts.places", str(folder), str(file), policy, str(slots)]
     if limit is None:
         return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     with file.open("rb") as opened:  # what the system has of it in memory is not the limited process' own
-        os.fsync(opened.fileno())  # what is not written yet could not be given up
+        os.fsync(opened.fileno())  # pages that are not written yet could not be given up
         os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     with _limited(limit) as group:
         entering = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(group / "cgroup.procs")]
@@ -106,7 +106,7 @@ def _groups() -> Path:
 
 @contextmanager
 def _limited(limit: int) -> Iterator[Path]:
-    """Make a control group of so many bytes."""
+    """Make a control group of `limit` bytes."""
     group = _groups() / f"efim-bench-{os.getpid()}"
     group.mkdir()
     try:

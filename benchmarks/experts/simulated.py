@@ -1,4 +1,4 @@
-"""A mixture beside a simulated GPU that holds an eighth of it, at this CPU's measured costs and stated others."""
+"""A mixture with a simulated GPU that holds an eighth of it, at this CPU's measured costs and stated others."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HEADER = ("", "ms a token for its experts", "held %", "brought %", "left to the 
 
 
 def measure() -> dict[str, Any]:
-    """Milliseconds of a token's experts, by what is done with those that the GPU does not hold."""
+    """Milliseconds of a token's experts, by the way to compute experts that the GPU does not hold."""
     with tempfile.TemporaryDirectory() as temporary:
         folder, file = checkpoint(MIXTURE, Path(temporary) / "model"), Path(temporary) / "experts.safetensors"
         config = read_config(folder)
@@ -55,11 +55,11 @@ def measure() -> dict[str, Any]:
 
 
 def _recorded(folder: Path, file: Path) -> tuple[Scores, Scores]:
-    """Return what the routers say of each token of a text, and what they guess of it a layer before."""
+    """Return the routers' scores for each token of a text, and their guesses a layer before."""
     told, guesses = list[Fp32](), list[Fp32]()
 
     class Recording(Schedule):
-        """Notes what it is told."""
+        """Records the scores that it is given."""
 
         def count_tokens(self, layer: int, scores: Fp32, wanted: Numbers) -> None:
             told.append(scores.copy())

@@ -4,10 +4,10 @@ python -m benchmarks.http_clients
 python -m benchmarks.http_clients --clients llama_vim --model FOLDER --llama-cpp http://127.0.0.1:8012
 
 Both type the same lines in the middle of files of the standard library. A real `efim-ls serve --http` answers and
-tells what each request waited for. What llama.cpp would compute is counted: of each of its prompts for `/infill`, in
-the same tokens, all behind what it shares at the start with the prompt before, as its slot keeps that. With the
-address of its server, which has the same model, that is asked, too; how many of both's answers begin with the rest of
-the line that is being typed is printed then.
+reports the tokens that each request waited for. llama.cpp's tokens are counted: of each of its prompts for `/infill`,
+in the same tokens, all behind the beginning that it shares with the prompt before, as its slot keeps that. With the
+address of a llama.cpp server that has the same model, that server is asked, too; then the number of answers that
+begin with the rest of the typed line is printed for both.
 """
 
 from __future__ import annotations

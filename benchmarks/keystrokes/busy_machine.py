@@ -1,4 +1,4 @@
-"""The demo's session typed at a fast typist's pace, on a quiet machine and beside two busy processes.
+"""The demo's session typed at a fast typist's pace, on a quiet machine and with two busy processes.
 
 Linux only: CPU time is read from /proc.
 """
@@ -43,7 +43,7 @@ class SharedSession(Connection):
     """A server in the session of the busy processes: Linux may share time out by session, then by niceness."""
 
     async def start_io(self, cmd: str, *args: str, **options: Any) -> None:
-        """Start it without a session of its own."""
+        """Start it in the session of this process."""
         await super().start_io(cmd, *args, **{**options, "start_new_session": False})
 
 
@@ -116,7 +116,7 @@ def _busy_processes() -> Generator[None]:
 
 
 async def _typed(headless: Editor, pace: float = KEY_SECONDS) -> list[BusyKeystroke]:
-    """Type into a document of its own, a key every `pace` seconds, or once the one before is answered."""
+    """Type into a new document, a key every `pace` seconds, or once the last key is answered."""
     recorded, uri = part(demo_session(), 0, KEYS), f"file:///demo/busy{perf_counter()}.py"
     headless.open(uri, recorded.start, "python")
     await headless.settled()

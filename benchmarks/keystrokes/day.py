@@ -18,7 +18,7 @@ from editor_clients.headless.client import Editor, editor
 
 SMALLEST, LARGEST = 1_500, 60_000  # bytes of a file
 BESIDE = 3  # as many files lie in a repository as are worked in
-AGAIN = 3  # a file of the same repository is visited again once in so many
+AGAIN = 3  # new files for each visit that goes back to a file of the same repository
 TYPED = ("\n    return value", "  # the next", "\nself.name = name", "\n    for item in items")
 TOKENS = ("recomputed", "fetched", "reused")
 
@@ -48,7 +48,7 @@ def measure(day: Day = WHOLE) -> dict[str, Any]:
 
 
 async def _lived(repositories: list[list[Path]], day: Day, chance: random.Random) -> dict[str, Any]:
-    """Work in each repository in a window of its own, beside one that stays; return what that took."""
+    """Work in each repository in a new window, while another window stays; return the costs."""
     counts, keys, mib = dict.fromkeys(TOKENS, 0), 0, list[float]()
     async with editor({"suggestions": 0}):
         [daemon] = daemons()

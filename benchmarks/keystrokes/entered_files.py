@@ -1,7 +1,7 @@
 """`python -m benchmarks.keystrokes.entered_files`: which files of the product warm keystrokes enter, and how often.
 
 A reader who follows a keystroke has these Python files to read. They and the calls of the product's functions are
-counted by a profile hook in all threads of the server's process except the one that looks for changed files by the
+counted by a profile hook in all threads of the server's process except the thread that looks for changed files by the
 clock. The last line is a JSON object.
 """
 
@@ -31,7 +31,7 @@ from model_runtime.engine.decode import run_pass
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("efim_ls", "model_runtime", "kv_store")
 PASS = run_pass.__code__
-ASK = "efim/enteredFiles"  # a request that the measured server answers beside its own
+ASK = "efim/enteredFiles"  # a request that the measured server also answers
 # Nothing is computed ahead: that goes on after an answer, and would be counted now and then. Nothing is kept on disk.
 SETTINGS = {"prefetch_seconds_per_minute": 0, "persist": False, "shared": False}
 NAME = "visit.py"
@@ -128,7 +128,7 @@ def _of_product() -> Counter[str]:
 
 
 def _entered_since(_server: object, _params: object) -> tuple[Mapping[str, int], Sequence[int]]:
-    """Return what was entered since this was last asked."""
+    """Return the files entered since the last request."""
     files, passes = _of_product(), _passes.copy()
     _entered.clear()
     _passes.clear()

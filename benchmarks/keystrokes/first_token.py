@@ -1,7 +1,7 @@
 """The same keystrokes through this engine and through llama.cpp: milliseconds to the first new token.
 
-llama.cpp has the matrices of the embedded model as F16 and as Q8_0, one thread, and does not compute again what a
-prompt shares at the start with the one before it. Its times are those of computing alone; ours hold planning and
+llama.cpp has the matrices of the embedded model as F16 and as Q8_0, one thread, and does not compute again the
+beginning that a prompt shares with the prompt before it. Its times are for computing alone; ours include planning and
 tokenizing.
 """
 
@@ -124,7 +124,7 @@ def _policies(tokenizer: Tokenizer, budget: Budget) -> dict[str, Policy]:
 
 
 def _prompts(keystrokes: Sequence[Keystroke], policy: Policy) -> list[Ids]:
-    """What the server would ask for; what it would compute ahead changes which frames its planner knows."""
+    """Return the server's prompts; prompts computed ahead change which frames its planner knows."""
     prompts = list[Ids]()
     for key in keystrokes:
         if key.rested:

@@ -29,7 +29,7 @@ A_FOLDER = 200  # files
 
 
 class Size(NamedTuple):
-    """At least so many lines and files, keys typed at a time, so many times, and seconds of rest."""
+    """The least numbers of lines and files, keys typed in a round, rounds, and seconds of rest."""
 
     lines: int = 1_000_000
     files: int = 10_000

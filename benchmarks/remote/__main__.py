@@ -1,6 +1,7 @@
-"""Types the demo's session beside servers that fail in every way, and prints what a key takes beside none at all.
+"""Types the demo's session with servers that fail in every way, and prints a key's time with and without each.
 
-The client waits for better answers, as editors do that cannot be told of them later; each way is measured in turns.
+The client waits for better answers, as editors do that cannot be notified of them later; each way is measured in
+turns.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ WAYS: dict[str, Serve | None] = {
 
 @contextmanager
 def serving(serve: Serve | None) -> Iterator[str]:
-    """Give the address of a server; of one that is down, if there is nothing to serve."""
+    """Give the address of a server, which is down if there is nothing to serve."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         address, kept = f"http://127.0.0.1:{listener.getsockname()[1]}", list[socket.socket]()
         if serve is None:

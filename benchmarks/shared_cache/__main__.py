@@ -1,4 +1,4 @@
-"""Lets 31 clients and one that types share a cache for ten minutes, while clients and its server are killed.
+"""Lets 31 clients and a typing client share a cache for ten minutes, while clients and its server are killed.
 
 python -m benchmarks.shared_cache
 python -m benchmarks.shared_cache --seconds 60
@@ -6,7 +6,7 @@ python -m benchmarks.shared_cache --seconds 60
 Each half minute something else happens to a real redis-server: it is killed and started again, it hangs, it is full
 and takes no more, it is full and evicts. Every few seconds a client is killed and another comes. Meanwhile the demo's
 session is typed with the shared cache and without it, in turns. Printed are blocks that were wrong or lost, the
-memory of the client that lived longest, and the ratio of the 95th percentiles of what a key takes.
+memory of the client that lived longest, and the ratio of the 95th percentiles of a key's time.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Mishaps:
         self._server.start()
 
     def hang(self) -> None:
-        """Let it answer nothing, with all connections open: what is being written is cut."""
+        """Let it answer nothing, with all connections open: data being written is cut."""
         self._server.hang()
         time.sleep(LASTING)
         self._server.go_on()
@@ -63,7 +63,7 @@ class Mishaps:
         self._be_full("noeviction")
 
     def evict(self) -> None:
-        """Let it be full and evict what was used least."""
+        """Let it be full and evict the blocks used least."""
         self._be_full("allkeys-lru")
 
     def _be_full(self, policy: str) -> None:
@@ -75,7 +75,7 @@ class Mishaps:
 
 
 class Team:
-    """The clients' processes: what they said last, and how many were wrong."""
+    """The clients' processes: their last lines, and how many were wrong."""
 
     def __init__(self, url: str, key_file: Path) -> None:
         self._order = [sys.executable, "-m", "benchmarks.shared_cache.client", url, str(key_file)]
@@ -86,7 +86,7 @@ class Team:
             self._add()
 
     def kill_one(self) -> None:
-        """Kill a client but the first in the midst of what it does, and start another."""
+        """Kill any client except the first in the midst of its work, and start another."""
         process = self._processes.pop(random.randrange(1, len(self._processes)))
         self.failed += process.poll() is not None
         process.kill()

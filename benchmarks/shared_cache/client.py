@@ -1,6 +1,6 @@
 """One of many clients of a shared cache: reads and saves blocks that follow from their names, and checks each bit.
 
-It prints a JSON line after each round, and ends with status 1 if a block is wrong or one that was local is lost.
+It prints a JSON line after each round, and ends with status 1 if a block is wrong or a local block is lost.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Checker:
         self._store, self.counts = store, Counts()
 
     def visit(self, number: int, length: int) -> None:
-        """Open a file: read what is there of it, check that, save the rest, and read it back from memory."""
+        """Open a file: read its blocks that are there, check them, save the rest, and read it back from memory."""
         tokens = np.random.default_rng(number).integers(0, 8000, length * BLOCK_TOKENS).astype(np.int32)
         names = self._store.names(tokens)
         found = self._check(names)

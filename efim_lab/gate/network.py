@@ -24,7 +24,7 @@ _SPREAD = 0.02  # standard deviation of random weights
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Sizes of a decoder with tied embeddings, and its parts beside a Llama's, none by default.
+    """Sizes of a decoder with tied embeddings, and its parts that a Llama lacks, none by default.
 
     `head_norms` are RMS norms of each head of queries and keys; `head_gates` scale each head of attention's output;
     `token_values` are embeddings of the token itself that are added to each layer's values. `zero_outputs`: the
@@ -58,7 +58,7 @@ class Shape:
         return f"a Llama with {', '.join(others)}{' and ' * bool(others)}{last}"
 
 
-# What the experiments recommend: the embedded model, 11.2 million parameters beside 4.2 million of token values.
+# What the experiments recommend: the embedded model, 11.2 million parameters and 4.2 million token values.
 EMBEDDED_SHAPE = Shape(head_norms=True, head_gates=True, token_values=True, zero_outputs=True)
 
 

@@ -1,1 +1,1 @@
-"""The laboratory's command line, a file for each verb that has no command line of its own."""
+"""The laboratory's command line, a file for each verb without a separate command line."""

@@ -44,7 +44,7 @@ def extra_required(extra: Literal["gate", "train"]) -> Generator[None]:
 
 @contextmanager
 def work_errors() -> Generator[None]:
-    """Turn what is wrong with the user's data or model into a Mistake or a Failure."""
+    """Turn errors in the user's data or model into a Mistake or a Failure."""
     from efim_lab.gate.errors import WorkError
     from model_runtime.errors import ModelError
 

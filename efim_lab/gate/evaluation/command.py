@@ -34,7 +34,7 @@ from efim_lab.gate.evaluation.typist.measurement import HEURISTIC, TypingOptions
 
 @dataclass(frozen=True)
 class TypedModel:
-    """A model's figures of typed lines, and those of the ghosts that it showed, by arm."""
+    """A model's figures of typed lines and of the ghosts that it showed, by arm."""
 
     typing: TypingReport
     ghosts: Mapping[str, GhostArm]

@@ -15,7 +15,7 @@ from efim_lab.gate.evaluation.report import HEURISTIC, CompletionSample, HeldOut
 from efim_lab.gate.evaluation.retyping import COUNTED, retype
 from model_runtime.checkpoint.embedded import EMBEDDED
 
-Progress = Callable[[str, int, int], None]  # (what is measured, places done, places in all)
+Progress = Callable[[str, int, int], None]  # (the measurement, places done, places in all)
 LONGEST_COMPLETION = 96  # tokens
 SAMPLES = 10
 

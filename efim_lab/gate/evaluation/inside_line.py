@@ -26,7 +26,7 @@ HOLES_HEADER = ("suggestion", "exact %", "shown %", "exact of those shown %", "e
 
 @dataclass(frozen=True)
 class HoleFigures:
-    """Shares of all holes; what is not shown counts as 0. `exact_of_shown` is of those shown, None if none is."""
+    """Shares of all holes; a hole with nothing shown counts as 0. `exact_of_shown` is None if nothing is shown."""
 
     exact: Estimate
     shown: Estimate

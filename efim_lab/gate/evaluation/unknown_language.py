@@ -50,7 +50,7 @@ class TypedPlace:
 
 @dataclass(frozen=True)
 class ShownFigures:
-    """Shares and means of what is shown; `right` and `characters` are None if nothing is.
+    """Shares and means of shown suggestions; `right` and `characters` are None if none is shown.
 
     `right` is the share that is right to its end, `gain` the characters of right suggestions at a place.
     """

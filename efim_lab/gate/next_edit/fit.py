@@ -31,7 +31,7 @@ class Example(NamedTuple):
 
 
 class _Begun(NamedTuple):
-    """Lines that are rewritten first, what should become of others, and how much that counts."""
+    """Lines that are rewritten first, the right texts of other lines, and the weight of these."""
 
     first: Sequence[LineRewrite]
     then: Mapping[int, str]
@@ -44,7 +44,7 @@ def fit(rule: str, cases: Iterable[EditScenario]) -> dict[str, float]:
 
 
 def examples(rule: str, case: EditScenario) -> Iterator[Example]:
-    """Yield what a rule finds in a scenario, begun in several ways."""
+    """Yield the edits that a rule finds in a scenario, for several first edits."""
     propose = RULES[rule]
     for way in FITTED[rule](case):
         document, history, cursor = play(case.language, case.text, way.first)

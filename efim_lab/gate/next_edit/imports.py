@@ -43,7 +43,7 @@ class WrittenLine(NamedTuple):
 
 
 class ImportRow(NamedTuple):
-    """A line that was typed: whether it lacks an import, what was offered, and the candidates if there were some."""
+    """A typed line: whether it lacks an import, the verdict on the offer, and the candidates if there were some."""
 
     language: str
     lacks: bool
@@ -52,7 +52,7 @@ class ImportRow(NamedTuple):
 
 
 class ImportFigures(NamedTuple):
-    """Shares of lines that lack an import, and of what was offered; `loud` counts offers for lines that lack none."""
+    """Shares of lines that lack an import, and of offers; `loud` counts offers for lines that lack none."""
 
     lacking: int
     found: float
@@ -63,7 +63,7 @@ class ImportFigures(NamedTuple):
 
 
 class SourceTree:
-    """The last commit's files of a repository, unpacked into a folder, with what they define and import."""
+    """The files of a repository's last commit, unpacked into a folder, with their definitions and imports."""
 
     def __init__(self, repository: Path, folder: Path) -> None:
         """Unpack; WorkError if there is no repository."""
@@ -97,7 +97,7 @@ class SourceTree:
 
 
 def typed(repository: Path) -> Iterator[ImportRow]:
-    """Type each line of a repository's last commit, and yield what is offered; WorkError if it is none."""
+    """Type each line of a repository's last commit, and yield the offers; WorkError if it is no repository."""
     with TemporaryDirectory() as folder:
         tree = SourceTree(repository, Path(folder).resolve())
         for line in typed_lines(tree):
@@ -132,7 +132,7 @@ def typed_lines(tree: SourceTree) -> Iterator[WrittenLine]:
 
 
 def offered(tree: SourceTree, line: WrittenLine) -> tuple[Verdict, Example | None]:
-    """Return what is offered once a line was typed, and the candidates with whether they are right."""
+    """Return the verdict on the offer after a typed line, and the candidates with whether they are right."""
     document, history, cursor = _play(line)
     edits = NextEdits(history)
     if not (names := edits.unknown_names(document, cursor)):

@@ -1,4 +1,4 @@
-"""What is offered in scenarios, and whether it is what the commit did."""
+"""Measures offers in scenarios: whether they are the commit's own edits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Verdict = Literal["found", "wrong", "silent"]
 
 
 class OfferRow(NamedTuple):
-    """What was offered in a scenario: right, wrong or nothing, by which rule, and how long it took."""
+    """The offer in a scenario: right, wrong or none, by which rule, and how long it took."""
 
     kind: Kind
     language: str
@@ -29,7 +29,8 @@ class OfferRow(NamedTuple):
 class Figures(NamedTuple):
     """Shares of scenarios after two edits or one: where something should be offered, and where nothing should.
 
-    `precision` is the share of what was offered that was right; `precision_alone` leaves out where nothing should be.
+    `precision` is the share of offers that were right; `precision_alone` leaves out scenarios where nothing should
+    be.
     """
 
     positives: int

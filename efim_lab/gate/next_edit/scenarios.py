@@ -1,4 +1,4 @@
-"""Scenarios out of histories: what was edited first, and what the commit then did elsewhere in the file."""
+"""Scenarios from histories: the first edits, and the commit's other edits in the file."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ MOST_OF_A_COMMIT = 10  # scenarios of one kind, so that no commit decides alone
 
 
 class EditScenario(NamedTuple):
-    """A text, what is edited in it first, and what each other line that the commit changed alike becomes.
+    """A text, the first edits in it, and the commit's text for each other line that it changed alike.
 
     `three`: the commit made a change of tokens on three lines or more, and two were edited. `two`: on exactly two,
     and the old tokens stay elsewhere; nothing should be offered. `rename`: it replaced one name by another on three
-    lines or more, and one was edited. `one`: on exactly one line, and the old name stays elsewhere. `transform`: one
-    template, learned from two changes of tokens that differ, makes a third line, too, what the commit made of it, and
-    these two were edited. `pair`: it makes none, and matches a line that the commit left as it was. `signature`: it
-    changed parameters of a definition, which was edited, and arguments of its calls. `definition`: it left all of
-    its calls as they are; nothing should be offered.
+    lines or more, and one was edited. `one`: on exactly one line, and the old name stays elsewhere. `transform`: a
+    template, learned from two different changes of tokens, also turns a third line into the commit's text, and the
+    two were edited. `pair`: the template turns no third line, and matches a line that the commit left as it was.
+    `signature`: it changed parameters of a definition, which was edited, and arguments of its calls. `definition`: it
+    left all of its calls as they are; nothing should be offered.
     """
 
     kind: Kind
@@ -41,7 +41,7 @@ class EditScenario(NamedTuple):
 
 
 def scenarios(repository: Repository, most_commits: int) -> Iterator[EditScenario]:
-    """Yield those of a repository's last commits."""
+    """Yield scenarios from a repository's last commits."""
     commit, counts = "", Counter[Kind]()
     with repository.texts() as text_of:
         for changed in repository.changed_files(ENDINGS, most_commits):
@@ -85,7 +85,7 @@ def _groups(changed: ChangedFile) -> Sequence[tuple[TokenChange, list[LineRewrit
 
 
 def kinds(change: TokenChange, lines: int) -> tuple[Kind, ...]:
-    """Return which scenarios a change of tokens on so many lines may be."""
+    """Return which scenarios a change of tokens on `lines` lines may be."""
     renames = all(len(side) == 1 and is_name(side[0]) for side in change.pair)
     if lines >= 3:
         return ("three", "rename") if renames else ("three",)
@@ -95,7 +95,7 @@ def kinds(change: TokenChange, lines: int) -> tuple[Kind, ...]:
 
 
 def _templates(rewrites: Sequence[LineRewrite]) -> Iterator[tuple[EditTemplate, list[LineRewrite]]]:
-    """Yield templates of two lines each, with all lines that are what they make of them, these first."""
+    """Yield templates of two lines each, with all lines that they rewrite as the commit did, the two first."""
     left = [each for each in rewrites if not token_change(*_tokens(each)).only_blanks and each.after.strip()]
     while left:
         first, *left = left
@@ -133,7 +133,7 @@ def _of_template(
 def _stays_elsewhere(lines: Sequence[str], change: TokenChange, changed: ChangedFile) -> bool:
     """Return whether a line has the old tokens after the commit, too; for an insertion, its neighbours side by side.
 
-    Lines that the commit changed otherwise are not looked at: what became of the tokens there is not known.
+    Lines that the commit changed otherwise are left out: it is unknown how the tokens there would have changed.
     """
     old = change.removed or (*change.left[-1:], *change.right[:1])
     piece, then = "".join(old), {each.line: each.after for each in changed.rewrites}

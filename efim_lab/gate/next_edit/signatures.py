@@ -1,4 +1,4 @@
-"""Definitions whose parameters a commit changed, and what it did with their calls, found by regular expressions."""
+"""Definitions whose parameters a commit changed, and its edits of their calls, found by regular expressions."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _calls(
 
 
 def _called(definition: re.Match[str], text: str) -> str:
-    """Return by which name a definition is called: constructors by that of the class around them."""
+    """Return the name by which a definition is called: for constructors, the name of the class around them."""
     if definition["name"] not in ("__init__", "constructor"):
         return definition["name"]
     indent = len(definition[0]) - len(definition[0].lstrip())

@@ -23,12 +23,12 @@ What `efim-ls models --json` prints is in [protocol.md](protocol.md#models).
 
 
 def commands_page() -> str:
-    """Return docs/commands.md: a section for each command, with its usage, what it does and its arguments."""
+    """Return docs/commands.md: a section for each command, with its usage, purpose and arguments."""
     return "\n".join([COMMANDS, *sections("efim-ls", build_parser())])
 
 
 def sections(program: str, parser: argparse.ArgumentParser) -> Iterator[str]:
-    """Render the commands below a parser; one that has commands of its own is replaced by those."""
+    """Render the commands below a parser; a command with subcommands is replaced by these."""
     for name, command in subparsers(parser).items():
         if subparsers(command):
             yield from sections(f"{program} {name}", command)
@@ -37,7 +37,7 @@ def sections(program: str, parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def section(program: str, parser: argparse.ArgumentParser, title: str = "") -> str:
-    """Render a command: its usage, what it does, its arguments and its examples."""
+    """Render a command: its usage, purpose, arguments and examples."""
     arguments = _arguments(parser)
     usage = " ".join([program, *(_usage(each) for each in arguments)])
     rows = [f"| `{_escaped(_signature(each))}` | {_escaped(_meaning(each))} |" for each in arguments]

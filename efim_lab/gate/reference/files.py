@@ -9,7 +9,7 @@ from efim_lab.gate.reference.commands import commands_page
 from efim_lab.gate.reference.settings import manifest_with_settings, settings_page
 
 REPOSITORY = Path(__file__).parents[3]
-# What each file is to be, given what it is now.
+# The new text of each file, given its text now.
 RENDERED: Mapping[Path, Callable[[str], str]] = {
     REPOSITORY / "docs" / "commands.md": lambda _: commands_page(),
     REPOSITORY / "docs" / "settings.md": lambda _: settings_page(),

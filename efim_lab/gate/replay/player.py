@@ -20,10 +20,10 @@ TRACE_LANGUAGES = ("go", "java", "javascript", "python", "ruby", "rust", "typesc
 UNASKED = (
     "disabled", "workspace off", "file off", "secret file", "file too large", "loading", "no model", "error",
 )  # fmt: skip
-# A replay skips the recording's pauses, so prefetching needs all of its time budget at once; the report says what it
-# took in the worst minute of the recording, to compare with a server's budget. Costs must depend neither on what an
-# earlier replay left on disk or in a shared server, nor on the language that the trace's name suggests: the model is
-# asked in all of them.
+# A replay skips the recording's pauses, so prefetching needs all of its time budget at once; the report says how much
+# it took in the worst minute of the recording, to compare with a server's budget. Costs must depend neither on an
+# earlier replay's blocks on disk or in a shared server, nor on the language that the trace's name suggests: the model
+# is asked in all languages.
 REPLAY_SETTINGS: dict[str, object] = {
     "prefetch_seconds_per_minute": 60,
     "persist": False,

@@ -62,7 +62,7 @@ def count_rows(
 ) -> Iterator[KeystrokeRow]:
     """Count each keystroke's tokens under one of POLICIES; "none" is PSM without any reuse.
 
-    With `snapshots` the model's layers have states, of which so many are kept for a file.
+    With `snapshots` the model's layers have states, and `snapshots` of them are kept for a file.
     """
     _, _, tokenizer, template = read_checkpoint(folder)
     prompts, room = POLICIES[policy](tokenizer, template, budget), replace(budget, markers=template.markers)
@@ -106,7 +106,7 @@ def _recompute(pool: Pool[TokenSequence], prompt: PolicyPrompt, ahead: bool) -> 
 
 
 class StickyWindow:
-    """Cuts prompts whose window moves as seldom as EFIM's: one that follows the cursor recomputes everything."""
+    """Cuts prompts whose window moves as seldom as EFIM's: a window that follows the cursor recomputes everything."""
 
     def __init__(self, tokenizer: Tokenizer, budget: Budget) -> None:
         """Start without a window."""

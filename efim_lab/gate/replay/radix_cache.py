@@ -1,6 +1,6 @@
-"""Reuses the longest beginning of a prompt that any earlier prompt had: what a server with a radix cache recomputes.
+"""Counts tokens that a server with a radix cache recomputes: it reuses the longest beginning of an earlier prompt.
 
-The rules are those of SGLang's RadixAttention (arXiv 2312.07104): a tree of runs of token ids, bounded in tokens; the
+The rules follow SGLang's RadixAttention (arXiv 2312.07104): a tree of runs of token ids, bounded in tokens; the
 leaf that was used longest ago is evicted first.
 """
 
@@ -16,7 +16,7 @@ from model_runtime.ids import Ids, common_prefix
 
 @dataclass(eq=False)
 class RadixNode:
-    """A run of tokens that follows those of `parent`; `used` is the number of the prompt that last held it."""
+    """A run of tokens that follows the tokens of `parent`; `used` is the number of the prompt that last held it."""
 
     ids: Ids
     parent: RadixNode | None
@@ -25,7 +25,7 @@ class RadixNode:
 
 
 class RadixCache:
-    """The tokens of earlier prompts, at most `capacity` of them, and no less than those of the last prompt."""
+    """The tokens of earlier prompts, at most `capacity` of them, or the last prompt's if it has more."""
 
     def __init__(self, capacity: int) -> None:
         """Start empty."""

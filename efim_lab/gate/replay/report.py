@@ -38,8 +38,8 @@ class KeystrokeRow(NamedTuple):
     """One keystroke: tokens of its prompt, `recomputed` while its user waited, and computed `ahead` of need.
 
     `wasted` counts the tokens computed ahead since the start and discarded unused; `reanchored` is whether a new
-    frame was built; `made` is None if no model ran. `time` is that of the recording, in seconds, and `ahead_seconds`
-    what the work ahead before this keystroke took.
+    frame was built; `made` is None if no model ran. `time` is the recording's, in seconds, and `ahead_seconds` the
+    time of the work ahead before this keystroke.
     """
 
     prompt_tokens: int

@@ -1,6 +1,6 @@
 """Reads editing traces: a text and every edit made to it, keystroke by keystroke.
 
-The format is that of https://github.com/josephg/editing-traces: JSON, plain or gzipped, with `startContent`
+The format comes from https://github.com/josephg/editing-traces: JSON, plain or gzipped, with `startContent`
 and `txns`, a list of `{"time": ISO-8601, "patches": [[position, deleted, inserted], ...]}`. Positions and
 lengths count code points; the patches of one transaction apply in order.
 """
@@ -57,7 +57,7 @@ class Trace(NamedTuple):
 
 
 def read(path: Path) -> Trace:
-    """Read a trace file; TraceError names what is wrong and where."""
+    """Read a trace file; TraceError names the error and its place."""
     raw = _load(path)
     if not isinstance(raw, dict):
         raise TraceError("not a trace: the top level is not an object")

@@ -1,1 +1,1 @@
-"""Many people at one server: what their keystrokes ask of it, and what it answers."""
+"""Many people at one server: the requests of their keystrokes, and its answers."""

@@ -58,7 +58,7 @@ def run_load(
     ends = frozenset(tokenizer.special.values())
     connection = Connection(options.base, options.host)
     try:
-        # Nobody has what another one's prompts left, nor those of a run before.
+        # Nobody reuses the prompts of another person or of an earlier run.
         salted = [replace(options, cache_salt=uuid4().hex) for _ in people]
         dialects = [identify(connection, each, tokenizer, ends, NEVER) for each in salted]
     finally:
@@ -95,7 +95,7 @@ class Person:
         self._slot, self._tokens = number % (dialect.served.slots or 1), tokens
 
     async def type(self, keys: Sequence[PersonKey], pause: float) -> None:
-        """Ask for each key's prompt, after what was to be computed ahead of it."""
+        """Ask for each key's prompt, after the prompts to be computed ahead of it."""
         for number, key in enumerate(keys):
             for ids in key.ahead:
                 await self._ask(Ask(ids, 0, self._slot), number == 0, is_ahead=True)

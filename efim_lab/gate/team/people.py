@@ -29,9 +29,9 @@ class PersonKey(NamedTuple):
 def people_of(
     recordings: Sequence[Trace], users: int, keys: int, budget: Budget, folder: Path
 ) -> list[list[PersonKey]]:
-    """Return the first `keys` keys of so many people, who begin at places spread evenly over the recordings.
+    """Return the first `keys` keys of each person; they begin at places spread evenly over the recordings.
 
-    Prompts are those of this server's planner for a model in a folder. Raises WorkError if a recording has too few
+    Prompts come from this server's planner for a model in a folder. Raises WorkError if a recording has too few
     edits for its people.
     """
     _, _, tokenizer, template = read_checkpoint(folder)

@@ -19,7 +19,7 @@ CAPACITIES = 0.05, 0.10, 0.25, 0.50  # of all blocks that there ever are
 
 
 class Replayed(NamedTuple):
-    """Of the blocks that a history reads, the share that a tier had, and that of their cost."""
+    """Of the blocks that a history reads, the share that a tier had, by number and by cost."""
 
     policy: str
     capacity: float
@@ -67,10 +67,10 @@ def tiers(capacity: int, cost: Cost, touches: Sequence[Touch], by_return: Return
 
 
 def replay(touches: Sequence[Touch], tier: SimulatedTier, cost: Callable[[int], float]) -> tuple[float, float]:
-    """Return the share of blocks read that a tier had, and that of their cost.
+    """Return the share of blocks read that a tier had, by number and by cost.
 
-    Each change reads the file's blocks as they were, and adds those that the tier lacks. Those that the new text has
-    no longer are old from then on; the new ones are added.
+    Each change reads the file's blocks as they were, and adds the blocks that the tier lacks. Blocks that the new
+    text no longer has are old from then on; the new blocks are added.
     """
     hits, read, saved, spent = 0, 0, 0.0, 0.0
     longest = max(len(touch.before) for touch in touches)

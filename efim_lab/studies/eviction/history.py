@@ -1,4 +1,4 @@
-"""Who needs which blocks when, read from a repository's history: each change of a file reads what it was before."""
+"""Who needs which blocks when, read from a repository's history: each change of a file reads its text before."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read_history(repository: Path) -> list[Touch]:
 
 
 def block_names(text: bytes) -> Sequence[Name]:
-    """Return the names of a text's whole blocks: equal for texts that begin alike, as far as they do."""
+    """Return the names of a text's whole blocks: equal for two texts up to the block where they first differ."""
     whole = min(len(text), MOST_BYTES) // TOKEN_BYTES * TOKEN_BYTES
     return chain(NO_FIRST, np.frombuffer(text[:whole], np.int32))
 

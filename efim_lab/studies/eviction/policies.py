@@ -1,7 +1,7 @@
-"""Policies that rank blocks when they are used: the one of the lowest rank goes first.
+"""Policies that rank blocks when they are used: the block of the lowest rank goes first.
 
-But for the first, blocks of one chain that are used at one time go from its end to its root: without its root a chain
-is lost. A block is `old` once its file has changed in front of it or in it.
+Except in the first policy, blocks of one chain that are used at one time go from its end to its root: without its
+root a chain is lost. A block is `old` once its file has changed in front of it or in it.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ class Lifetime(NamedTuple):
 class ReturnTtl:
     """Time to live by return (Continuum, arXiv 2511.02230), which a client can send with each block.
 
-    Blocks are told apart by kind and depth. Each sort is to be kept for the time that brings most: the share of its
-    uses that were followed by another one within that time, times its cost, less a price for the seconds of room. The
-    price is the one at which all that is kept fills the tier. Blocks stay longer where there is room: ranks say in
-    which order they expire, and so what goes first.
+    Blocks are sorted by kind and depth. Each sort is to be kept for the time that brings most: the share of its uses
+    that were followed by another use within that time, times its cost, less a price for the seconds of room. At this
+    price all kept blocks fill the tier. Blocks stay longer where there is room: ranks say in which order they expire,
+    and so which goes first.
     """
 
     def __init__(self, cost: Cost, capacity: int) -> None:
@@ -150,7 +150,7 @@ class ReturnTtl:
 
 
 class Farthest:
-    """What is read farthest in the future goes first: no server can know that. Costs do not count."""
+    """The block whose next read is farthest away goes first: no server can know that. Costs do not count."""
 
     def __init__(self, touches: Sequence[Touch]) -> None:
         """Look at all that will be read."""

@@ -70,7 +70,7 @@ class SegmentedTier:
         return here
 
     def use(self, names: Sequence[Name], depths: range, now: int, is_old: bool = False) -> None:
-        """Add a chain's blocks at these depths that are not here, as far as there is room."""
+        """Add a chain's blocks at these depths that are not here, while there is room."""
         for depth in depths:
             if self._lru.slots(names[depth]) is not None:
                 continue

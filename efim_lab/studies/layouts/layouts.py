@@ -1,4 +1,4 @@
-"""Prompts with excerpts of other files, in this server's layout and in those of other tools; the same texts in all.
+"""Prompts with excerpts of other files, in this server's layout and in other tools' layouts; the same texts in all.
 
 How the others order a prompt, and when each part changes, was read in their sources: llama.vim a1c8e6e, tabby
 21b29048d, continue d0a3c0b626, vscode-copilot-chat 31acd00a8.
@@ -114,7 +114,7 @@ class InfillingWithExcerpts(Policy):
         return PolicyPrompt(self._ordered(shown, before, after, cursor), 0, new)
 
     def _ordered(self, shown: Excerpts, before: Ids, after: Ids, cursor: int) -> Ids:
-        """Return the prompt of what is shown, the text before the cursor and that after it."""
+        """Return the prompt of the shown excerpts and the texts before and after the cursor."""
         raise NotImplementedError
 
     def _in_front(self, excerpts: tuple[Excerpt, ...], before: Ids, after: Ids) -> Ids:
@@ -127,7 +127,7 @@ class InfillingWithExcerpts(Policy):
 
 
 class LlamaVim(InfillingWithExcerpts):
-    """A ring of chunks in front of prefix and suffix; a jump adds the one that is similar, and the oldest goes."""
+    """A ring of chunks in front of prefix and suffix; a jump adds the similar chunk, and the oldest goes."""
 
     _ring: tuple[Excerpt, ...] = ()
     _at = 0

@@ -45,7 +45,7 @@ class SimulatedRepository:
         return Excerpts(signatures, imports, (), "repository", "document")
 
     def similar(self, text: str, cursor: int) -> tuple[Excerpt, ...]:
-        """Return the chunk with the words most like those above the cursor, as far as the budget goes."""
+        """Return the chunk with the words most like the words above the cursor, cut to the budget."""
         above = "\n".join(text[max(0, cursor - QUERY_CHARACTERS) : cursor].split("\n")[-QUERY_LINES:])
         if above != self._found[0]:
             wanted = frozenset(WORD.findall(above))

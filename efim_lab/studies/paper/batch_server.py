@@ -59,7 +59,7 @@ class User:
         return self._prompt[self.arena.length : self.arena.length + most]
 
     def take(self, token: int, now: float) -> Answer | None:
-        """Accept the token that follows what was computed; return the answer if the token completes it."""
+        """Accept the token that follows the computed tokens; return the answer if the token completes it."""
         assert self._prompt is not None
         if self.arena.length < len(self._prompt):
             return None

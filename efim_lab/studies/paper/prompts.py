@@ -14,7 +14,7 @@ from model_runtime.prompt.tokenizer import Tokenizer
 class Workload(NamedTuple):
     """A text as a user works on it: head and tail stay, typed grows by a slice of the text each round.
 
-    Answers never become part of it: what is typed comes from the text. The text's last slice stays unseen.
+    Answers never become part of it: typed text comes from the text. The text's last slice stays unseen.
     """
 
     head: str

@@ -1,4 +1,4 @@
-"""Formats the figures beside the paper's, as a table for people and as an object for programs."""
+"""Formats the figures next to the paper's, as a table for people and as an object for programs."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class ExpertSimulation:
     """A GPU with room for `slots` experts, a CPU and a link, which all work at once."""
 
     def __init__(self, layers: int, count: int, chosen: int, slots: int, costs: ExpertCosts, way: Way) -> None:
-        """Start with nothing on the GPU; what it does not hold is brought, stays, or is done where it is sooner."""
+        """Start with an empty GPU; experts that it lacks are brought, stay, or are computed where that is sooner."""
         self._schedule, self._chosen = Schedule(layers, count, chosen, slots), chosen
         self._costs, self._way = costs, way
 

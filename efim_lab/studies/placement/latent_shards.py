@@ -29,7 +29,7 @@ class Shard(NamedTuple):
 
 
 def hadamard(size: int) -> Array:
-    """Return an orthogonal matrix that spreads each number over all: of ones and minus ones, but for its scale."""
+    """Return an orthogonal matrix that spreads each number over all: scaled ones and minus ones."""
     made = np.ones((1, 1), np.float32)
     while len(made) < size:
         made = np.block([[made, made], [made, -made]]) / np.sqrt(np.float32(2))

@@ -37,7 +37,7 @@ class PrefillCosts(NamedTuple):
         return (end * end - start * start) / 2
 
     def reached(self, seconds: float) -> float:
-        """Return which token one device reaches from the beginning in so many seconds."""
+        """Return which token one device reaches from the beginning in these seconds."""
         if self.key == 0:
             return seconds / self.token
         return (math.sqrt(self.token**2 + 2 * self.key * seconds) - self.token) / self.key
@@ -50,7 +50,7 @@ class Link(NamedTuple):
     latency: float
 
     def seconds(self, size: float) -> float:
-        """Return how long so many bytes occupy the link."""
+        """Return how long `size` bytes occupy the link."""
         return 8e-9 * size / self.gigabits
 
 

@@ -1,4 +1,4 @@
-"""The compiled decoder, a layer at a time: each layer is opened as a model of its own, of the same weights."""
+"""The compiled decoder, a layer at a time: each layer is opened as a separate model with the same weights."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from model_runtime.loading.weight_format import choose_method
 
 REPEATS = 7  # of each pass; the fastest counts, since others' work only adds to it
 DEPTHS = 6  # positions that passes are measured at, evenly spread over the context
-LONGEST = 4096  # tokens; what is fitted goes on as a line
+LONGEST = 4096  # tokens; beyond, the fitted line goes on
 
 
 class Fit(NamedTuple):

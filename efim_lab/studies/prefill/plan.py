@@ -30,7 +30,7 @@ class Planned(NamedTuple):
 
 
 def run_plan(folder: Path, costs_path: Path | None, latency: float, picture: Path | None) -> None:
-    """Simulate prefill at the costs in a file, or at those of the model in `folder`; draw a `picture` if asked.
+    """Simulate prefill at the costs in a file, or at the costs of the model in `folder`; draw a `picture` if asked.
 
     Links have a `latency` in seconds. Raises WorkError or ModelError if there are no costs.
     """

@@ -166,6 +166,6 @@ def _release(semaphores: Sequence[Semaphore]) -> None:
 
 
 def _planes(config: ModelConfig, memory: Any, tokens: int) -> Planes:
-    """Return the planes of so many tokens as views of memory that processes share."""
+    """Return the planes of `tokens` tokens as views of memory that processes share."""
     layout = KvLayout.of(config)
     return split(np.frombuffer(memory, np.float32), layout.placed_in_arena(tokens))

@@ -32,8 +32,8 @@ def by_tokens(costs: PrefillCosts, cuts: Cuts, link: Link) -> float:
     """Return when devices are done that have consecutive tokens (KV-Runahead, arXiv 2405.05329).
 
     Each device goes through the layers with its own tokens. A layer begins with their keys and values, whose
-    projections are not counted by themselves, and goes on once those of all earlier tokens are there: the device
-    before sends them, its own and those that it was sent, in one message a layer.
+    projections are not counted by themselves, and goes on once the keys and values of all earlier tokens are there:
+    the device before sends them, its own and those it received, in one message a layer.
     """
     devices = len(cuts) - 1
     done, carried = [0.0] * devices, [0.0] * devices  # the layer before; what the link to this device has carried
@@ -87,9 +87,9 @@ def by_layers(costs: PrefillCosts, tokens: int, devices: int, link: Link) -> flo
 def by_keys(costs: PrefillCosts, tokens: int, devices: int, link: Link) -> float:
     """Return when devices are done that each hold a part of the keys (KV parallelism of Mnemosyne).
 
-    All of them compute each chunk but for its attention, of which each has what its keys give. Partial softmaxes are
-    merged by an all-reduce in each layer, for which all wait. Only attention becomes faster, and each device needs
-    memory for its part of the keys alone.
+    All of them compute each chunk except its attention; of this, each computes the part of its keys. Partial
+    softmaxes are merged by an all-reduce in each layer, for which all wait. Only attention becomes faster, and each
+    device needs memory for its part of the keys alone.
     """
     return _with_all_reduce(costs, tokens, devices, link, lambda start, end: (end - start) * costs.partial_bytes)
 
@@ -97,8 +97,8 @@ def by_keys(costs: PrefillCosts, tokens: int, devices: int, link: Link) -> float
 def by_latents(costs: PrefillCosts, tokens: int, devices: int, link: Link) -> float:
     """Return when devices are done that each hold a part of every latent (TPLA, arXiv 2508.15881), exactly.
 
-    As `by_keys`, but what is summed over devices in each layer are the scores of all keys: the price of exactness,
-    which TPLA does not pay (it scores by each part alone, and only while decoding).
+    As `by_keys`, but devices sum the scores of all keys in each layer: the price of exactness, which TPLA does not
+    pay (it scores by each part alone, and only while decoding).
     """
     return _with_all_reduce(
         costs, tokens, devices, link, lambda start, end: costs.keys(start, end) * costs.score_bytes
@@ -119,7 +119,7 @@ def _with_all_reduce(
 
 
 def ways(costs: PrefillCosts) -> dict[str, Way]:
-    """Return the schedules by name: that of latents only for models that have some."""
+    """Return the schedules by name: `by_latents` only for models that have latents."""
     named: dict[str, Way] = {
         "even tokens": even_tokens,
         "uneven tokens": uneven_tokens,

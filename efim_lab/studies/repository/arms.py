@@ -13,8 +13,8 @@ class RepositoryArm:
     """The server with one kind of knowledge of a repository's other files.
 
     With `counts`, requests carry the counts over them. Their text is `shown` in some places of the prompts; similar
-    code is `retrieved` where the server does it, which is unsure, or everywhere. What the arm brings is told beside
-    the arm `less`, an earlier one.
+    code is `retrieved` where the server does it, which is unsure, or everywhere. The report compares the arm with an
+    earlier arm, `less`.
     """
 
     name: str
@@ -24,7 +24,7 @@ class RepositoryArm:
     less: str = "memory"
 
 
-ALONE = RepositoryArm("the file alone", less="")  # what it completes is known without the repository
+ALONE = RepositoryArm("the file alone", less="")  # its completions are known without the repository
 ARMS = (
     ALONE,
     RepositoryArm("memory", True, less=ALONE.name),

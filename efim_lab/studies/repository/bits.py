@@ -43,7 +43,7 @@ class MixtureTeacher(Teacher):
 def bits_of(model: LoadedModel, prompt: Prompt, text: str) -> float:
     """Return the bits of a text after a prompt, whose stub its first tokens spell again, teacher-forced.
 
-    They are those of the text's usual tokens, given the stub: what other spellings would add is left out.
+    They are summed over the text's usual tokens, given the stub: other spellings' shares are left out.
     """
     tokens, vocabulary = model.tokenizer.encode(prompt.stub.decode() + text), model.tokenizer.vocabulary
     fitting, stub = list[Ids](), prompt.stub

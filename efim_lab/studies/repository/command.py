@@ -19,7 +19,7 @@ def measure_repositories(
 ) -> str:
     """Measure every model at up to `count` places of each kind, and type the first `typed` of each.
 
-    Without paths, the repositories are the installed ones that are held out.
+    Without paths, the repositories are the installed packages that are held out.
     Returns tables, and one JSON object as the last line. Raises WorkError and ModelError.
     """
     repositories = read_repositories(paths)

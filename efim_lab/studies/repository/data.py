@@ -15,7 +15,7 @@ from efim_lab.gate.evaluation.held_out_data import read_held_out
 from efim_lab.gate.evaluation.typist.lines import with_plain_line_ends
 from efim_lab.studies.repository.project_names import PACKAGE_FILE
 
-# The embedded model has not seen them (`heldout` in the corpus' splits.py); all but asyncio come with what is needed.
+# The embedded model has not seen them (`heldout` in the corpus' splits.py); all but asyncio come with dependencies.
 HELD_OUT = ("asyncio", "cattrs", "jinja2", "networkx", "pygls")
 LEFT_OUT = frozenset({"test", "tests", "testing", "_vendor", "vendor", "vendored"})  # folders
 

@@ -21,7 +21,7 @@ from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 
 
 class RepositoryExcerpts:
-    """Chooses excerpts for places in repositories; each repository is a workspace of its own."""
+    """Chooses excerpts for places in repositories; each repository is a separate workspace."""
 
     def __init__(
         self, documents: Sequence[CodeDocument], tokenizer: Tokenizer, budget: ExcerptBudget, folder: Path

@@ -34,10 +34,11 @@ from model_runtime.prompt.prompt import Prompt
 
 @dataclass(frozen=True)
 class PlaceScore:
-    """What an arm makes of one place; `retrieved` if similar code was looked for.
+    """An arm's result at one place; `retrieved` if similar code was looked for.
 
-    `suggested` is cut to the target's number of lines, `bits` are those of the target. Of a place that was typed,
-    `prompt` is the number of its first prompt's tokens, and `keystrokes` are those recomputed before each other key.
+    `suggested` is cut to the target's number of lines, and `bits` counts the target's bits. For a typed place,
+    `prompt` is the number of its first prompt's tokens, and `keystrokes` are the tokens recomputed before each other
+    key.
     """
 
     place: RepositoryPlace
@@ -54,7 +55,7 @@ class PlaceScore:
 
 
 class AskedCompleter(Completer):
-    """The server's completer, which also says what it would send."""
+    """The server's completer, which also returns the prompt of a request."""
 
     def prompt(self, request: Request) -> Prompt:
         """Return the prompt of a request with all that the n-grams read; changes nothing."""
@@ -129,7 +130,7 @@ def measure(
 ) -> dict[RepositoryArm, list[PlaceScore]]:
     """Score every place with every arm, in this order; the first `typed` places of each kind are typed as well.
 
-    The documents are those of all repositories. Raises ModelError if the model cannot be loaded.
+    The documents come from all repositories. Raises ModelError if the model cannot be loaded.
     """
     tokenizer, name = read_tokenizer(folder, read_config(folder)), model_name(folder)
     found = {arm: list[PlaceScore]() for arm in arms}
@@ -145,7 +146,7 @@ def measure(
                         found[arm].append(subject.ask(number, place))
             progress(what, len(places), len(places))
         chosen = _first_of_each_kind(places, typed)
-        for arm in arms:  # with a model of its own: no other arm shall have computed what it needs
+        for arm in arms:  # with a fresh model: an arm must not find tokens that another arm has computed
             with _opened(folder, [arm], others) as (subject,):
                 for done, number in enumerate(chosen):
                     progress(f"{name}, {arm.name}, typed", done, len(chosen))

@@ -23,7 +23,7 @@ PlaceKind = Literal["first use", "inproject", "infile", "common", "chunk"]
 KINDS: tuple[PlaceKind, ...] = ("first use", "inproject", "infile", "common", "chunk")
 LINES_ABOVE = 10  # lines of code above a first use, imports apart (CrossCodeEval, arXiv 2310.11248)
 FEWEST_TOKENS, MOST_TOKENS = 3, 30  # of Python in the target of a first use
-MEAN_CHUNK = 3.0  # lines of a chunk, before those of none get one (Repoformer, arXiv 2403.10059)
+MEAN_CHUNK = 3.0  # lines of a chunk, before empty chunks get a line (Repoformer, arXiv 2403.10059)
 
 
 @dataclass(frozen=True)
@@ -124,9 +124,9 @@ def first_uses(source: PythonSource, project: Project, rng: random.Random) -> It
 
 
 def lines_of(kind: PlaceKind) -> Finder:
-    """Return what finds lines of a class, shuffled: the cursor is at the line's indentation, the line the target.
+    """Return a finder of lines of a class, shuffled: the cursor is at the line's indentation, the line the target.
 
-    `inproject` uses a name that other files of the project define, `infile` one that the file itself defines
+    `inproject` uses a name that other files of the project define, `infile` a name that the file itself defines
     elsewhere, by name alone, and `common` neither (the classes of Long Code Arena).
     """
 

@@ -61,9 +61,9 @@ class ProjectModules:
 def project_uses(source: PythonSource, modules: ProjectModules) -> list[ProjectUse]:
     """Return the uses of names that the project's other files define, in the order of the text.
 
-    Of an imported module, its members are used; of anything else, the name itself and what is read off it, if the
-    project defines such a name. A local name that is bound to anything else in the file, in whatever scope, is left
-    out, and so are star imports.
+    Of an imported module, its members are used; of anything else, the name itself and the attributes read from it, if
+    the project defines such a name. A local name that is bound to anything else in the file, in whatever scope, is
+    left out, and so are star imports.
     """
     bound = _bound(source, modules)
     found = (_use(source, node, bound, modules) for node in ast.walk(source.tree) if isinstance(node, Chain))
@@ -86,7 +86,7 @@ def _is_ours(origin: tuple[str, ...], modules: ProjectModules) -> bool:
 
 
 def _imported(source: PythonSource, modules: ProjectModules) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield every local name that an import binds, with what it means in parts."""
+    """Yield every local name that an import binds, with its full name in parts."""
     package = modules.package(source.document.path)
     for node in source.imports:
         if isinstance(node, ast.Import):

@@ -38,8 +38,8 @@ SCORES: tuple[Callable[[PlaceScore], float], ...] = (
 class PlaceFigures:
     """Shares and means over places, intervals over files; of two arms at the same places, their paired differences.
 
-    `recomputed` is the mean number of tokens that a key waits for while the target is typed, `prompt` that of the
-    tokens in the first prompt at a place; None if no place was typed.
+    `recomputed` is the mean number of tokens that a key waits for while the target is typed, `prompt` the mean number
+    of tokens in the first prompt at a place; None if no place was typed.
     """
 
     exact: Estimate | None

@@ -18,7 +18,7 @@ LAYOUT = frozenset({tokenize.INDENT, tokenize.DEDENT, tokenize.NEWLINE, tokenize
 
 @dataclass(frozen=True)
 class CodeToken:
-    """A token of a file from offset `start` to `end`; `kind` is that of Python's tokenize."""
+    """A token of a file from offset `start` to `end`; `kind` is its type in Python's tokenize."""
 
     kind: int
     text: str

@@ -1,4 +1,4 @@
-"""Measures policies for context under a budget: each at the same windows, beside full attention over all excerpts."""
+"""Measures policies for context under a budget, at the same windows, against full attention over all excerpts."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class _Place:
         return replace(self.measured, recomputed=self.measured.tokens, ms=(process_time() - began) * 1e3)
 
     def beside(self, policy: BudgetPolicy, share: float, timed: bool = False) -> Measured:
-        """Measure a policy; if it is `timed`, what it does itself counts as well."""
+        """Measure a policy; if it is `timed`, its own work counts as well."""
         began = process_time()
         kept = policy(self._context, share)
         spent = (process_time() - began) * 1e3

@@ -31,7 +31,7 @@ TRAINING = 12  # places whose contexts the heads of Locret are trained on
 def run_reuse(data: Path, folder: Path, places: int, picture: Path | None, tuned: Path | None = None) -> None:
     """Measure the model in `folder` at cursors in the repositories of `data`; draw a `picture` if asked.
 
-    If a `tuned` model is named, measure instead what it makes of the other one's keys and values.
+    If a `tuned` model is named, measure instead how it completes on the other model's keys and values.
     Raises WorkError if the data and ModelError if the model is unsuitable.
     """
     torch.set_num_threads(1)

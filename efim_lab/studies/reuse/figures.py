@@ -1,4 +1,4 @@
-"""What is counted of each method at each place, and its summary."""
+"""The figures of each method at each place, and their summary."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Measured:
     """One method at one place.
 
     `recomputed` of the prompt's `tokens` went through the model, `ms` of processor time passed to the first token.
-    `bytes` are those of the keys and values that are kept. `kl` holds, for the next token and those after it, the
+    `bytes` counts the keys and values that are kept. `kl` holds, for the next token and those after it, the
     divergence from full attention in nats; `same` says whether the greedy completion is the same, `exact` whether it
-    is what stands in the file.
+    is the file's text.
     """
 
     file: str
@@ -67,7 +67,7 @@ def summary(found: Sequence[Measured]) -> Summary:
 
 
 def divergences(exact: Rows, other: Rows) -> tuple[float, ...]:
-    """Return the Kullback-Leibler divergence, in nats, of each row of `other` from that of `exact`."""
+    """Return the Kullback-Leibler divergence, in nats, of each row of `other` from the row of `exact`."""
     p, q = (_log_probabilities(each) for each in (exact, other))
     return tuple((np.exp(p) * (p - q)).sum(1).clip(0).tolist())
 

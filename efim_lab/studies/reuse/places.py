@@ -33,7 +33,8 @@ class Excerpt:
 class ReusePlace:
     """A cursor, the true `rest` of its line, and the excerpts for its prompt, the most similar last.
 
-    `spare` is one that is not in the prompt yet. `file` names the document; `row` is the cursor's line in its `text`.
+    `spare` is an excerpt that is not in the prompt yet. `file` names the document; `row` is the cursor's line in its
+    `text`.
     """
 
     file: str

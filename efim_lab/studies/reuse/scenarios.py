@@ -24,7 +24,7 @@ CALL = re.compile(r"^( *)(.*\()([^()\n]{16,})(\)[^()\n]*)$")
 
 @dataclass(frozen=True)
 class Scenario:
-    """A prompt, `ids`, and what is at hand: the same frame's `arena` as the prompt before left it, and `others`.
+    """A prompt, `ids`, with the same frame's `arena` as the prompt before left it, and `others`.
 
     `chunks` are the excerpts in the prompt, each with its first row. `target` should follow the prompt.
     """
@@ -53,7 +53,7 @@ def scenarios(subject: ReuseSubject, place: ReusePlace) -> Iterator[Scenario]:
 
 
 def other_layout(text: str) -> str:
-    """Return a text as another formatter would lay it out: the other quotes, long calls in lines of their own."""
+    """Return a text as another formatter would lay it out: the other quotes, long calls in separate lines."""
     double, single = len(TWICE.findall(text)), len(QUOTED.findall(text))
     text = TWICE.sub(r"'\1'", text) if double > single else QUOTED.sub(r'"\1"', text)
     return "\n".join(_split(line) for line in text.split("\n"))

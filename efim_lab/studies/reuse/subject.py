@@ -80,7 +80,7 @@ class ReuseSubject:
             self.decoder.forward(ids[start : start + self.decoder.chunk], arena)
 
     def choose(self, logits: Rows, tokens: Sequence[int], target: Target) -> int:
-        """Return the likeliest token after `tokens` that can spell what is left of the stub."""
+        """Return the likeliest token after `tokens` that can spell the rest of the stub."""
         spelled = b"".join(self.tokenizer.token_bytes[token] for token in tokens)
         if not (left := target.stub[len(spelled) :]):
             return int(logits.argmax())

@@ -25,7 +25,7 @@ class ModelCosts(NamedTuple):
 
     @classmethod
     def of(cls, name: str, folder: Path, seconds: float) -> ModelCosts:
-        """Return the costs of the model in a folder, of which a token takes so many seconds."""
+        """Return the costs of the model in a folder, given its seconds for a token."""
         codec = KvCodec(KvLayout.of(read_config(folder)), BLOCK_TOKENS, None, Form.RAW)
         sizes = (codec.size(form) // BLOCK_TOKENS for form in (Form.RAW, Form.INT8))
         return cls(name, seconds, *sizes)
@@ -45,7 +45,7 @@ def ratios(costs: Sequence[ModelCosts], links: Sequence[float]) -> list[list[flo
 
 
 def draw(costs: Sequence[ModelCosts], path: Path) -> None:
-    """Draw as PNG what fetching a token takes beside computing it, by the link."""
+    """Draw as PNG the time to fetch a token as a share of computing it, by the link."""
     import matplotlib
 
     matplotlib.use("Agg")

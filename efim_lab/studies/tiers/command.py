@@ -74,7 +74,7 @@ def run_tiers(models: Sequence[str], bench: TierBench, url: str, plot: Path | No
 
 
 class _Team:
-    """A model's machines: one that has computed everything, and as many new ones as are measured."""
+    """A model's machines: one with all keys and values computed, and a new machine for each measurement."""
 
     def __init__(self, folder: Path, model: str, bench: TierBench, file: Path, url: str) -> None:
         self._folder, self._model, self._bench, self._file, self._url = folder, model, bench, file, url
@@ -135,7 +135,7 @@ def _head(tokens: int) -> int:
 
 
 def _characters(folder: Path, text: str, tokens: int) -> int:
-    """Return how many characters of a text are so many tokens, about."""
+    """Return about how many characters of a text `tokens` tokens are."""
     from model_runtime.prompt.tokenizer import Tokenizer
 
     ends, total = 0, 0

@@ -1,4 +1,4 @@
-"""A relay before a server that delays what it passes on, and limits how much of it, as a link would."""
+"""A relay before a server that delays data and limits its rate, as a link would."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STARTING = 10.0  # seconds
 
 @contextmanager
 def relayed(link: Link, host: str, port: int) -> Generator[int]:
-    """Yield a port on this machine that leads to a server over a link, by a thread of its own; raises WorkError."""
+    """Yield a port on this machine that leads to a server over a link, by a separate thread; raises WorkError."""
     started = Future[tuple[int, Callable[[], object]]]()
     thread = threading.Thread(target=lambda: asyncio.run(_serve(link, host, port, started)), name="link", daemon=True)
     thread.start()
@@ -34,7 +34,7 @@ def relayed(link: Link, host: str, port: int) -> Generator[int]:
 
 
 async def _serve(link: Link, host: str, port: int, started: Future[tuple[int, Callable[[], object]]]) -> None:
-    """Pass on connections until what is put into `started`, beside the port, is called."""
+    """Pass on connections; put the port and a function that ends this into `started`."""
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
 
     async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -19,7 +19,7 @@ from efim_ls.request import Request
 from efim_ls.settings import parse
 from model_runtime.cancel import NEVER
 
-WRITING = 120.0  # seconds that a machine may take to write what it computed
+WRITING = 120.0  # seconds that a machine may take to save its keys and values
 
 
 class FirstCompletion(NamedTuple):
@@ -33,7 +33,7 @@ class FirstCompletion(NamedTuple):
 
 
 def first_completion(settings: Mapping[str, Any], path: Path, cursor: int, save: bool) -> FirstCompletion:
-    """Run a machine with these settings, as a user writes them; with `save` it leaves what it computed in its store.
+    """Run a machine with these settings, as a user writes them; with `save` its keys and values go to its store.
 
     Raises WorkError if it fails.
     """

@@ -1,4 +1,4 @@
-"""Takes the models out of the server's wheels, which have the same, into one that is installed beside any of them.
+"""Moves the models, which the server's wheels all contain, into a wheel that is installed with any of these.
 
 `python -m efim_lab.workshop.publishing.models_apart OUT WHEEL...` is a step of `make vsix`.
 """
@@ -54,7 +54,7 @@ def _lines(record: bytes, *, of_models: bool) -> Iterator[bytes]:
 
 
 def _like(other: ZipInfo, path: str) -> ZipInfo:
-    """Return a new file's place in an archive, of another one's day: the same wheels give the same bytes."""
+    """Return a new file's entry in an archive, with another entry's date: the same wheels give the same bytes."""
     made = ZipInfo(path, other.date_time)
     made.external_attr, made.compress_type = other.external_attr, ZIP_DEFLATED
     return made

@@ -1,4 +1,4 @@
-"""Packs a model's folder as a wheel, which a server finds by its entry points once it is installed beside it.
+"""Packs a model's folder as a wheel, which a server finds by its entry points once it is in the same environment.
 
 `python -m efim_lab.workshop.publishing.wheel MODEL NAME VERSION OUT` is a step of `make release`; for people it is
 `python -m efim_lab train wheel`.

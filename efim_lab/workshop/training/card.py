@@ -1,4 +1,4 @@
-"""The model card: what a model is, what it learnt from, and what was measured."""
+"""The model card: a model's description, its training text, and its figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ def model_card(training: PretrainingSummary, tables: CardTables, manifest: Manif
 
 
 def _begun(origin: Sequence[str]) -> str:
-    """Say what weights the run began with, those of a finished model or random ones."""
+    """Say what weights the run began with: a finished model's, or random weights."""
     return f"From the weights of a model that knows `{'`, `'.join(origin)}`" if origin else "From scratch"
 
 

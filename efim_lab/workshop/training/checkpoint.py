@@ -22,7 +22,7 @@ _OPTIMIZERS = "optimizers.pt"
 class RunProgress:
     """The progress of a run: steps, tokens, seconds of computing, and the position in its data (`Batches`).
 
-    Steps and tokens continue those of the run that this one branched off, at `branched` tokens after `earlier`
+    Steps and tokens continue the counts of the run that this run branched off, at `branched` tokens after `earlier`
     seconds. `fresh` are the tokens at which it went on from a snapshot, with fresh optimizer state.
     """
 
@@ -39,7 +39,7 @@ class RunProgress:
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """What a checkpoint keeps of a run; `settings` but for `tokens` must be the same when it is resumed."""
+    """The part of a run that a checkpoint keeps; to resume it, all `settings` except `tokens` must be the same."""
 
     model: torch.nn.Module
     optimizers: list[torch.optim.Optimizer]
@@ -92,7 +92,7 @@ def is_finished(folder: Path) -> bool:
 
 
 def finished_weights(folder: Path) -> dict[str, torch.Tensor]:
-    """Return the weights of a finished model in fp32, also of one that ships; ModelError if it is damaged."""
+    """Return the weights of a finished model in fp32, also of a compact model; ModelError if it is damaged."""
     weights = read_weights(folder, read_config(folder))
     return {name: as_tensor(as_fp32(weight)) for name, weight in weights.items()}
 
@@ -108,7 +108,7 @@ def branch(folder: Path, run: RunState) -> RunProgress:
 
 
 def _refuse_second_rise(source: Path, wanted: dict[str, Any], before: dict[str, Any], progress: RunProgress) -> None:
-    """Refuse another number of tokens once the rate has begun to fall, because it would jump."""
+    """Refuse another number of tokens once the rate has started to fall, because it would jump."""
     tokens = before.get("tokens")
     if tokens is None or tokens == wanted["tokens"]:
         return

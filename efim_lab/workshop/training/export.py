@@ -36,7 +36,7 @@ def export(
 
 
 def save_halves(model: EfimForCausalLM, weights: Path) -> None:
-    """Write a model's weights in fp16; the output layer is that of the embeddings, and is no weight of its own."""
+    """Write a model's weights in fp16; the output layer shares the embeddings, so it is not written."""
     halves = {name: tensor.to(torch.float16).contiguous() for name, tensor in model.state_dict().items()}
     save_file(halves, weights, metadata={"format": "pt"})
     weights.chmod(0o644)

@@ -23,10 +23,10 @@ SHARD_PROCESSES = {"cpu": 1, "cuda": 4}  # one makes 400,000 tokens a second, an
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """What is trained: the parameters that change, their optimizers, and what computes their gradients.
+    """The parameters that are trained, their optimizers, and the function that computes their gradients.
 
-    `gradients` leaves those of rows of token ids in the parameters, which had none before, and returns the mean loss
-    in nats per token.
+    `gradients` leaves the gradients of rows of token ids in the parameters, which had none before, and returns the
+    mean loss in nats per token.
     """
 
     trained: torch.nn.Module
@@ -53,7 +53,7 @@ class AutogradGradients:
         self._at_once = tokens_at_once
 
     def __call__(self, rows: Tensor) -> float:
-        """Add the gradients of rows [rows, length] to those of the parameters; return the mean loss."""
+        """Add the gradients of rows [rows, length] to the parameters' gradients; return the mean loss."""
         at_once = max(1, self._at_once // rows.shape[1])
         return sum(self._add(rows[at : at + at_once], len(rows)) for at in range(0, len(rows), at_once))
 
@@ -102,7 +102,7 @@ class TrainingLoop:
         self.progress = checkpoint.resume(start or self.folder, self.state())
 
     def learn(self, source: ShardSource, after_step: AfterStep | None = None) -> None:
-        """Train on a source's rows from the run's current position, with a log beside the checkpoints."""
+        """Train on a source's rows from the run's current position, with a log next to the checkpoints."""
         done = self.progress
         batches = Batches(source, done.shard, done.row, done.length, SHARD_PROCESSES[self.device.type])
         try:
@@ -112,7 +112,7 @@ class TrainingLoop:
             batches.close()
 
     def train(self, batches: Batches, reporter: Reporter, after_step: AfterStep | None = None) -> None:
-        """Train until the budget is spent; save every ten minutes or tenth of it, when told to stop, and at the end.
+        """Train until the budget is spent; save every ten minutes or tenth of it, on a signal, and at the end.
 
         SIGINT and SIGTERM take effect, as KeyboardInterrupt, once the step is done and saved.
         """

@@ -68,7 +68,7 @@ def fit_in_place(folder: Path, documents: Sequence[CodeDocument], fitted: int = 
 def fit(folder: Path, documents: Sequence[CodeDocument], fitted: int, judged: int) -> tuple[Ngrams, list[MixtureRow]]:
     """Fit on every other document and judge on the rest (a single one serves both); reproducible.
 
-    The memory of a package holds all of its documents, but for the cursor's own and those that are open.
+    The memory of a package holds all of its documents except the cursor's own and open documents.
     """
     rng, observer = random.Random(0), Observer(folder)
     shuffled = sorted(documents, key=lambda d: d.path)
@@ -161,7 +161,7 @@ def _mixtures(seen: Observations, half_life: int, shares: MixtureShares) -> tupl
 
 
 def _mixture(of: Likelihood, seen: Observations, half_life: int, shares: MixtureShares) -> Floats:
-    """Mix as Ngrams.mix does: of each length first the memory's counts, then those of the texts."""
+    """Mix as Ngrams.mix does: of each length first the memory's counts, then the texts' counts."""
     mixed = of.model
     for length in range(max(map(len, shares))):
         for row, matched, counts in (

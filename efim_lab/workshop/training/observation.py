@@ -31,7 +31,7 @@ Floats = npt.NDArray[np.float64]
 
 OBSERVER_OWNER = FrameId("")
 LONGEST_TARGET_LINE = 200  # characters; longer lines are data that no one types
-OTHERS = 4  # at most so many other files of the package are open; all others are in its memory
+OTHERS = 4  # the most other files of the package that are open; all others are in its memory
 LONGEST_MATCH = 16  # tokens; matches of 24 gain nothing more
 PROBABILITY_FLOOR = 1e-30  # keeps logarithms finite
 HALF_LIVES = (500.0, 1000.0, 2000.0, 4000.0, 8000.0, 16000.0)  # tokens
@@ -152,7 +152,7 @@ class Observer:
         )
 
     def _tokens(self, place: TargetPlace) -> Iterator[tuple[Likelihood, Likelihood, MatchCounts]]:
-        """Yield each token's likelihood, that of all tokens the stub allows, and the matches before it."""
+        """Yield each token's likelihood, the sum over all tokens that the stub allows, and the matches before it."""
         history, start = np.concatenate((place.prompt.history, place.target)), len(place.prompt.history)
         stub, everything = place.prompt.stub, np.arange(self.tokenizer.vocab, dtype=np.int32)
         for n, probabilities in enumerate(self._distributions(place)):
@@ -216,7 +216,7 @@ def _rows(text: str) -> list[int]:
 
 
 def _beside(document: CodeDocument, documents: Sequence[CodeDocument], rng: random.Random) -> list[CodeDocument]:
-    """Return up to OTHERS other files of a document's package, any number of them, those of its own folder last."""
+    """Return up to OTHERS other files of a document's package, any number of them, files in the same folder last."""
     folder = document.path.rpartition("/")[0]
     others = [d for d in documents if d is not document and package_of(d) == package_of(document)]
     rng.shuffle(others)

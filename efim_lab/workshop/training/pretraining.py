@@ -29,7 +29,7 @@ from efim_lab.workshop.training.trainer import PLANS, Trainer, TrainerSettings
 from model_runtime.checkpoint.config import read_languages
 
 _TOKENS_PER_SECOND = 5_000  # of the smaller plan on two cores
-_RATE_OF_FINISHED = 1 / 3  # of the plan's: a finished model should learn without first forgetting what it knows
+_RATE_OF_FINISHED = 1 / 3  # of the plan's: a finished model should learn without first forgetting
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def _settings(order: PretrainingJob, vocabulary: Tokenizer) -> TrainerSettings:
     plan = PLANS[device().type]
     plan = replace(plan, shares=order.shares, tokens=order.tokens, decay=order.decay)
     entries = vocabulary.get_vocab_size()
-    if order.resume and checkpoint.found(order.out):  # it may have begun with a finished model
+    if order.resume and checkpoint.found(order.out):  # it may have started from a finished model
         begun = checkpoint.read_state(checkpoint.newest(order.out))["settings"]
         plan = replace(plan, rate=begun["rate"], seed=begun["seed"])
     if order.start is None or order.resume:

@@ -72,7 +72,7 @@ class Trainer(TrainingLoop):
 
 
 def _learner(model: network.EfimForCausalLM, settings: TrainerSettings, compiled: bool) -> Learner:
-    """Choose what computes gradients and Muon's steps: our kernels on a CPU that has what they need, else torch."""
+    """Choose how to compute gradients and Muon's steps: by our kernels where the CPU can run them, else by torch."""
     if device().type == "cuda":
         loss = GpuLoss(model, attend_masked if settings.shares.repository else attend_samples, compiled)
         gradients = AutogradGradients(loss, settings.tokens_at_once)

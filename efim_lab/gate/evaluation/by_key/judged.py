@@ -1,6 +1,6 @@
 """Judges a suggestion by itself, with Python's own tokenizer and parser: unfinished, or saying something again.
 
-The server's filters are not asked: they are what is measured.
+The server's filters are not asked, because the measurement is about them.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def imported(before: str, text: str) -> Iterator[tuple[str, str]]:
 
 
 def _read(text: str) -> _Read | None:
-    """Read a text; None if it has what is no token at all."""
+    """Read a text; None if a part of it is no token at all."""
     depth, last, ended = 0, list[tokenize.TokenInfo](), False
     try:
         for each in tokenize.generate_tokens(io.StringIO(text).readline):

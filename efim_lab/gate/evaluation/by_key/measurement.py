@@ -33,9 +33,9 @@ ARMS: tuple[KeyArm, ...] = ("alone", "workspace")
 
 @dataclass(frozen=True)
 class KeyAnswer:
-    """What came at a place: `texts`, the likeliest first, each judged in the same order.
+    """The answer at a place: `texts`, the likeliest first, each judged in the same order.
 
-    `milliseconds` are those of the whole answer, `beyond_first` those of finding others than the first.
+    `milliseconds` is the time of the whole answer, `beyond_first` the time to find texts after the first.
     """
 
     arm: KeyArm
@@ -90,7 +90,7 @@ def measure(
 def _asked(
     completer: Completer, arm: KeyArm, place: KeyPlace, view: ModuleView, wanted: int, memories: PackageCounts
 ) -> Answer:
-    """Ask as an editor does when its user presses a key; each arm has documents of its own."""
+    """Ask as an editor does when its user presses a key; each arm has separate documents."""
     document = place.line.document
     request = Request(
         uri=f"file:///{arm}/{document.path}",

@@ -36,7 +36,7 @@ class PackageModules:
             self._imported.setdefault(package_of(each), {package_of(each)}).update(names)
 
     def view(self, document: CodeDocument, text: str) -> ModuleView:
-        """Return what is known once all is read that a document imports whose text is this."""
+        """Return the view of a document with this text once all its imports are read."""
         package = package_of(document)
         if package not in self._tables:
             known = find_environment((), variables={})
@@ -51,7 +51,7 @@ class PackageModules:
 
 
 def is_there(view: ModuleView, module: str, name: str) -> bool:
-    """Return whether a module can be imported, and has this name if it is not empty, as far as that is known."""
+    """Return whether a module can be imported and, if the name is not empty, has it; true where that is not known."""
     if not view.top_level.may_have(module.partition(".")[0]):
         return False
     names = view.modules.attributes(Target(module)) if name and name != "*" else None

@@ -15,11 +15,11 @@ from efim_lab.gate.evaluation.typist.whole_files import draw_cursors
 
 KeyKind = Literal["in lines", "statements"]
 KINDS: tuple[KeyKind, ...] = ("in lines", "statements")
-TRIES = 8  # lines looked at for each one that begins a statement
+TRIES = 8  # lines looked at for each line that begins a statement
 
 
 class KeyPlace(NamedTuple):
-    """A cursor in a line, of which only what stands before it is there; what is below the line stays."""
+    """A cursor in a line whose text after it is removed; the text below the line stays."""
 
     kind: KeyKind
     line: TypedLine

@@ -24,7 +24,7 @@ HEADER = (
 class KeyFigures:
     """The figures of an arm at places of a kind.
 
-    `texts` came, of which `distinct` at a place, on average, have a first line of their own. Shares: of places where
+    `texts` came; `distinct` is the mean number of different first lines at a place. Shares: of places where
     the first line is `right_first` or `right_in_any`, and of texts that are `unfinished`, end with the head
     of a block, are `said_again`, or have an `invented` import. Milliseconds are medians over places.
     """

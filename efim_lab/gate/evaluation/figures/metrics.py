@@ -20,7 +20,7 @@ def is_exact(completion: str, rest: str) -> bool:
 
 
 def is_first_word_right(completion: str, rest: str, typed: str) -> bool:
-    """Return whether the word at the cursor, or the next one if none has begun, is completed correctly.
+    """Return whether the word at the cursor is completed correctly, or the next word if the cursor is at no word.
 
     `typed` is the line up to the cursor; it may hold the beginning of the word.
     """
@@ -34,7 +34,7 @@ def similarity(completion: str, rest: str) -> float:
 
 
 def is_same_code(completion: str, target: str) -> bool:
-    """Return whether two texts of one or more lines are equal but for blank lines and blanks at their lines' ends."""
+    """Return whether two texts of one or more lines are equal, apart from blank lines and blanks at ends of lines."""
     return _lines(completion) == _lines(target)
 
 

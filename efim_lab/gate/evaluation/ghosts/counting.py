@@ -1,17 +1,17 @@
-"""Tells one ghost from the next in what is shown while somebody types and takes nothing.
+"""Tells one ghost from the next in the texts shown to a typist who accepts nothing.
 
 A ghost is the grey text at the cursor. It stands from the key before which it appears for as long as
 
-- the keys pressed are those that it said, and
-- before each next key, what is left of it is shown, or a longer text that begins with what is left.
+- the keys pressed are the characters of its text, and
+- before each next key, the rest of it is shown, or a longer text that begins with the rest.
 
-Everything else ends it: a key that it did not say (which refutes it), nothing shown, all of it typed, or a text that
-does not begin with what is left. So a ghost that grows stays the same. One whose end becomes another, or is cut off,
-is a new ghost, because the text on the screen changed where nobody typed. One that goes and comes back is new, too.
+Everything else ends it: another key (which refutes it), nothing shown, all of it typed, or a text that does not begin
+with the rest. So a ghost that grows stays the same. A ghost whose end changes or is cut off becomes a new ghost,
+because the text on the screen changed where nobody typed. A ghost that goes and comes back is new, too.
 
 A ghost is judged by the text with which it appears: `right` if the file goes on with all of it; `begins` if the file
-goes on with its first word, which ends in the file where it ends in the ghost; else `wrong`. What it grows into, and
-what is left of it once its first word is typed, is judged in the same way at each key that shows it.
+goes on with its first word, which ends in the file where it ends in the ghost; else `wrong`. A longer text that it
+grows into, and the rest of it once its first word is typed, are judged in the same way at each key that shows them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Ghost:
 
     @property
     def makes_unknown_word(self) -> bool:
-        """Whether it makes of the word at the cursor one that stands nowhere."""
+        """Whether it turns the word at the cursor into a word that stands nowhere."""
         return self.keys[0].makes_unknown_word
 
     @property
@@ -54,7 +54,7 @@ class Ghost:
 
 
 def kind_shown(key: TypedKey) -> GhostKind:
-    """Return how much is right of what is shown before a key."""
+    """Return how much of the text shown before a key is right."""
     if key.is_right:
         return "right"
     return "begins" if key.is_first_word_right else "wrong"

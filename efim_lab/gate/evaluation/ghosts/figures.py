@@ -26,14 +26,14 @@ class CountedLine:
 
 @dataclass(frozen=True)
 class GhostFigures:
-    """What is seen of ghosts; 95 % intervals come from a bootstrap over files, and figures of nothing are None.
+    """Figures of ghosts; 95 % intervals come from a bootstrap over files, and figures of nothing are None.
 
-    Of a key: how many ghosts (`new`) and wrong ones (`new_wrong`) appear before it, and the share of keys that show a
-    wrong text (`under_wrong`). Of the ghosts, the shares that are `right`, `begins` and `wrong`, have a `single`
-    character or `several` lines with text, and make of the word at the cursor one that stands nowhere
-    (`unknown_word`). Of those with several lines, the share right to the end (`several_right`); of those with an
-    unknown word, too (`unknown_right`). Of the wrong ones, the `wrong_keys` before which one stands at the median,
-    and the share that stands before a single one (`wrong_once`).
+    Of a key: how many ghosts (`new`) and wrong ghosts (`new_wrong`) appear before it, and the share of keys that show
+    a wrong text (`under_wrong`). Of the ghosts, the shares that are `right`, `begins` and `wrong`, have a `single`
+    character or `several` lines with text, and turn the word at the cursor into a word that stands nowhere
+    (`unknown_word`). Of ghosts with several lines, and of ghosts with an unknown word, the share right to the end
+    (`several_right`, `unknown_right`). Of wrong ghosts, the median number of keys that show one (`wrong_keys`), and
+    the share shown before a single key (`wrong_once`).
     """
 
     keys: int

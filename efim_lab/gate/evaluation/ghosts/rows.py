@@ -1,19 +1,19 @@
 """Writes typed keys as JSON Lines, from which levels and filters can be fitted without asking a model again.
 
-One object a key, in the order of typing. Its fields are those of `TypedKey`
+One object a key, in the order of typing. Its fields are the fields of `TypedKey`
 (`efim_lab/gate/evaluation/typist/keys.py`, which explains them), and
 
-    model        the model's name
-    begun        the letters typed of the word at the cursor, "" if none has begun
-    candidate    what the model would go on with at the cursor, before any filter and cut: the texts of `tokens`
-    is_new       whether a ghost appears before this key (`efim_lab/gate/evaluation/ghosts/counting.py` has the rule)
-    stays        whether the ghost before the last key still stands
-    refuted      how many ghosts the letters of the word at the cursor have refuted so far
+    `model`       the model's name
+    `begun`       the typed letters of the word at the cursor, "" without such a word
+    `candidate`   the model's text at the cursor, before any filter and cut: the texts of `tokens`
+    `is_new`      whether a ghost appears before this key (the rule is in `ghosts/counting.py`)
+    `stays`       whether the ghost before the last key still stands
+    `refuted`     how many ghosts the letters of the word at the cursor have refuted so far
 
-`words` and `tokens` are lists of [text, probability once what stands before is right]. `shown` and `hidden` together
-are what the filters left of the candidate; `words` are pieces of these, from which another level is told as in
-`efim_lab/gate/evaluation/typist/levels.py`. A token's probability is its share among the tokens that fit what was
-typed when the suggestion was made: of a word that has been typed further, `words` has the probability by now.
+`words` and `tokens` are lists of [text, probability once the text before it is right]. `shown` and `hidden` together
+are the candidate after the filters; `words` are pieces of these, from which other levels are computed as in
+`efim_lab/gate/evaluation/typist/levels.py`. A token's probability is its share among the tokens that fit the text
+typed when the suggestion was made; if the word has been typed further since, `words` has the probability by now.
 """
 
 from __future__ import annotations

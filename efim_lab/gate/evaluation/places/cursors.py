@@ -83,7 +83,7 @@ def is_word(character: str) -> bool:
 
 
 def begun_word(typed: str) -> str:
-    """Return the letters of the word at the end of what is typed."""
+    """Return the letters of the word at the end of the typed text."""
     return _BEGUN.findall(typed)[0]
 
 

@@ -1,4 +1,4 @@
-"""The keys of a typed line: what is suggested before each, and how much of it is right."""
+"""The keys of a typed line: the suggestion before each, and how much of it is right."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from model_runtime.cancel import NEVER
 
 READING = 60.0  # seconds that reading the modules which a document imports may take
 NOT_MADE: tuple[Reason, ...] = ("binary text", "line too long", "superseded")  # nothing was decoded
-SHORTEST_AFTER = 200  # characters of the file behind the cursor that a key keeps, if there are so many
+SHORTEST_AFTER = 200  # characters of the file behind the cursor that a key keeps, if there are as many
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,15 @@ class RecordedAnswer(Answer):
 
 @dataclass(frozen=True)
 class TypedKey:
-    """What is suggested before a key is pressed: `shown`, and `hidden`, which follows it but is not shown.
+    """The suggestion before a key is pressed: `shown`, and `hidden`, which follows it but is not shown.
 
-    `line` and `column` count from 1 and 0. `typed` is the line up to the cursor. `after` is what stands in the
-    finished file from the cursor on, as far as it is compared: 200 characters, or as much as is suggested. Of the
-    suggested characters, hidden ones too, the first `right` are right. `words` are the server's pieces of both texts,
-    each with its probability once those before it are right: what another level would show can be told from them.
-    `tokens` are what was decoded, as in RecordedAnswer; empty for a source without a model. `reason` says why nothing
-    is shown. `makes_unknown_word` is true if the suggestion makes of the word at the cursor one that stands nowhere.
+    `line` and `column` count from 1 and 0. `typed` is the line up to the cursor. `after` is the finished file's text
+    from the cursor on that is compared: 200 characters, or the suggestion's length if that is longer. Of the
+    suggested characters, with the hidden ones, the first `right` are right. `words` are the server's pieces of both
+    texts, each with its probability once the pieces before it are right: another level's suggestion can be computed
+    from them. `tokens` are the decoded tokens, as in RecordedAnswer; empty for a source without a model. `reason`
+    says why nothing is shown. `makes_unknown_word` is true if the suggestion turns the word at the cursor into a word
+    that stands nowhere.
     """
 
     arm: str
@@ -89,7 +90,7 @@ class TypedKey:
 
     @property
     def wrong(self) -> str:
-        """What is shown from its first wrong character on."""
+        """The text shown, from its first wrong character on."""
         return self.shown[self.right :]
 
 
@@ -99,7 +100,7 @@ Ask = Callable[[TypedLine, int, tuple[CodeDocument, ...]], Answer]  # (line, cur
 def type_line(
     arm: str, line: TypedLine, others: tuple[CodeDocument, ...], ask: Ask, elsewhere: Collection[str] = ()
 ) -> list[TypedKey]:
-    """Type a line key by key and return what is suggested before each of its keys.
+    """Type a line key by key and return the suggestion before each of its keys.
 
     `elsewhere` are words that stand in other files.
     """

@@ -1,4 +1,4 @@
-"""Knows which words stand somewhere: in the file, in the files beside it, or in Python's library."""
+"""Knows which words stand somewhere: in the file, in the files around it, or in Python's library."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class WorkspaceWords:
 
 
 def makes_unknown_word(line: TypedLine, cursor: int, suggested: str, elsewhere: Collection[str] = ()) -> bool:
-    """Return whether a suggestion makes of the word at the cursor one that stands nowhere.
+    """Return whether a suggestion turns the word at the cursor into a word that stands nowhere.
 
-    It may stand in what is typed or below, `elsewhere`, or in Python's library.
+    Words may stand in the typed text or below it, `elsewhere`, or in Python's library.
     """
     text, continued = line.document.text, _CONTINUATION.match(suggested)
     begun = begun_word(line.typed_at(cursor))
@@ -78,4 +78,4 @@ def library_words() -> frozenset[str]:
     return frozenset({*kwlist, *softkwlist, *dir(builtins), *sys.stdlib_module_names}).union(*map(words_of, texts))
 
 
-_words = lru_cache(maxsize=8)(words_of)  # of what is above and below a line
+_words = lru_cache(maxsize=8)(words_of)  # of the text above and below a line

@@ -1,4 +1,4 @@
-"""Tells from typed keys, without the model, what they would show at other levels of the setting `suggestions`."""
+"""Computes from typed keys, without the model, their suggestions at other levels of the setting `suggestions`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RecordedLikelihood(TextProbability):
 
 
 def at_level(key: TypedKey, least: float) -> TypedKey:
-    """Return a key as it would be if what is shown had to have this probability; as it is without words."""
+    """Return a key as it would be if shown text had to have this probability; a key without words is unchanged."""
     if not key.words:
         return key
     cut = shown_part(RecordedLikelihood(key.shown + key.hidden, key.words), 0, least)

@@ -1,4 +1,4 @@
-"""Held-out lines to type, drawn evenly over packages and their files, and the files that are open beside them."""
+"""Held-out lines to type, drawn evenly over packages and their files, and the other files that are open."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TypedLine:
         return text[text.rfind("\n", 0, cursor) + 1 : cursor]
 
     def text_at(self, cursor: int) -> str:
-        """Return the document's text while the line is typed up to the cursor; what is below stays."""
+        """Return the document's text while the line is typed up to the cursor; the lines below stay."""
         return self.document.text[:cursor] + self.document.text[self.line_end :]
 
     def after(self, cursor: int) -> str:
@@ -53,7 +53,7 @@ class TypedLine:
 
 
 def whole_text(document: CodeDocument) -> TypedLine:
-    """Return a whole document as what is typed, from its first character to its last."""
+    """Return a whole document as one line to type, from its first character to its last."""
     size = len(document.text.rstrip())
     return TypedLine(document, 0, 0, size, len(document.text))
 
@@ -71,7 +71,7 @@ def choose_lines(documents: Sequence[CodeDocument], count: int) -> list[TypedLin
 def nearest_open(line: TypedLine, documents: Sequence[CodeDocument], count: int) -> tuple[CodeDocument, ...]:
     """Return the `count` files nearest to the line's own, of its package and language, the nearest last.
 
-    Those of the same folder come first, then those fewer folders away, then neighbours in the list of files.
+    Files in the same folder are nearest, then files fewer folders away, then neighbours in the list of files.
     """
     mine = line.document.path
     alike = (package_of(line.document), language_of(mine))

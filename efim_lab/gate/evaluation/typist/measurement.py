@@ -66,7 +66,7 @@ class TypedArm:
 
 @dataclass(frozen=True)
 class RepositoryGain:
-    """What an arm that knows the repository has more than one that does not, paired: keys saved by typist, lines."""
+    """The gain of an arm that knows the repository over an arm that does not, paired: keys saved by typist, lines."""
 
     saved: Mapping[str, Estimate | None]
     whole_files: WholeFileFigures
@@ -76,8 +76,8 @@ class RepositoryGain:
 class TypingReport:
     """A model's figures by arm: of typed lines, and of `places` in whole files.
 
-    `saved_more` are the shares of keys that the server saves less those of the heuristic, by arm and typist, paired.
-    `gains` are those of each arm that knows the repository over each of the server's that does not.
+    `saved_more` are the shares of keys that the server saves less the heuristic's shares, by arm and typist, paired.
+    `gains` compares each arm that knows the repository with each of the server's arms that do not.
     """
 
     model: str
@@ -190,7 +190,7 @@ def report(
 
 
 def _sources(completer: Completer, memories: PackageCounts, opened: Sequence[int]) -> list[SuggestionSource]:
-    """Return the sources for each number of open files; each asks for documents of its own."""
+    """Return the sources for each number of open files; each asks for separate documents."""
     found, modules = list[SuggestionSource](), ModuleTable(partial(find_environment, ()))
     for files in dict.fromkeys(opened):
         found.append(SuggestionSource(HEURISTIC, files, ask_heuristic, ask_heuristic))
@@ -228,7 +228,7 @@ def _ask_everywhere(
     nearest: Sequence[tuple[CodeDocument, ...]],
     progress: Callable[[int], None],
 ) -> dict[str, list[RestOfLine]]:
-    """Return, by arm, the first line of what is suggested at a random cursor in each line."""
+    """Return, by arm, the first line of the suggestion at a random cursor in each line."""
     found = {source.arm: list[RestOfLine]() for source in sources}
     cursors = draw_cursors(lines)
     for done, (line, cursor) in enumerate(zip(lines, cursors, strict=True)):

@@ -29,9 +29,9 @@ Typist = Callable[[TypedKey], Taken]
 
 @dataclass(frozen=True)
 class Visit:
-    """A key before which a typist saw a suggestion, and what was done.
+    """A key before which a typist saw a suggestion, and the typist's choice.
 
-    `presses` brought what `entered` keys type, `completed` of them by a suggestion. `new_wrong` are the wrong
+    `presses` entered as much as `entered` keys type, `completed` of them by a suggestion. `new_wrong` are the wrong
     characters shown that did not stand on the screen already.
     """
 
@@ -48,12 +48,12 @@ def by_hand(_: TypedKey) -> Taken:
 
 
 def whole(key: TypedKey) -> Taken:
-    """Take, with one key, what is right to its end and has two characters or more."""
+    """Take, with one key, a suggestion that is right to its end and has two characters or more."""
     return Taken(len(key.shown), 1) if key.is_right and len(key.shown) >= SHORTEST else Taken()
 
 
 def words(key: TypedKey) -> Taken:
-    """Take what is right to its end, else its right first words, a key each, if that saves two keys."""
+    """Take a suggestion that is right to its end, else its right first words, a key each, if that saves two keys."""
     if (taken := whole(key)).characters:
         return taken
     ends = list(accumulate(len(piece) for piece in PIECE.findall(key.shown)))
@@ -69,8 +69,8 @@ TYPISTS: Mapping[str, Typist] = {"by hand": by_hand, "whole": whole, "words": wo
 def visits(keys: Sequence[TypedKey], typist: Typist) -> list[Visit]:
     """Return the keys of a line before which a typist sees a suggestion.
 
-    What is suggested before a key depends on the text and on suggestions typed through so far. What is taken is right
-    and so part of both: asking at keys that are skipped changes nothing, and one typing by hand serves all typists.
+    The suggestion before a key depends on the text and on suggestions typed through so far. Accepted text is right,
+    and so part of both: asking at keys that are skipped changes nothing, and typing once by hand serves all typists.
     """
     found, at = list[Visit](), 0
     starts = [0, *accumulate(len(key.pressed) for key in keys)]  # characters before each key

@@ -14,7 +14,7 @@ from efim_lab.gate.evaluation.typist.lines import TypedLine
 
 @dataclass(frozen=True)
 class RestOfLine:
-    """A cursor in a line, and what is suggested for the rest of the line."""
+    """A cursor in a line, and the suggestion for the rest of the line."""
 
     line: TypedLine
     cursor: int

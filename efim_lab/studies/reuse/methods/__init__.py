@@ -1,1 +1,1 @@
-"""Methods of composition that the server does not use: measured beside those that it does."""
+"""Methods of composition that the server does not use, to compare with its own methods."""

@@ -1,4 +1,4 @@
-"""Measures methods of composition: each in every scenario, beside the exact reuse of a common prefix."""
+"""Measures methods of composition: each in every scenario, compared with the exact reuse of a common prefix."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Method(NamedTuple):
 
 
 def methods(subject: ReuseSubject) -> Mapping[str, Method]:
-    """Return the methods by name; those with a check of their own pay for it."""
+    """Return the methods by name; methods with a check pay for it."""
     early = EarlyLayers(subject)
     network = Network(replace(subject.config, layers=subject.config.layers[:2]), subject.weights)
     return {

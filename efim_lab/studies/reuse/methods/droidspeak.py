@@ -1,7 +1,7 @@
-"""DroidSpeak (arXiv 2411.02820): a tuned model goes on from its base's keys and values, but for some layers'.
+"""DroidSpeak (arXiv 2411.02820): a tuned model goes on from its base's keys and values, except in some layers.
 
 The layers that are computed again follow each other, and the first of them reads what the base's layer read. Which
-ones is profiled once for a pair of models, at other places than those that are measured.
+layers these are is profiled once for a pair of models, at other places than the measured places.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Prompt:
 
 
 class Pair:
-    """A base and a model that was tuned from it: the same tokenizer, and the same shape but for the weights."""
+    """A base and a model that was tuned from it: the same tokenizer, and the same shape, with other weights."""
 
     def __init__(self, base: ReuseSubject, tuned: ReuseSubject) -> None:
         """Take both; ModelError if keys and values of one mean nothing to the other."""

@@ -12,14 +12,14 @@ from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.shelves.composition.method import Composition
 
-CHECKED = 1  # the layer whose keys and values are compared: those of layer 0 follow from the tokens alone
+CHECKED = 1  # the layer whose keys and values are compared: in layer 0 they follow from the tokens alone
 
 
 class EarlyLayers:
-    """The first layers of a model as a decoder of its own.
+    """The first layers of a model as a separate decoder.
 
     The papers select in the pass itself, layer by layer; here the arena has one selection of rows for all layers,
-    made by this pass before it. `share` is what it costs of a whole pass.
+    made by this pass before it. `share` is its share of a whole pass' cost.
     """
 
     def __init__(self, subject: ReuseSubject) -> None:

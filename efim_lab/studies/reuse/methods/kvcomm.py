@@ -22,9 +22,10 @@ Floats = npt.NDArray[np.float32]
 
 
 class Anchor(NamedTuple):
-    """What one prefix added to a chunk: `offset` [2, layers, kv_heads, tokens, head_dim], keys at place 0.
+    """The change of a chunk by one prefix: `offset` [2, layers, kv_heads, tokens, head_dim], keys at place 0.
 
-    `prefix` [head_dim] is the mean of the values, in layer 0, of the tokens just before: what they are, not where.
+    `prefix` [head_dim] is the mean of the values, in layer 0, of the tokens just before: it depends on the tokens,
+    not on their places.
     """
 
     prefix: Floats

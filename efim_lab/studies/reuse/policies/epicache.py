@@ -21,9 +21,9 @@ Vectors = npt.NDArray[np.float64]
 
 
 def epicache(context: StoredContext, share: float) -> Kept:
-    """Keep the rows that the typical definition of each topic attends to; read those of the cursor's topic.
+    """Keep the rows that the typical definition of each topic attends to; read the rows of the cursor's topic.
 
-    The topics are known when the context is stored; the bytes are those of all their caches.
+    The topics are known when the context is stored; the bytes count the caches of all topics.
     """
     *texts, window = _vectors([*(chunk.text for chunk in context.chunks), context.window_text])
     topics, centres = _topics(np.stack(texts))

@@ -28,7 +28,7 @@ def locret(heads: Sequence[nn.Module]) -> Callable[[StoredContext, float], Kept]
 def trained_heads(contexts: Sequence[StoredContext]) -> list[nn.Module]:
     """Train a head for each layer on contexts whose windows are known; the model's own weights stay as they are.
 
-    What is learnt is the logarithm of the attention that a row gets from the window's rows.
+    The heads learn the logarithm of the attention that a row gets from the window's rows.
     """
     layers = len(contexts[0].traces)
     inputs, wanted = [list[torch.Tensor]() for _ in range(layers)], [list[torch.Tensor]() for _ in range(layers)]

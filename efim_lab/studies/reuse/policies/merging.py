@@ -10,7 +10,7 @@ from efim_lab.studies.reuse.policies.policy import Kept, StoredContext, budget, 
 
 
 def lookm(context: StoredContext, share: float) -> Kept:
-    """Keep the most attended rows of each layer; each becomes the mean of itself and what is merged into it.
+    """Keep the most attended rows of each layer; each becomes the mean of itself and the rows merged into it.
 
     The paper keeps all text and drops images; here there is text alone.
     """

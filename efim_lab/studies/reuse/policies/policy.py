@@ -1,4 +1,4 @@
-"""The one interface of all policies, and what they see of a stored context."""
+"""The one interface of all policies, and their view of a stored context."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class StoredChunk(NamedTuple):
 
 @dataclass(frozen=True)
 class StoredContext:
-    """Excerpts computed one after the other, and what their rows attended to while that was done.
+    """Excerpts computed one after the other, and the attention of their rows meanwhile.
 
     `mass` [layers, rows] is the attention that a row got from each row that could see it, on average. A policy that
-    is asked when a segment is stored does not know the `window`, the prompt's tokens after the excerpts; one that
-    reads it says so.
+    is asked when a segment is stored does not know the `window`, the prompt's tokens after the excerpts; a
+    policy that reads it says so.
     """
 
     network: Network
@@ -51,9 +51,9 @@ class StoredContext:
 
 
 class Kept(NamedTuple):
-    """What a policy leaves: keys and values with those of them that each layer may see, and their bytes.
+    """The keys and values that a policy keeps, which of them each layer may see, and their bytes.
 
-    `bytes` are given as a share of those of all keys and values as fp32.
+    `bytes` is a share of the bytes of all keys and values as fp32.
     """
 
     past: Sequence[LayerKv]
@@ -65,7 +65,7 @@ class BudgetPolicy(Protocol):
     """Fits a context into a share of its rows; deterministic."""
 
     def __call__(self, context: StoredContext, share: float, /) -> Kept:
-        """Return what is left of the context."""
+        """Return the part of the context to keep."""
         ...
 
 

@@ -35,7 +35,7 @@ def ilre(early: Network) -> Callable[[StoredContext, float], Kept]:
 def fastkv(network: Network, prompt: Ids, answer: Ids, share: float) -> torch.Tensor:
     """Return logits after a prompt and its answer, of which only some rows pass the upper half of the layers.
 
-    The rows at the cursor choose them; they and those of `answer` always go on.
+    The rows at the cursor choose them; they and the rows of `answer` always go on.
     """
     asked = len(prompt) + len(answer) - 1
 

@@ -11,9 +11,9 @@ TRUNCATED = 16  # largest eigenvalues that count
 
 
 def uncomp(context: StoredContext, share: float) -> Kept:
-    """Keep the most attended rows of each layer, more of those whose keys have a higher truncated matrix entropy.
+    """Keep the most attended rows of each layer, more of layers whose keys have a higher truncated matrix entropy.
 
-    Heads that share a key share its fate: they cannot have budgets of their own.
+    Heads that share a key share its fate: they cannot have separate budgets.
     """
     entropies = [_entropy(trace.kv.k.flatten(0, 1)) for trace in context.traces]
     whole = budget(context, share) * len(entropies) / sum(entropies)

@@ -18,7 +18,7 @@ LEAST_NORM = 1e-7
 
 
 class StackedMuon(Optimizer):
-    """Muon whose steps are those of torch.optim.Muon with `match_rms_adamw`, but for the rounding of bf16 or fp32."""
+    """Muon with the steps of torch.optim.Muon with `match_rms_adamw`, up to the rounding of bf16 or fp32."""
 
     def __init__(self, matrices: Iterable[Tensor], lr: float, weight_decay: float) -> None:
         super().__init__(matrices, {"lr": lr, "weight_decay": weight_decay})

@@ -22,7 +22,7 @@ _OTHERS = frozenset({"node_modules", "site-packages", "build", "dist", "target",
 
 
 def write_code(data: Path, target: Path) -> None:
-    """Write the documents to train on: those of a corpus, or a folder's hand-written files without duplicates."""
+    """Write the documents to train on: a corpus' documents, or a folder's hand-written files without duplicates."""
     found = documents.read_documents(data / CORPUS) if (data / CORPUS).exists() else list(gather_code(data))
     if not any(document.text.strip() for document in found):
         raise WorkError(f"{data} has no hand-written code: name a folder with code, or one written by `corpus`")

@@ -39,7 +39,7 @@ def without_opening_notices(text: str) -> str:
 def clean_comments(text: str, language: str) -> str:
     r"""Remove comments for tools, notices of copyright and names of authors from a file whose lines end with \n.
 
-    A line that holds nothing else goes as a whole. `language` is LSP's name of one that has a grammar.
+    A line that holds nothing else goes as a whole. `language` is LSP's name of a language that has a grammar.
     """
     text = without_opening_notices(text)
     if not (_PRAGMA.search(text) or NOTICE.search(text) or _AUTHOR.search(text)):
@@ -59,7 +59,7 @@ def clean_comments(text: str, language: str) -> str:
 
 
 def parsed_code(data: bytes, language: str) -> Tree:
-    """Return the syntax tree of a text; `language` is LSP's name of one that has a grammar."""
+    """Return the syntax tree of a text; `language` is LSP's name of a language that has a grammar."""
     if (grammar := grammar_of(language)) is None:
         raise ValueError(f"no grammar of {language}")
     return Parser(grammar).parse(data)

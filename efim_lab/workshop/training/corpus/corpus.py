@@ -22,7 +22,7 @@ _APART: tuple[Part, Part] = ("heldout", "tuning")
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:
-    """A package in the manifest; `part` is what it was written to, `bytes` the size of the kept text, in UTF-8."""
+    """A package in the manifest; `part` says where in the corpus it went, `bytes` is its text's size in UTF-8."""
 
     name: str
     version: str

@@ -1,4 +1,4 @@
-"""Downloads the packages of a list, checks them against it, and lists what was unpacked."""
+"""Downloads the packages of a list, checks them against it, and lists the unpacked folders."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def archives(listed: Path, at_once: int, download: Download) -> Iterator[tuple[L
     """Download the packages of a list, `at_once` of them together, and yield each with its archive.
 
     `download` writes archives to a folder and returns them in the order of the packages; they are gone once all of
-    them were yielded. Raises WorkError at an archive that is not the one that is listed.
+    them were yielded. Raises WorkError at an archive whose digest differs from the list's.
     """
     packages = read_list(listed)
     for at in range(0, len(packages), at_once):
@@ -64,7 +64,7 @@ def new_folder(out: Path) -> Path:
 
 
 def unpacked(folder: Path, mark: str, what: str = "packages") -> list[Path]:
-    """List the folders of what was fetched, in each of which something has a path like `mark`."""
+    """List the fetched folders that contain a path like `mark`."""
     found = sorted(path for path in folder.glob("*") if any(path.glob(mark)))
     if not found:
         raise WorkError(f"{folder} holds no {what}: make it with `python -m efim_lab train fetch`")
@@ -72,14 +72,14 @@ def unpacked(folder: Path, mark: str, what: str = "packages") -> list[Path]:
 
 
 def check_digest(archive: Path, listed: ListedPackage) -> None:
-    """Raise WorkError if an archive is not the one that is listed."""
+    """Raise WorkError if an archive's digest differs from the list's."""
     kind, _, expected = listed.digest.partition("-")
     if base64.b64encode(hashlib.new(kind, archive.read_bytes()).digest()).decode() != expected:
         raise WorkError(f"{archive.name} has a digest other than the one listed: fetch it again, or correct the list")
 
 
 def run(words: Sequence[str], folder: Path) -> str:
-    """Run a program in a folder; return what it printed. Raises WorkError if it is missing or fails."""
+    """Run a program in a folder; return its output. Raises WorkError if it is missing or fails."""
     try:
         done = subprocess.run(words, cwd=folder, stdout=subprocess.PIPE, stderr=sys.stderr, text=True)
     except FileNotFoundError as error:

@@ -55,7 +55,7 @@ class Splits(NamedTuple):
         return None if any(self.covers(each, name) for each in self.measured) else "train"
 
     def admitted(self, found: Iterable[Found]) -> list[Found]:
-        """Return what was found, refused where other measurements use it, wherever it comes from."""
+        """Return the sources found, refused where other measurements use them, wherever they come from."""
         return [
             each if self.part_of(each.name) else RefusedPackage(each.name, each.version, each.licence)
             for each in found
@@ -67,14 +67,14 @@ class Splits(NamedTuple):
 
 
 class CorpusLanguage(NamedTuple):
-    r"""A language as a corpus knows it: where its code is had, and what of it is worth training on.
+    r"""A language as a corpus knows it: where to get its code, and which of it to train on.
 
-    `name` is LSP's, and `known` are LSP's names of what a model of this corpus knows. `fetch` downloads the listed
-    packages to a new folder, and `fetched` lists what it wrote. `found_in` lists the sources of a folder. Texts have
-    lines that end with \n: `looks_written` judges one, `without_notices` drops what is said at its start about
-    copyright, `clean` drops all that a model should not repeat, and `snippets` yields the examples in its
-    documentation. `thinned` weighs down what documents repeat, and `folders` returns those that are read if none is
-    named.
+    `name` is LSP's, and `known` are LSP's names of the languages that a model of this corpus knows. `fetch` downloads
+    the listed packages to a new folder, and `fetched` lists the packages that it wrote. `found_in` lists the sources
+    of a folder. Texts have lines that end with \n: `looks_written` judges one, `without_notices` drops notices of
+    copyright at its start, `clean` drops all that a model should not repeat, and `snippets` yields the examples in
+    its documentation. `thinned` weighs down what documents repeat, and `folders` returns the folders to read if none
+    is named.
     """
 
     name: str

@@ -41,7 +41,7 @@ class RunHasher:
         self._ids: dict[str, int] = {}
 
     def runs(self, text: str) -> Hashes:
-        """Return the hash of the run that begins at each word, as far as one fits."""
+        """Return the hash of the run that begins at each word, while a whole run fits."""
         words = _WORD.findall(text)
         ids = np.fromiter((self._ids.setdefault(word, len(self._ids) + 1) for word in words), np.uint64, len(words))
         if len(ids) < RUN:

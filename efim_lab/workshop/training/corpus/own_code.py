@@ -1,4 +1,4 @@
-"""Finds the sources of a corpus in a folder: that of a fetched package, or a user's own."""
+"""Finds the sources of a corpus in a folder of a fetched package, or in a user's own folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def sources_in(
     package: Callable[[Path], Found | None],
     is_wanted: Callable[[str], bool],
 ) -> list[Found]:
-    """List the sources in a folder: the `package` that it is or, if it is none, those of the user's own folders."""
+    """List the sources in a folder: the `package` that it is or, if it is none, the user's own folders in it."""
     if not folder.is_dir():
         raise WorkError(f"{folder} is not a folder: name one with {language} files")
     found = package(folder)

@@ -90,7 +90,7 @@ def _dtype(folder: Path) -> torch.dtype:
 
 
 def _end(tokenizer: Tokenizer, template: Template) -> int | None:
-    """Return the token that ends a completion if the family has one besides the end of text."""
+    """Return the token that ends a completion if the family has one in addition to the end of text."""
     family = next((family for family in FAMILIES if family.name == template.family), None)
     if family is None or family.end_id is not None:
         return family and family.end_id

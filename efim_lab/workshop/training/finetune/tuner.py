@@ -27,7 +27,7 @@ Method = Literal["lora", "full"]
 SHARES = Shares(plain=0.05, fim=0.05, fragments=0.6, efim=0.2, served=0.1, cut=1.0)
 # Learning rate times the model's width: the effect of an Adam step grows with the width.
 RATES: dict[Method, float] = {"lora": 0.64, "full": 0.16}
-# A model's files other than its weights; what was fitted to the old weights (the n-grams) is left out.
+# A model's files other than its weights; the n-grams, which were fitted to the old weights, are left out.
 COPIED = (
     *("config.json", "generation_config.json", "tokenizer*", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.json", "merges.txt", "LICENSE*", "NOTICE*"),

@@ -19,7 +19,7 @@ LOGIT_ROWS = 512  # tokens whose logits exist at a time: 8 MB, which stay in the
 
 
 class NormRecord:
-    """What a norm keeps for its gradient: the stream [tokens, width], and what it made of it."""
+    """What a norm keeps for its gradient: the stream [tokens, width], its scales and its output."""
 
     def __init__(self, tokens: int, width: int) -> None:
         self.stream, self.scales = torch.empty(tokens, width), torch.empty(tokens)
@@ -168,7 +168,7 @@ class ChunkPass:
         library().train_add_norm(tokens, self._width, *left, network.NORM_EPSILON, *addresses(*right))
 
     def _normalize_back(self, tokens: int, weight: Weight, record: NormRecord) -> None:
-        """Add the gradient of the norm's input to that of the stream, and give its form for products."""
+        """Add the gradient of the norm's input to the stream's gradient, and give its form for products."""
         forward = self._d_normed, record.stream, record.scales, weight.values
         back = self._d_stream, self._d_half, self.totals[weight]
         library().train_norm_back(tokens, self._width, *addresses(*forward, *back))

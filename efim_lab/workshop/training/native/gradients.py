@@ -36,7 +36,7 @@ class NativeGradients:
         self._pool = ThreadPoolExecutor(threads, "train", initializer=torch.set_num_threads, initargs=(1,))
 
     def __call__(self, rows: Tensor) -> float:
-        """Set the parameters' gradients to those of rows [rows, length]; return the mean loss in nats per token."""
+        """Set the parameters' gradients from rows [rows, length]; return the mean loss in nats per token."""
         targets = int((rows[:, 1:] != PADDING).sum())
         at_once = max(1, _CHUNK // rows.shape[1])
         # All threads take from one iterator, so that one whose core another program slows takes less. Threads

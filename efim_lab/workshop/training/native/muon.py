@@ -20,7 +20,7 @@ MOMENTUM = 0.95
 class KernelMuon(Optimizer):
     """Muon for matrices whose sizes are multiples of 32, with the update's size matched to AdamW's.
 
-    Its steps are those of torch.optim.Muon with `match_rms_adamw`, but for the rounding of bf16.
+    Its steps equal the steps of torch.optim.Muon with `match_rms_adamw`, up to the rounding of bf16.
     """
 
     def __init__(self, matrices: Iterable[Tensor], lr: float, weight_decay: float) -> None:

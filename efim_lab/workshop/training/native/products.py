@@ -64,7 +64,7 @@ class Int8Operand:
 
 
 class Bf16Operand:
-    """An operand in panels of bf16, packed as those of int8 are."""
+    """An operand in panels of bf16, packed as panels of int8 are."""
 
     def __init__(self, depth: int, columns: int, transposed: bool) -> None:
         self._depth, self._columns, self._transposed = depth, columns, transposed
@@ -84,7 +84,7 @@ class Bf16Operand:
 class Products:
     """The products with one weight [outputs, inputs]: `forward` is it transposed, `backward` as it is.
 
-    The gradient of the logits holds many small shares beside one large one, which int8 would lose: with `exact_back`
+    The gradient of the logits holds one large share and many small shares, which int8 would lose: with `exact_back`
     the product with it is of bf16.
     """
 

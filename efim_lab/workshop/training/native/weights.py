@@ -48,7 +48,7 @@ class Matrix(Weight):
 
 @dataclass(frozen=True, slots=True)
 class LayerWeights:
-    """One layer's weights; those of parts that the network lacks are None."""
+    """One layer's weights; None for parts that the network lacks."""
 
     norm_in: Weight
     qkv: Matrix

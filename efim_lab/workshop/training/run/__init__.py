@@ -1,1 +1,1 @@
-"""What a run of training is made of besides its steps: plan, clock, measurements, and the snapshot to commit."""
+"""The parts of a training run other than its steps: plan, clock, measurements, and the snapshot to commit."""

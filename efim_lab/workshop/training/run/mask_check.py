@@ -43,7 +43,7 @@ class MaskFigures(NamedTuple):
 
 
 def check_masks(folder: Path, documents: Sequence[CodeDocument], places: int) -> str:
-    """Measure the model in a folder at so many places of documents with others of their package; return a table."""
+    """Measure the model in a folder at `places` places of documents with others of their package; return a table."""
     model, tokenizer = network.build(network.read_shape(folder)), Tokenizer(folder / "tokenizer.json")
     model.load_state_dict(finished_weights(folder))
     model.eval()
@@ -105,7 +105,7 @@ def _measured(
 
 
 def _constrain(logits: torch.Tensor, tokenizer: Tokenizer, stub: bytes, wanted: Sequence[int]) -> None:
-    """Rule out, in place, the tokens that do not spell what is left of the stub."""
+    """Rule out, in place, the tokens that do not spell the rest of the stub."""
     for row, token in enumerate(wanted):
         if not stub:
             return

@@ -1,4 +1,4 @@
-"""Measures a run on held-out lines while it trains, and keeps the figures beside its checkpoints."""
+"""Measures a run on held-out lines while it trains, and keeps the figures next to its checkpoints."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ MEASURE_EVERY = 25_000_000  # tokens
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The server's figures after so many tokens; `rate` is the share of the highest learning rate at that point."""
+    """The server's figures after `tokens` tokens; `rate` is the share of the highest learning rate at that point."""
 
     tokens: int
     rate: float

@@ -1,4 +1,4 @@
-"""Fits the weights of a finished model to another tokenizer, such as that of another language."""
+"""Fits the weights of a finished model to another tokenizer, such as another language's."""
 
 import torch
 from tokenizers import Tokenizer
@@ -14,7 +14,7 @@ def same_vocabulary(one: Tokenizer, other: Tokenizer) -> bool:
 def fitted(weights: dict[str, torch.Tensor], known: Tokenizer, vocabulary: Tokenizer) -> dict[str, torch.Tensor]:
     """Return the weights of a finished model with a row for each entry of `vocabulary` instead of `known`.
 
-    An entry that `known` has keeps its row; another one gets the mean of the rows of the tokens that `known` reads in
+    An entry that `known` has keeps its row; a new entry gets the mean of the rows of the tokens that `known` reads in
     its place.
     """
     if same_vocabulary(known, vocabulary):

@@ -1,4 +1,4 @@
-"""The card of a run that has not ended: what it trains, how to continue it, its loss and its measurements."""
+"""The card of a run that has not ended: its model, how to continue it, its loss and its measurements."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -89,7 +89,7 @@ def _command(settings: Mapping[str, Any], start: str) -> str:
 
 
 def _table(run: RunSummary) -> str:
-    """List each stretch of tokens with its loss, and what was measured at its end."""
+    """List each stretch of tokens with its loss, and the figures at its end."""
     rows = [("million tokens", "hours", "loss", "exact match", "first word", "learning rate")]
     for entry in thinned(run.log, _ROW if run.progress.tokens <= 2 * _LONG_ROW else _LONG_ROW):
         near = [each for each in run.measurements if abs(each.tokens - entry["tokens"]) <= _NEAR]

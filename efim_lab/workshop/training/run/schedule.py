@@ -27,7 +27,7 @@ class TimeBudget:
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """A budget in tokens; those of the run that this one branched off do not count."""
+    """A budget in tokens; tokens of the run that this run branched off do not count."""
 
     tokens: int
 

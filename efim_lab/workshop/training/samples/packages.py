@@ -18,7 +18,7 @@ _CHUNK_LINES = 12
 _DECLARATION_LINES = 12  # a longer one is cut to its first line
 _CANDIDATES = 6  # further files whose chunks are compared: all of a large package would take longer than the training
 _METHODS = 12  # of a class whose signatures are shown
-_DISTRACTING = 0.15  # of the chunks are drawn at random: most of what is retrieved changes nothing (arXiv 2403.10059)
+_DISTRACTING = 0.15  # of the chunks are drawn at random: most retrieved chunks change nothing (arXiv 2403.10059)
 
 
 class TextExcerpt(NamedTuple):
@@ -56,7 +56,7 @@ class PackageFiles:
         return [TextExcerpt(_relative(path), "".join(texts)) for path, texts in found.items() if texts]
 
     def chunk(self, document: CodeDocument, query: str, rng: random.Random) -> TextExcerpt | None:
-        """Return a chunk of another file: the one that shares most words with the query, or now and then any."""
+        """Return a chunk of another file: the chunk that shares most words with the query, or now and then any."""
         others = [each for each in self._documents if each is not document]
         if not others:
             return None
@@ -73,7 +73,7 @@ class PackageFiles:
         return max(chunks, key=shared)
 
     def _home(self, name: str, document: CodeDocument) -> CodeDocument | None:
-        """Return the document nearest in the tree that defines a name, other than the one that imports it."""
+        """Return the document nearest in the tree that defines a name, other than the importing document."""
         own = document.path.split("/")
 
         def distance(other: CodeDocument) -> int:
@@ -86,7 +86,7 @@ class PackageFiles:
 
 
 class PackageMates(NamedTuple):
-    """What the package of a document has besides it."""
+    """The other documents in a document's package."""
 
     package: PackageFiles
     document: CodeDocument

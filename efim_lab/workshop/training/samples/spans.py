@@ -25,7 +25,7 @@ class Span(NamedTuple):
 def choose_span(text: str, rng: random.Random, weights: Sequence[float] = WEIGHTS) -> Span | None:
     """Choose a span of a window of lines as a completion would have it, preferably late in the window.
 
-    `weights` are those of the rest of a line, some lines more, a block, and a part of a line. Return None if all
+    `weights` are for the rest of a line, some lines more, a block, and a part of a line. Return None if all
     lines are blank. A middle that reaches the end of its line includes the line break.
     """
     lines: list[str] = _LINE.findall(text)

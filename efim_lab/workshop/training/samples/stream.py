@@ -29,9 +29,9 @@ _CHARACTERS_PER_TOKEN = 3.8
 
 @dataclass(frozen=True, slots=True)
 class ShardSource:
-    """What determines a shard's rows besides its index and their length; it has about `characters` of text.
+    """The source of shards, whose rows also depend on index and length; a shard has about `characters` of text.
 
-    `tokenizer` is a folder; without a layout it must be one of our own.
+    `tokenizer` is a folder; without a layout it must be a tokenizer that we trained.
     """
 
     corpus: Path

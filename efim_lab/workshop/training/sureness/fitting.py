@@ -47,8 +47,10 @@ class Fitted:
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """What a level shows, in percent: `new` ghosts of the keys, the `wrong` of them, the keys `under_wrong` ones, and
-    the keys that one saves who takes, with one key, what is right to its end.
+    """A level's figures, in percent.
+
+    Keys before which a `new` ghost appears, the `wrong` share of these ghosts, keys `under_wrong` ghosts, and keys
+    `saved` by accepting, with one key, suggestions that are right to their end.
     """
 
     new: float
@@ -58,7 +60,7 @@ class CurvePoint:
 
 
 def fit_both(lines: Sequence[RecordedLine]) -> Fitted:
-    """Fit the weights of guesses, then those of words of the file, to which the guess's sureness is a rival.
+    """Fit the weights of guesses, then of words of the file, to which the guess's sureness is a rival.
 
     Raises WorkError if there are too few packages or keys to fit to.
     """

@@ -37,10 +37,10 @@ _LEAST = 0.2  # nothing that is recorded depends on it
 
 @dataclass(frozen=True)
 class RecordedKey:
-    """What is known before a key is pressed.
+    """The facts known before a key is pressed.
 
     The guess is `text` from its character `start` on, and its words end at `ends`; `facts` is None if there is no
-    guess. `words` are those of the file, without what is typed of them, with facts in which no rival is sure.
+    guess. `words` are the file's words, without their typed beginning, with facts in which no rival is sure.
     `made_up`: the guess makes a word that stands nowhere.
     """
 
@@ -90,7 +90,7 @@ def record(
 
 
 def recorded(line: TypedLine, request: Request, origin: AnswerOrigin | None) -> RecordedKey:
-    """Return what is known at a request's cursor in a line, once an answer was made from an origin."""
+    """Return the facts known at a request's cursor in a line, once an answer was made from an origin."""
     place, cursor = place_of(request), request.cursor
     spot = spot_of(place, origin is not None and origin.refuted)
     if origin is None:

@@ -9,7 +9,7 @@ import numpy as np
 from efim_lab.workshop.training.observation import Floats
 
 PARTS = 5  # of the packages, for cross-validation
-_PULL = 1.0  # towards weights of zero, but for the first, the bias
+_PULL = 1.0  # towards weights of zero, except for the first, the bias
 _STEPS, _ENOUGH, _FARTHEST = 25, 1e-6, 30.0
 
 

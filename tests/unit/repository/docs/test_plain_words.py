@@ -50,7 +50,8 @@ MARKERS = re.compile(r"^\s*(?:/\*+|\*|//+|--+|#+)", re.MULTILINE)  # at the star
 QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"|`[^`]*`')
 CODE = re.compile(r"\$\{[^{}]*\}")  # in a template
 SOURCES = [ROOT / "Makefile", *sorted((ROOT / "model_runtime").rglob("*.[ch]"))]
-ROOMS = ("efim_ls", "kv_store", "model_runtime")  # whose docstrings and comments are plain
+ROOMS = ("efim_ls", "kv_store", "model_runtime", "efim_lab", "benchmarks")  # whose docstrings and comments are plain
+NAMES = re.compile(r"`[^`\n]*`")  # of variables and files
 ROOM_FILES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
 
 
@@ -82,9 +83,9 @@ def messages(path: Path) -> Iterator[str]:
 
 
 def comments(path: Path) -> Iterator[str]:
-    """The docstrings and the comments of a module."""
+    """The docstrings and the comments of a module, without the names in them."""
     text = path.read_text("utf-8")
-    yield from (str(each.value) for each in docstrings(ast.parse(text)))
+    yield from (NAMES.sub("``", str(each.value)) for each in docstrings(ast.parse(text)))
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     yield "\n".join(token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT)
 

@@ -31,7 +31,7 @@ class Notice(NamedTuple):
 
 
 def read_notice(text: str) -> Notice:
-    """Read a notice; `licence` joins all permissive ones, or those of all files if one of these is not permissive."""
+    """Read a notice; `licence` joins the permissive licences, or the general licences if one is not permissive."""
     general, permissive, refused = set[str](), set[str](), list[str]()
     for fields in (dict(_FIELD.findall(stanza)) for stanza in _STANZA.split(text)):
         files = [each for each in fields.get("Files", "").split() if not each.startswith("debian/")]

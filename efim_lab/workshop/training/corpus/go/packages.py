@@ -47,14 +47,14 @@ def fetched(folder: Path) -> list[Path]:
 
 
 def found_in(folder: Path) -> list[Found]:
-    """List the sources in a folder: those of a package of Debian, or of the user's own folders."""
+    """List the sources in a folder: a Debian package, or the user's own folders."""
     return sources_in(folder, SPLITS, "Go", _package, is_wanted)
 
 
 def _package(folder: Path) -> Found | None:
     """Return a package as a source named by its import path, or as refused for want of a permissive licence.
 
-    Return None for what is no package.
+    Return None for a folder that is no package.
     """
     if (notice := next(folder.glob(_NOTICE), None)) is None:
         return None
@@ -80,5 +80,5 @@ def _is_copy(path: PurePath) -> bool:
 
 
 def is_wanted(name: str) -> bool:
-    """Return whether a relative path is that of code written by hand: no tests, generated files or copies."""
+    """Return whether a relative path belongs to code written by hand: no tests, generated files or copies."""
     return name.endswith(".go") and not _OTHERS.search(name)

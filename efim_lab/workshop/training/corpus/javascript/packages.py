@@ -45,7 +45,7 @@ def _download(packages: Sequence[ListedPackage], folder: Path) -> Iterator[Path]
 
 
 def unpack(archive: Path, out: Path) -> Path:
-    """Unpack a package into a folder of its own; raises WorkError if a file in it would lie outside that folder."""
+    """Unpack a package into a new folder; raises WorkError if a file in it would lie outside that folder."""
     folder = out / archive.name.removesuffix(".tgz")
     try:
         with tarfile.open(archive, "r:gz") as packed:
@@ -67,7 +67,7 @@ def fetched(folder: Path) -> list[Path]:
 
 
 def found_in(folder: Path) -> list[Found]:
-    """List the sources in a folder: a package's, or those of the user's own folders."""
+    """List the sources in a folder: a package, or the user's own folders."""
     return sources_in(folder, SPLITS, "TypeScript or JavaScript", _package, is_wanted)
 
 
@@ -96,5 +96,5 @@ def _licence(stated: dict[str, Any]) -> str:
 
 
 def is_wanted(name: str) -> bool:
-    """Return whether a relative path is that of code written by hand: no declarations, tests, builds or copies."""
+    """Return whether a relative path belongs to code written by hand: no declarations, tests, builds or copies."""
     return bool(_CODE.search(name)) and not _TEST.search(name) and not _BUILT.search(name)

@@ -10,16 +10,16 @@ from collections.abc import Iterable, Iterator
 from efim_lab.gate.documents import CodeDocument
 from efim_lab.workshop.training.corpus.python.cleanup import parsed
 
-IMPORT_FILES = 50  # where more files of a package import the same of it, about so many keep the line
+IMPORT_FILES = 50  # where more files of a package import the same of it, about this many keep the line
 PARAGRAPH_COPIES = 2  # of a docstring's paragraph in the corpus
 _SHORTEST = 50  # characters of a paragraph that counts
 _IMPORT = re.compile(r"^(?:from (\.|\w+)[\w.]* import [^(\\\n;]+|import (\w+)[\w.]*)\n", re.MULTILINE)
 
 
 def without_repetition(learnt: Iterable[CodeDocument]) -> list[CodeDocument]:
-    """Return documents in order, without most imports that hundreds of files share, and each paragraph but twice.
+    """Return documents in order, without most imports that hundreds of files share, and each paragraph at most twice.
 
-    Only a package's imports of its own modules are left out: those who use it do not write these.
+    Only imports of a package within itself are left out: users of the package do not write these.
     """
     found = list(learnt)
     imports = Counter(line for document in found for line in {line for _, line in _own_imports(document)})
@@ -76,7 +76,7 @@ def _inner_paragraphs(lines: list[str], row: int, last: int) -> Iterator[range]:
             row += 1
         while row < last and not lines[row].strip():
             row += 1
-        if row < last or not lines[last].strip().strip("'\""):  # the last one may go on beside the quotes
+        if row < last or not lines[last].strip().strip("'\""):  # the last paragraph may end at the quotes
             yield range(begin, row)
 
 

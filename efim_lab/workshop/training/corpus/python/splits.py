@@ -1,4 +1,4 @@
-"""Keeps the packages that measure, or that settings are fitted to, out of what is trained on."""
+"""Keeps the packages that measure, or that settings are fitted to, out of the training text."""
 
 import re
 

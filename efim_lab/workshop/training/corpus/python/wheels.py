@@ -26,7 +26,7 @@ def fetch(out: Path, listed: Path = DISTRIBUTIONS) -> list[Path]:
 
 
 def unpack(wheel: Path, out: Path) -> Path:
-    """Unpack a wheel into a folder of its own; raises WorkError if a file in it would lie outside that folder."""
+    """Unpack a wheel into a new folder; raises WorkError if a file in it would lie outside that folder."""
     folder = out / "-".join(wheel.name.split("-")[:2])
     try:
         with zipfile.ZipFile(wheel) as archive:
