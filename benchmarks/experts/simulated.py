@@ -50,7 +50,7 @@ def measure() -> dict[str, Any]:
         for way in WAYS
     }
     rows = [(name, found[way].ms, *(100 * share for share in found[way][1:])) for way, name in WAYS.items()]
-    show(f"experts beside a simulated GPU, which holds {slots} of {layers * experts.count}", HEADER, rows)
+    show(f"experts with a simulated GPU, which holds {slots} of {layers * experts.count}", HEADER, rows)
     return {"costs": cost._asdict(), "ways": {way: each._asdict() for way, each in found.items()}}
 
 

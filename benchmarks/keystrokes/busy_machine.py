@@ -56,7 +56,7 @@ def measure() -> dict[str, Any]:
     (typed, others), idle = asyncio.run(_typed_in_turns()), asyncio.run(_idle())
     rows = {f"{kind}: {name}": figures for kind, name, figures in _rows(typed)}
     each = {"busy": percentile(list(_slower(typed["quiet"], typed["busy"])), 90)}
-    show(f"beside {BUSY} busy processes", HEADER, [[name, *each.values()] for name, each in rows.items()])
+    show(f"with {BUSY} busy processes", HEADER, [[name, *each.values()] for name, each in rows.items()])
     found = {f"{name}, p90 to the same key's quiet p50": figure for name, figure in each.items()}
     found |= {"target": TARGET, "idle server, CPU seconds a minute": idle, "other programs, cores": others}
     show("the machine stays usable", ("figure", "value"), found.items())

@@ -42,7 +42,7 @@ def measure(day: Day = WHOLE) -> dict[str, Any]:
         results = asyncio.run(_lived(repositories, day, chance))
     mib = results["mib"]
     rows = [(n, mib[n - 1]) for n in sorted({1, len(mib) // 2, len(mib)} - {0})]
-    show("a day: MiB of the daemon after so many repositories", ("repositories", "MiB"), rows)
+    show("a day: MiB of the daemon by repositories worked in", ("repositories", "MiB"), rows)
     show("tokens of a key", ("", "tokens"), list(results["tokens_a_key"].items()))
     return results
 

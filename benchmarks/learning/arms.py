@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tokenizer", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--tokens", type=float, default=8.0, help="millions")
-    parser.add_argument("--only", choices=ARMS, nargs="*", default=list(ARMS), help=f"beside {WHOLE!r}")
+    parser.add_argument("--only", choices=ARMS, nargs="*", default=list(ARMS), help=f"in addition to {WHOLE!r}")
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
     held_out = HeldOut(given.corpus / "heldout.jsonl", given.tokenizer)

@@ -46,7 +46,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     from model_runtime.checkpoint.hub_names import model_folder
 
     if arguments.real and (arguments.costs is not None or arguments.plot is not None):
-        raise Mistake("what is done is measured, and not drawn: leave out --costs and --plot, or --real")
+        raise Mistake("--real measures its own costs and draws nothing: leave out --costs and --plot, or --real")
     if arguments.costs is not None:
         check_file(arguments.costs)
     check_models([arguments.model])

@@ -31,7 +31,7 @@ def check_layers(config: ModelConfig) -> None:
     if missing := native_missing(config):
         raise WorkError(f"the compiled decoder cannot run the model: {missing}")
     if config.first_early is not None or config.excerpt_rows:
-        raise WorkError("the model has early keys or excerpts of their own: use one without")
+        raise WorkError("the model has early keys or isolated excerpts: use a model without")
 
 
 class LayerDecoder:

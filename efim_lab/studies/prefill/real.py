@@ -122,4 +122,4 @@ def _check(one: SplitPrefill, other: SplitPrefill) -> None:
     """Raise WorkError if two computations of a prompt differ in a bit."""
     pairs: Sequence[tuple[object, object]] = [(one.logits, other.logits), *zip(one.planes, other.planes, strict=True)]
     if not all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in pairs):
-        raise WorkError("the processes' bits differ from those of one: build the compiled part again")
+        raise WorkError("two processes and one give different bits: build the compiled part again")

@@ -68,7 +68,7 @@ def _read(path: Path, name: str, version: str) -> list[RepositoryFiles]:
             packages.setdefault(package_of(document), []).append(document)
     wanted = {name: tuple(map(with_plain_line_ends, filter(_is_own, each))) for name, each in packages.items()}
     if not any(wanted.values()):
-        raise WorkError(f"{path} has no code besides tests: name a repository's folder or a heldout.jsonl")
+        raise WorkError(f"{path} has no code except tests: name a repository's folder or a heldout.jsonl")
     return [RepositoryFiles(name, version, documents) for name, documents in wanted.items() if documents]
 
 

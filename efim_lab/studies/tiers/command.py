@@ -101,7 +101,7 @@ class _Team:
                     warms.append(self._opened(form, f"redis://127.0.0.1:{port}", save=False))
             if form == "exact" and {each.text for each in (first, *colds, *warms)} != {first.text}:
                 raise WorkError(
-                    "a machine's answer differs from that of the one whose keys and values it fetched: report this"
+                    "a machine answers otherwise than the machine whose keys and values it fetched: report this"
                 )
             self._colds += colds
             cold, warm = (median(each.seconds for each in side) for side in (colds, warms))

@@ -49,7 +49,7 @@ def model_card(training: PretrainingSummary, tables: CardTables, manifest: Manif
     rows = [f"| {e.name} | {e.version} | {e.licence} | {e.files} | {e.bytes / 1000:.0f} |" for e in learnt]
     return _TEXT.format(
         language=LANGUAGES[manifest.language].title,
-        begun=_begun(training.origin),
+        start=_start(training.origin),
         architecture=training.architecture,
         millions=f"{training.parameters / 1e6:.1f}",
         vocabulary=f"{training.vocabulary:,}",
@@ -68,7 +68,7 @@ def model_card(training: PretrainingSummary, tables: CardTables, manifest: Manif
     )
 
 
-def _begun(origin: Sequence[str]) -> str:
+def _start(origin: Sequence[str]) -> str:
     """Say what weights the run began with: a finished model's, or random weights."""
     return f"From the weights of a model that knows `{'`, `'.join(origin)}`" if origin else "From scratch"
 
@@ -85,7 +85,7 @@ def _mixtures(training: PretrainingSummary) -> str:
         return f"The mixture: {last}."
     millions = f"{training.branched / 1e6:.1f}", f"{(training.tokens - training.branched) / 1e6:.1f}"
     first = f"The mixture of the first {millions[0]} million tokens: {mixture_text(training.earlier_shares)}."
-    return f"{first}\n\nThat of the last {millions[1]} million, in which the learning rate fell to zero: {last}."
+    return f"{first}\n\nThe mixture of the last {millions[1]} million, while the learning rate fell to zero: {last}."
 
 
 def mixture_text(shares: Shares) -> str:
@@ -130,7 +130,7 @@ line that is not blank, so that lines can be tokenized apart. The context is {co
 
 ## Training
 
-{begun}, on the {language} files of the packages below: {corpus} MB without tests, vendored and generated files,
+{start}, on the {language} files of the packages below: {corpus} MB without tests, vendored and generated files,
 near duplicates and licence notices. It saw {tokens} million tokens in {minutes} minutes on a {device}, in rows of two
 lengths up to the context, and ended at a loss of {loss} nats per token. The network is {architecture};
 the optimizers are Muon for the layers' products and AdamW for everything else.
@@ -147,8 +147,8 @@ Spans are cut like completions: the rest of a line, further lines, a block, a pa
 On code that it has not seen ({held_out}): a random character cursor in a line, inside words
 too, 1,400 characters before it and 500 after its line, greedy. `server` is what the language server does: EFIM line
 healed, with the n-grams. `heuristic` asks no model: it takes the rest of the last earlier line that begins alike,
-or else that of the last such word. `recomputed/key` is how many tokens go through the model before the first new one
-at each key of these lines up to the cursor, with what the keys before left behind; the median is of all keys.
+or else the rest of the last such word. `recomputed/key` is how many tokens go through the model before the first new
+token at each key of these lines up to the cursor, after all keys before it; the median is of all keys.
 
 {tables.prompts}
 
@@ -156,8 +156,8 @@ Ten samples, the first of these lines in order:
 
 {tables.samples}
 
-The n-grams were fitted on more such code ({tuning}), and are judged here on those of its files
-that it was not fitted on, with up to 1,024 tokens before the cursor, the rest of the file, and four more
+The n-grams were fitted on more such code ({tuning}), and are judged here on the files of it
+that they were not fitted on, with up to 1,024 tokens before the cursor, the rest of the file, and four more
 files of the same project open:
 
 {tables.ngrams}
@@ -166,8 +166,8 @@ files of the same project open:
 
 It finishes words, attributes and common phrases, and now and then a line; it knows little of what code means. In
 FIM's usual order it completes fewer lines, as the table says: ask it in the order above. It learnt {language} alone,
-mostly from libraries with English comments. It may spell out pieces of the files it learnt from. Read what it
-suggests.
+mostly from libraries with English comments. It may spell out pieces of its training files. Review its
+suggestions.
 
 ## Sources
 

@@ -226,7 +226,7 @@ def test_the_command_measures_repositories(tmp_path: Path, capsys: pytest.Captur
 def test_tests_alone_are_no_repository(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests/a.py").write_text("x = 1\n")
-    with pytest.raises(WorkError, match="has no code besides tests"):
+    with pytest.raises(WorkError, match="has no code except tests"):
         data.read_repositories([tmp_path])
 
 
@@ -234,7 +234,7 @@ def test_data_without_code_is_one_line(tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "empty.jsonl").write_text("")
     assert cli.main(["eval", "--repository", "--data", str(tmp_path / "empty.jsonl")]) == 2
     out, err = capsys.readouterr()
-    assert out == "" and "empty.jsonl has no code besides tests" in err and err.count("\n") == 1
+    assert out == "" and "empty.jsonl has no code except tests" in err and err.count("\n") == 1
 
 
 def test_without_data_the_installed_packages_that_are_held_out_are_measured(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ def test_a_run_ends_with_a_measured_model_and_its_card(
         "25% plain text, 35% infilling in the usual order, 40% this server's prompts (0% of them not healed)" in card
     )
     assert card.index("The mixture of the first 0.0 million tokens: 20% plain text") < card.index(
-        "That of the last 0.0"
+        "The mixture of the last 0.0"
     )
     assert "excerpts of other files may stand" not in card  # it was not trained to read any
     assert "server, this model" in card and "server, export" in card and str(tmp_path) not in card

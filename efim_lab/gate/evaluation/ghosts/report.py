@@ -38,11 +38,11 @@ def table(models: Mapping[str, Mapping[str, GhostArm]]) -> str:
         for label, arm in arms.items()
         if arm.levels
     }
-    parts = ["Distinct ghost texts seen by one who takes nothing, 95 % intervals over files", _counts(whole)]
+    parts = ["Distinct ghost texts if none is accepted, 95 % intervals over files", _counts(whole)]
     parts.append(markdown.table([DETAILS_HEADER, *(_detail_cells(label, each) for label, each in whole.items())]))
     parts += ["By where they appear", _counts(places)]
     if levels:
-        parts += ["By the least probability of what is shown (`suggestions`)", _counts(levels)]
+        parts += ["By the least probability of a suggestion shown (`suggestions`)", _counts(levels)]
     return "\n\n".join(parts)
 
 

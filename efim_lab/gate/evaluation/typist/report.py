@@ -29,7 +29,7 @@ def table(reports: Sequence[TypingReport]) -> str:
     if len(next(iter(first.arms.values())).languages) > 1:
         parts += ["By language", _typing(reports, _by_language)]
     if any(arm.levels for report in reports for arm in report.arms.values()):
-        parts += ["By the least probability of what is shown (`suggestions`)", _typing(reports, _by_level)]
+        parts += ["By the least probability of a suggestion shown (`suggestions`)", _typing(reports, _by_level)]
     if first.places:
         title = f"The rest of the line at {first.places:,} cursors in whole files, shown or not, "
         parts += [f"{title}95 % intervals over files", _whole_files(reports)]

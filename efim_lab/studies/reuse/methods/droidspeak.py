@@ -48,7 +48,7 @@ class Pair:
     def __init__(self, base: ReuseSubject, tuned: ReuseSubject) -> None:
         """Take both; ModelError if keys and values of one mean nothing to the other."""
         if base.config != tuned.config or base.tokenizer.token_bytes != tuned.tokenizer.token_bytes:
-            raise ModelError("the two models differ in shape or tokenizer: name a model and what was tuned from it")
+            raise ModelError("the two models differ in shape or tokenizer: name a model and a model tuned from it")
         self.tuned = tuned
         self._networks = [Network(each.config, each.weights) for each in (base, tuned)]
 

@@ -64,5 +64,5 @@ The mixture: {mixture}. Fragments are pieces of 1 to 200 characters, tokenized a
 
 ## Licence
 
-Of the base: {licence}. The licences of what it learnt from may add to it.
+Of the base: {licence}. The licences of its training files may add to it.
 """

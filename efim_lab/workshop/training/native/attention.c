@@ -138,7 +138,7 @@ INLINE int all_seen(const Row *row, int64_t first, int64_t at) {
 /* Bytes of scratch that a row of `length` tokens takes, forward and backward. */
 int64_t train_attention_scratch(int64_t length) { return length * DIM * (2 * sizeof(float) + sizeof(Bf16)) + 64; }
 
-/* Turn scores [keys][queries] into shares in pairs of keys, and scale what was mixed before to the new maximum. */
+/* Turn scores [keys][queries] into shares in pairs of keys, and scale earlier mixed values to the new maximum. */
 static void tile_softmax(const Row *row, int64_t first, int64_t at, float *scores, Bf16 *pairs, float *mixed, float *most,
                          float *sums) {
     const Floats scale = spread(SCORE_SCALE), never = spread(NEVER);
@@ -246,7 +246,7 @@ static void prepare(const Row *row, const Bf16 *q, const Bf16 *out, const Bf16 *
     }
 }
 
-/* One tile of queries of one head: writes its gradient, adds to those of keys and values [length][64]. */
+/* One tile of queries of one head: writes its gradient, adds to the gradients of keys and values [length][64]. */
 static void tile_backward(const Row *row, const Queries *queries, int64_t first, const Bf16 *k, const Bf16 *v,
                           const Bf16 *turned, float *dk, float *dv, Bf16 *dq) {
     float scores[TILE * TILE] ALIGNED, d_shares[TILE * TILE] ALIGNED;
@@ -266,7 +266,7 @@ static void tile_backward(const Row *row, const Queries *queries, int64_t first,
     write_tokens(d_turned, factors, dq, row->stride);
 }
 
-/* Gradients of qkv, as `qkv` is laid out, from those of the output. */
+/* Gradients of qkv, as `qkv` is laid out, from the output's gradients. */
 void train_attend_back(int64_t rows, int64_t length, int64_t heads, int64_t kv_heads, const int32_t *starts,
                        const Bf16 *qkv, const Bf16 *out, const Bf16 *d_out, const float *log_sums, Bf16 *d_qkv,
                        float *scratch) {

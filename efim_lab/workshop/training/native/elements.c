@@ -96,7 +96,7 @@ INLINE void put_head(const Floats x[4], Bf16 *to) {
 }
 
 /* Norm (where the model does) and rotate queries and keys, add their tokens' values to values; `scales` [rows][heads
-   + kv_heads] are those of the norms. */
+   + kv_heads] belong to the norms. */
 void train_place(const Heads *h, const Bf16 *raw, Bf16 *placed, float *scales) {
     int64_t turned = h->heads + h->kv_heads;
     for (int64_t row = 0; row < h->rows; row++, scales += turned) {
@@ -124,7 +124,8 @@ void train_place(const Heads *h, const Bf16 *raw, Bf16 *placed, float *scales) {
     }
 }
 
-/* Turn the gradients `d` of placed rows into those of raw ones, in place; those of weights [64] and table add up. */
+/* Turn the gradients `d` of placed rows into gradients of raw rows, in place; gradients of weights [64] and table add
+   up. */
 void train_place_back(const Heads *h, const Bf16 *raw, const float *scales, Bf16 *d, float *dq_weight, float *dk_weight,
                       float *dtable) {
     int64_t turned = h->heads + h->kv_heads;
@@ -176,8 +177,8 @@ void train_open(int64_t rows, int64_t width, int64_t heads, const Bf16 *normed, 
         }
 }
 
-/* Turn the gradients `d` of opened heads into those of mixed ones, in place; those of weights add up; those of the
-   gates' sums go to `dsums` [rows][heads], for train_open_inputs_back. */
+/* Turn the gradients `d` of opened heads into gradients of mixed heads, in place; gradients of weights add up; gradients
+   of the gates' sums go to `dsums` [rows][heads], for train_open_inputs_back. */
 void train_open_back(int64_t rows, int64_t width, int64_t heads, const Bf16 *normed, const float *weights,
                      const Bf16 *mixed, Bf16 *d, float *dweights, float *dsums) {
     for (int64_t row = 0; row < rows; row++, normed += width)
@@ -197,7 +198,7 @@ void train_open_back(int64_t rows, int64_t width, int64_t heads, const Bf16 *nor
         }
 }
 
-/* Add the gradients of the gates' inputs to those of the normed input, [rows][width]. */
+/* Add the gradients of the gates' inputs to the gradients of the normed input, [rows][width]. */
 void train_open_inputs_back(int64_t rows, int64_t width, int64_t heads, const float *weights, const float *dsums,
                             Bf16 *dnormed) {
     for (int64_t row = 0; row < rows; row++, dnormed += width, dsums += heads) {

@@ -114,7 +114,7 @@ The state of a run of `python -m efim_lab train run` that can be continued on an
 (`model.safetensors`), settings and the place in the data (`run.json`), and the log (`log.jsonl`, one entry for each
 half million tokens). The state of the optimizers is not kept.
 
-## What is trained
+## The model
 
 {parameters} million parameters: {shape}.
 Its tokenizer has {vocabulary} entries. The corpus is {corpus} MB of {language} from {sources} sources.
@@ -140,8 +140,8 @@ Continue on another machine, from this folder (`SNAPSHOT`), with the same corpus
 ## Loss and exact match
 
 The loss is the mean in nats per token over the stretch that ends at the row's tokens. Exact match is the share of
-held-out lines that the server completes exactly, and first word that of lines whose first word is right, measured
-with the n-grams of the embedded model. The learning rate at that point stands beside them: until it has fallen,
+held-out lines that the server completes exactly, and first word the share whose first word is right, measured
+with the n-grams of the embedded model. The learning rate at that point stands next to them: until it has fallen,
 the loss is higher, and the shares are lower, than they would be if the run ended there.
 
 {table}

@@ -81,7 +81,7 @@ def fit_both(lines: Sequence[RecordedLine]) -> Fitted:
         for rest, facts in key.words
     ]
     if not others:
-        raise WorkError("no word of a file begins as one that was typed: raise --lines, or name another folder")
+        raise WorkError("no word of a file begins like a typed word: raise --lines, or name another folder")
     word_rows = np.array([word_inputs(facts) for _, _, facts in others])
     meant = np.array([_is_meant(key, rest) for key, rest, _ in others], float)
     word_chances = cross_validated(word_rows, meant, [_package(key) for key, _, _ in others])
