@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,8 @@ LONGEST_FILE, LONGEST_FUNCTION, MOST_FILES = 400, 50, 12
 MOST_PARAMETERS = 8
 MOST_WEIGHTS = 20_000_000  # bytes of an embedded model, with what it looks up
 MOST_METHODS_OF_A_SESSION = 20  # it is where all parts meet, and grows if nothing holds it
+MOST_LINES_OF_THE_PRODUCT = 47_500  # of Python; it goes down with what is said twice
+MOST_USED_ONCE = 0.60  # of the product's private functions: a name for a single use is worth it where it tells something
 
 
 def functions(path: Path) -> dict[str, Function]:
@@ -69,6 +72,28 @@ def test_what_is_not_python_is_looked_at(ending: str) -> None:
 def test_a_session_has_few_methods() -> None:
     methods = [name for name in all_functions() if name.startswith("efim_ls/session/session.py:")]
     assert len(methods) <= MOST_METHODS_OF_A_SESSION
+
+
+def test_the_product_grows_no_longer() -> None:
+    paths = [path for path in PATHS if path.relative_to(ROOT).parts[0] in PRODUCT]
+    lines = sum(lines_of_files()[str(path.relative_to(ROOT))] for path in paths)
+    print(f"lines of Python in the product: {lines:,} of at most {MOST_LINES_OF_THE_PRODUCT:,}")
+    assert lines <= MOST_LINES_OF_THE_PRODUCT
+
+
+def test_few_private_functions_have_a_single_use() -> None:
+    uses = [
+        count
+        for path in PATHS
+        if path.relative_to(ROOT).parts[0] in PRODUCT
+        for text in [path.read_text("utf-8")]
+        for node in functions(path).values()
+        if node.name.startswith("_") and not node.name.startswith("__")
+        for count in [len(re.findall(rf"\b{node.name}\b", text)) - 1]
+    ]
+    share = uses.count(1) / len(uses)
+    print(f"private functions with a single use: {share:.1%} of {len(uses):,}, at most {MOST_USED_ONCE:.0%}")
+    assert share <= MOST_USED_ONCE
 
 
 def test_no_file_is_too_long() -> None:
