@@ -252,15 +252,10 @@ class Settings:
     )
     shared: bool = setting(
         True,
-        "Share one server process, and one model in memory, between all editors and windows. If off, this editor "
-        "starts its own server. Read once, when the editor connects; on Linux and macOS.",
+        "Share one server process, and one model in memory, between all editors and windows; it stays for ten "
+        "minutes after the last of them. If off, this editor starts its own server. Read once, when the editor "
+        "connects; on Linux and macOS.",
         "Memory and disk",
-    )
-    idle_minutes: int = setting(
-        10,
-        "Minutes for which a shared server stays in memory after its last editor has gone.",
-        "Memory and disk",
-        least=0,
     )
 
     @property
@@ -286,7 +281,7 @@ DESCRIPTIONS: Mapping[str, Description] = {each.name: each.metadata["description
 # Read at each request, or when a client connects: a change takes effect without loading a model.
 OF_SERVER = (
     "enabled", "menu", "alternatives", "suggestions", "next_edit", "prefetch_seconds_per_minute",
-    "disabled_languages", "disabled_files", "disabled_workspaces", "repository", "shared", "idle_minutes",
+    "disabled_languages", "disabled_files", "disabled_workspaces", "repository", "shared",
 )  # fmt: skip
 
 

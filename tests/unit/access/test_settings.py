@@ -9,7 +9,7 @@ from efim_ls.setting_objects.shared_tier import SharedTierOptions
 from efim_ls.settings import OF_SERVER, Settings, parse
 from model_runtime.remote.options import RemoteOptions
 
-MOST_SETTINGS = 29
+MOST_SETTINGS = 28
 
 
 def test_nothing_set_gives_the_defaults() -> None:
@@ -145,7 +145,7 @@ def test_a_number_may_be_as_small_as_it_makes_sense(name, least) -> None:
 
 def test_only_what_a_model_depends_on_tells_models_apart() -> None:
     same = {"enabled": False, "menu": "never", "prefetch_seconds_per_minute": 9, "alternatives": 5}
-    same |= {"repository": False, "shared": False, "idle_minutes": 1, "next_edit": False}
+    same |= {"repository": False, "shared": False, "next_edit": False}
     same |= {"suggestions": 0.5, "disabled_languages": (), "disabled_files": ("x",), "disabled_workspaces": ("x",)}
     assert set(same) == set(OF_SERVER)
     assert Settings(**same).of_model == Settings().of_model
