@@ -103,7 +103,8 @@ class Settings:
     )
     disabled_files: TEXTS = setting(
         (),
-        "Patterns (`*.sql`, `*/client/*`) of files without suggestions. Files that look like secrets never get any.",
+        "Patterns of files (`*.sql`) and folders (`~/client`) without suggestions. Files that look like secrets "
+        "never get any.",
         "Files",
         basic=True,
     )
@@ -149,9 +150,6 @@ class Settings:
             "the text after the cursor first (Codestral, Seed-Coder, Mellum) get signatures alone.",
             "off": "With no model. Nothing is prepared, and no names of your code are stored on disk.",
         },
-    )
-    disabled_workspaces: TEXTS = setting(
-        (), "Folders without suggestions (`~/client`). Patterns are allowed.", "Files", basic=True
     )
     engine: RemoteOptions = setting(
         RemoteOptions(),
@@ -226,8 +224,8 @@ class Settings:
     )
     private_files: TEXTS = setting(
         (),
-        "Patterns (`*.sql`, `*/client/*`) of files about which nothing is written to disk. Files that look like "
-        "secrets are always left out.",
+        "Patterns of files (`*.sql`) and folders (`~/client`) about which nothing is written to disk. Files that "
+        "look like secrets are always left out.",
         "Privacy",
         basic=True,
     )
@@ -281,7 +279,7 @@ DESCRIPTIONS: Mapping[str, Description] = {each.name: each.metadata["description
 # Read at each request, or when a client connects: a change takes effect without loading a model.
 OF_SERVER = (
     "enabled", "menu", "alternatives", "suggestions", "next_edit", "prefetch_seconds_per_minute",
-    "disabled_languages", "disabled_files", "disabled_workspaces", "repository", "shared",
+    "disabled_languages", "disabled_files", "repository", "shared",
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from efim_ls.setting_objects.shared_tier import SharedTierOptions
 from efim_ls.settings import OF_SERVER, Settings, parse
 from model_runtime.remote.options import RemoteOptions
 
-MOST_SETTINGS = 28
+MOST_SETTINGS = 27
 
 
 def test_nothing_set_gives_the_defaults() -> None:
@@ -103,7 +103,7 @@ def test_a_wrong_value_is_named_with_what_is_expected_and_the_default_stays(name
     assert name == "max_lines" or settings.max_lines == 7
 
 
-@pytest.mark.parametrize("name", ["private_files", "disabled_languages", "disabled_files", "disabled_workspaces"])
+@pytest.mark.parametrize("name", ["private_files", "disabled_languages", "disabled_files"])
 def test_a_list_is_taken_over_in_place_of_the_default(name) -> None:
     assert parse({name: ["*.sql", "x"]}) == (replace(Settings(), **{name: ("*.sql", "x")}), [])
     assert parse({name: []}) == (replace(Settings(), **{name: ()}), [])
@@ -146,7 +146,7 @@ def test_a_number_may_be_as_small_as_it_makes_sense(name, least) -> None:
 def test_only_what_a_model_depends_on_tells_models_apart() -> None:
     same = {"enabled": False, "menu": "never", "prefetch_seconds_per_minute": 9, "alternatives": 5}
     same |= {"repository": False, "shared": False, "next_edit": False}
-    same |= {"suggestions": 0.5, "disabled_languages": (), "disabled_files": ("x",), "disabled_workspaces": ("x",)}
+    same |= {"suggestions": 0.5, "disabled_languages": (), "disabled_files": ("x",)}
     assert set(same) == set(OF_SERVER)
     assert Settings(**same).of_model == Settings().of_model
     changes = {"model": "/m", "max_lines": 9, "head_tokens": 9}
