@@ -133,22 +133,21 @@ class Settings:
             "never": "In no editor.",
         },
     )
-    repository: bool = setting(
-        True,
-        "Prefer phrases that occur in the workspace's other files, open or not. The files are read on this machine, "
-        "except files that git ignores or the settings exclude; `efim-ls index --status` shows the index.",
-        "Suggestions",
-    )
-    other_files: Literal["auto", "on", "off"] = setting(
+    other_files: Literal["auto", "text", "phrases", "off"] = setting(
         "auto",
-        "Let the model read text of the workspace's other files: the most-used signatures, signatures of imported "
-        "names and, where the model is unsure, the most similar code and your last edits.",
+        "What suggestions take from the workspace's other files: phrases that occur in them, and text that the model "
+        "reads, which is the most-used signatures, signatures of imported names and, where the model is unsure, the "
+        "most similar code and your last edits. The files are read on this machine, except files that git ignores or "
+        "the settings exclude; `efim-ls index --status` shows the index.",
         "Suggestions",
         choices={
-            "auto": "If the model was trained on repositories and has a billion parameters or more.",
-            "on": "With any model. Small models gain nothing, and may complete other lines worse. Models that read "
-            "the text after the cursor first (Codestral, Seed-Coder, Mellum) get signatures alone.",
-            "off": "With no model. Nothing is prepared, and no names of your code are stored on disk.",
+            "auto": "Phrases; also text if the model was trained on repositories and has a billion parameters or "
+            "more.",
+            "text": "Phrases and text, with any model. Small models gain nothing by it, and may complete other lines "
+            "worse. Models that read the text after the cursor first (Codestral, Seed-Coder, Mellum) get signatures "
+            "alone.",
+            "phrases": "Phrases alone. No text is prepared, and no names of your code are stored on disk for it.",
+            "off": "Neither: files that are not open are not read.",
         },
     )
     engine: RemoteOptions = setting(
@@ -270,7 +269,8 @@ class Settings:
     def of_model(self) -> Settings:
         """The settings that a loaded model depends on: if two are equal here, no reload is needed."""
         of_server = {name: getattr(DEFAULTS, name) for name in OF_SERVER}
-        return replace(self, **of_server)
+        reads_text = self.other_files == "text" or (self.other_files == "auto" and self.model != "")
+        return replace(self, **of_server, other_files=self.other_files if reads_text else "phrases")
 
 
 DEFAULTS = Settings()
@@ -279,7 +279,7 @@ DESCRIPTIONS: Mapping[str, Description] = {each.name: each.metadata["description
 # Read at each request, or when a client connects: a change takes effect without loading a model.
 OF_SERVER = (
     "enabled", "menu", "alternatives", "suggestions", "next_edit", "prefetch_seconds_per_minute",
-    "disabled_languages", "disabled_files", "repository", "shared",
+    "disabled_languages", "disabled_files", "shared",
 )  # fmt: skip
 
 

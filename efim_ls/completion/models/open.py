@@ -123,12 +123,14 @@ def _read(settings: Settings, folder: Path) -> tuple[Checkpoint, Budget]:
 
 def shows_other_files(settings: Settings, checkpoint: Checkpoint) -> tuple[bool, str]:
     """Return whether prompts show text of other files, and the reason."""
-    if settings.other_files != "auto":
-        return settings.other_files == "on", f"switched {settings.other_files}"
+    if settings.other_files == "text":
+        return True, "switched on"
     if checkpoint.template.files is None:
         return False, "the model was not trained on repositories"
     if (parameters := model_size(checkpoint.config, checkpoint.folder).parameters) < LEAST_READER:
         return False, f"the model has {parameters / 1e6:,.0f} million parameters: too few to gain by it"
+    if settings.other_files != "auto":
+        return False, "switched off"
     return True, f"the model was trained on repositories and has {parameters / 1e9:.1f} billion parameters"
 
 

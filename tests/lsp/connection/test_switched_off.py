@@ -120,7 +120,7 @@ async def test_what_is_off_is_not_kept(editor: Editor, languages: list[str]):
 
 async def test_rules_that_change_load_no_model_again(editor: Editor):
     loads = editor.stderr.count("stray print")
-    change(editor, disabled_languages=[], disabled_files=["*.x"], suggestions=0.5)
+    change(editor, disabled_languages=[], disabled_files=["*.x"], other_files="off", suggestions=0.5)
     assert (await editor.ask("efim/status"))["state"] == "ready"
     change(editor)
     assert await editor.open(SAYS).ghost() == "more"

@@ -53,7 +53,7 @@ def test_a_workspace_that_is_not_trusted_cannot_widen_what_is_read() -> None:
         "restrictedConfigurations"
     ]
     privacy = {
-        "repository",
+        "other_files",
         "persist",
         "cache_folder",
         "disabled_files",
