@@ -14,7 +14,7 @@ from model_runtime.prompt.excerpts import Excerpts
 Preset = Literal["more", "balanced", "sure"]
 FrameKind = Literal["kept", "restored", "new"]
 Reason = Literal[
-    "disabled", "workspace off", "language off", "file off", "secret file", "file too large", "loading", "no model",
+    "disabled", "language off", "file off", "secret file", "file too large", "loading", "no model",
     "unknown document", "out of step", "binary text", "line too long", "low confidence", "too little",
     "unknown word", "empty", "duplicate", "no fit", "no phrase", "on request", "no answer", "superseded",
     "cancelled", "error",

@@ -103,7 +103,8 @@ class Settings:
     )
     disabled_files: TEXTS = setting(
         (),
-        "Patterns (`*.sql`, `*/client/*`) of files without suggestions. Files that look like secrets never get any.",
+        "Patterns of files (`*.sql`) and folders (`~/client`) without suggestions. Files that look like secrets "
+        "never get any.",
         "Files",
         basic=True,
     )
@@ -132,26 +133,22 @@ class Settings:
             "never": "In no editor.",
         },
     )
-    repository: bool = setting(
-        True,
-        "Prefer phrases that occur in the workspace's other files, open or not. The files are read on this machine, "
-        "except files that git ignores or the settings exclude; `efim-ls index --status` shows the index.",
-        "Suggestions",
-    )
-    other_files: Literal["auto", "on", "off"] = setting(
+    other_files: Literal["auto", "text", "phrases", "off"] = setting(
         "auto",
-        "Let the model read text of the workspace's other files: the most-used signatures, signatures of imported "
-        "names and, where the model is unsure, the most similar code and your last edits.",
+        "What suggestions take from the workspace's other files: phrases that occur in them, and text that the model "
+        "reads, which is the most-used signatures, signatures of imported names and, where the model is unsure, the "
+        "most similar code and your last edits. The files are read on this machine, except files that git ignores or "
+        "the settings exclude; `efim-ls index --status` shows the index.",
         "Suggestions",
         choices={
-            "auto": "If the model was trained on repositories and has a billion parameters or more.",
-            "on": "With any model. Small models gain nothing, and may complete other lines worse. Models that read "
-            "the text after the cursor first (Codestral, Seed-Coder, Mellum) get signatures alone.",
-            "off": "With no model. Nothing is prepared, and no names of your code are stored on disk.",
+            "auto": "Phrases; also text if the model was trained on repositories and has a billion parameters or "
+            "more.",
+            "text": "Phrases and text, with any model. Small models gain nothing by it, and may complete other lines "
+            "worse. Models that read the text after the cursor first (Codestral, Seed-Coder, Mellum) get signatures "
+            "alone.",
+            "phrases": "Phrases alone. No text is prepared, and no names of your code are stored on disk for it.",
+            "off": "Neither: files that are not open are not read.",
         },
-    )
-    disabled_workspaces: TEXTS = setting(
-        (), "Folders without suggestions (`~/client`). Patterns are allowed.", "Files", basic=True
     )
     engine: RemoteOptions = setting(
         RemoteOptions(),
@@ -226,8 +223,8 @@ class Settings:
     )
     private_files: TEXTS = setting(
         (),
-        "Patterns (`*.sql`, `*/client/*`) of files about which nothing is written to disk. Files that look like "
-        "secrets are always left out.",
+        "Patterns of files (`*.sql`) and folders (`~/client`) about which nothing is written to disk. Files that "
+        "look like secrets are always left out.",
         "Privacy",
         basic=True,
     )
@@ -252,15 +249,10 @@ class Settings:
     )
     shared: bool = setting(
         True,
-        "Share one server process, and one model in memory, between all editors and windows. If off, this editor "
-        "starts its own server. Read once, when the editor connects; on Linux and macOS.",
+        "Share one server process, and one model in memory, between all editors and windows; it stays for ten "
+        "minutes after the last of them. If off, this editor starts its own server. Read once, when the editor "
+        "connects; on Linux and macOS.",
         "Memory and disk",
-    )
-    idle_minutes: int = setting(
-        10,
-        "Minutes for which a shared server stays in memory after its last editor has gone.",
-        "Memory and disk",
-        least=0,
     )
 
     @property
@@ -277,7 +269,8 @@ class Settings:
     def of_model(self) -> Settings:
         """The settings that a loaded model depends on: if two are equal here, no reload is needed."""
         of_server = {name: getattr(DEFAULTS, name) for name in OF_SERVER}
-        return replace(self, **of_server)
+        reads_text = self.other_files == "text" or (self.other_files == "auto" and self.model != "")
+        return replace(self, **of_server, other_files=self.other_files if reads_text else "phrases")
 
 
 DEFAULTS = Settings()
@@ -286,7 +279,7 @@ DESCRIPTIONS: Mapping[str, Description] = {each.name: each.metadata["description
 # Read at each request, or when a client connects: a change takes effect without loading a model.
 OF_SERVER = (
     "enabled", "menu", "alternatives", "suggestions", "next_edit", "prefetch_seconds_per_minute",
-    "disabled_languages", "disabled_files", "disabled_workspaces", "repository", "shared", "idle_minutes",
+    "disabled_languages", "disabled_files", "shared",
 )  # fmt: skip
 
 

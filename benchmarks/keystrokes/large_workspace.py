@@ -80,7 +80,7 @@ def make_workspace(folder: Path, size: Size) -> dict[Path, int]:
 
 async def _measured(folder: Path, cache: Path, size: Size) -> dict[str, Any]:
     settings = {"cache_folder": str(cache), "shared": False}
-    without = {**settings, "repository": False}
+    without = {**settings, "other_files": "off"}
     async with editor(without, folder=folder):
         pass  # the first server writes what all others read
     began = perf_counter()

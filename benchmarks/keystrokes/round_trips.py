@@ -21,7 +21,7 @@ NAME = "typing_demo.py"
 LINES = (1_000, 5_000, 20_000)  # of files whose copy in the server is measured
 KEYSTROKES = 300
 SURE: dict[str, object] = {"suggestions": "sure"}  # the one preset whose answers never wait for a pause in typing
-EXCERPTS: dict[str, object] = {"other_files": "on"}
+EXCERPTS: dict[str, object] = {"other_files": "text"}
 
 
 class RoundTrip(NamedTuple):

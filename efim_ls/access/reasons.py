@@ -10,12 +10,9 @@ from efim_ls.request import Answer, Costs, Reason
 # Names in braces are figures that come with the reason.
 SENTENCES: dict[Reason, str] = {
     "disabled": "suggestions are turned off: set 'enabled' to true to turn them on",
-    "workspace off": "the entry {pattern!r} in 'disabled_workspaces' turns suggestions off in this workspace: "
-    "remove it to turn them on",
     "language off": "the entry {language!r} in 'disabled_languages' turns suggestions off for this language: "
     "remove it to turn them on",
-    "file off": "the entry {pattern!r} in 'disabled_files' turns suggestions off for this file: "
-    "remove it to turn them on",
+    "file off": "the entry {pattern!r} in 'disabled_files' turns suggestions off here: remove it to turn them on",
     "secret file": "the name of this file or of a folder above it suggests secrets, so its text is never used: "
     "rename it if it holds none",
     "file too large": "this file has {size:,} characters, more than the {most:,} with which suggestions "

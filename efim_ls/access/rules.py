@@ -1,7 +1,7 @@
-"""Where suggestions are allowed, by the settings for documents, languages and workspaces.
+"""Where suggestions are allowed, by the settings for languages, files and folders.
 
 Checked in this order: everything off; secret files, which no setting can allow; then from broad to narrow, the
-workspace, the language, the file and its size.
+language, the file or a folder above it, and its size.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Rules:
     def __init__(self, settings: Settings, folders: Iterable[str] = ()) -> None:
         """Take the settings and the URIs of the workspace folders; a document outside all of them belongs to each."""
         self._settings = settings
-        self._folders = Paths().union(*map(_paths, folders))
+        self._folders = Paths(f"{path.rstrip('/')}/" for folder in folders for path in _paths(folder))
         self._languages = {language.lower() for language in settings.disabled_languages}
 
     def verdict(self, uri: str, language: str) -> Verdict:
@@ -83,17 +83,15 @@ class Rules:
             return refusal("disabled")
         if is_secret_data(names):
             return refusal("secret file")
-        if pattern := first_match(self._places(paths), settings.disabled_workspaces):
-            return refusal("workspace off", pattern=pattern)
         if language.lower() in self._languages:
             return refusal("language off", language=language)
-        if pattern := first_match(paths, settings.disabled_files):
+        if pattern := first_match(self._places(paths), settings.disabled_files):
             return refusal("file off", pattern=pattern)
         return None
 
     def _places(self, paths: Paths) -> Paths:
         """Return a document's paths, and all workspace folders if it lies in none of them."""
-        if any(_lies_in(path, folder) for path in paths for folder in self._folders):
+        if any(f"{path}/".startswith(folder) for path in paths for folder in self._folders):
             return paths
         return paths | self._folders
 
@@ -118,7 +116,3 @@ def _name(uri: str) -> Paths:
 def _behind_scheme(uri: str) -> str:
     there = (uri.partition(":")[2] or uri).partition("#")[0].partition("?")[0]
     return there[there.find("/", 2) :] if there.startswith("//") else there
-
-
-def _lies_in(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")

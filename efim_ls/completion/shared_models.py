@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.model_in_use import ModelInUse
@@ -49,7 +50,11 @@ class ModelKey:
     @property
     def granted(self) -> tuple[Settings, int]:
         """What models have in common that share the memory which one client's settings grant."""
-        return self.settings, self.new_tokens
+        return replace(self.settings, other_files=DEFAULTS.other_files), self.new_tokens
+
+    def reading(self, other_files: Literal["auto", "phrases"]) -> ModelKey:
+        """Return the key of the same model under another value of that setting."""
+        return replace(self, settings=replace(self.settings, other_files=other_files))
 
 
 @dataclass
@@ -76,6 +81,7 @@ class SharedModels:
     def __init__(self, lasting: bool = True) -> None:
         self._lasting = lasting
         self._loaded: dict[ModelKey, SharedModel] = {}
+        self._alike: dict[ModelKey, ModelKey] = {}  # of models that by themselves read no text of other files
         self._numbers = itertools.count(1)
 
     def load(self, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
@@ -113,9 +119,14 @@ class SharedModels:
 
     def _loaded_model(self, key: ModelKey, load: Callable[[], OpenedModel]) -> SharedModel:
         """Return a model that is in memory, or is loaded now; raises ModelError."""
+        key = self._alike.get(key, key)
         if key not in self._loaded:
             self.close_unused(0)
-            self._loaded[key] = SharedModel(load())
+            opened = load()
+            if key.settings.other_files != "text" and not opened.reads_by_itself:
+                by_itself, key = key.reading("auto"), key.reading("phrases")
+                self._alike[by_itself] = key
+            self._loaded[key] = SharedModel(opened)
             self._share_memory()
         return self._loaded[key]
 

@@ -47,6 +47,7 @@ from model_runtime.machine import release_memory, share_heap
 
 GREETING = 10.0  # seconds that a client may take for its first line
 UNREAD = 1 << 24  # bytes that a client may leave unread before it is cut off: it may come back and begin again
+IDLE = 600.0  # seconds for which this process stays once its last client has gone
 LETTING_GO = 0.5  # seconds after which no thread is at work for a client that has gone
 RETRY = 1.0  # seconds after which an end is tried again that a client has prevented, and accepting that files have
 FILES = 8192  # open files that this process may have, where the system allows that: each client takes some
@@ -96,13 +97,13 @@ class Client:
 class Daemon:
     """All clients, and their shared state. Used on the event loop only."""
 
-    def __init__(self, address: Address, listener: socket.socket) -> None:
-        """Take over a socket that listens at the address."""
+    def __init__(self, address: Address, listener: socket.socket, idle: float = IDLE) -> None:
+        """Take over a socket that listens at the address; end `idle` seconds after the last client has gone."""
         self._address, self._listener, self._inode = address, listener, address.inode()
         self._engine, self._models = EngineThread(), SharedModels()
         self._indexes = shared_indexes(self._engine)
         self._clients: dict[Client, asyncio.Task[None]] = {}
-        self._since, self._idle_minutes, self._retired = time(), DEFAULTS.idle_minutes, False
+        self._since, self._idle, self._retired = time(), idle, False
         self._timer: asyncio.TimerHandle | None = None
         self._over = asyncio.Event()
 
@@ -198,7 +199,6 @@ class Daemon:
             await serve_messages(server, MessageReader(reader, client.writer.drain))
         finally:
             client.close()
-            self._idle_minutes = server.session.settings.idle_minutes
             await server.leave(CLOSING)
             server.shutdown()
 
@@ -228,7 +228,7 @@ class Daemon:
     def _wait_for_clients(self) -> None:
         """End after a while without clients; at once if a newer daemon has taken this one's place."""
         if not self._clients:
-            self._end_after(0 if self._retired else 60 * self._idle_minutes)
+            self._end_after(0 if self._retired else self._idle)
 
     def _end_after(self, seconds: float) -> None:
         if self._timer is not None:

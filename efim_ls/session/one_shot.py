@@ -90,7 +90,7 @@ def cursor_at(document: Document, place: FilePlace) -> tuple[int, str]:
 
 def load(model: str, shows_excerpts: bool = False) -> Completer:
     """Load a model that keeps nothing on disk, and may read text of other files; raises Failure."""
-    settings = Settings(model=model, persist=False, other_files="on" if shows_excerpts else "off")
+    settings = Settings(model=model, persist=False, other_files="text" if shows_excerpts else "phrases")
     try:
         return SharedModels(lasting=False).load(settings, lambda message, _: logging.debug(message))
     except ModelError as error:

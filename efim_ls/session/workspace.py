@@ -82,7 +82,7 @@ class SessionWorkspace:
             self._module_folders, self._modules = folders, ModuleTable(partial(find_environment, folders))
             for document in self._documents:
                 self._learn_modules(document)
-        wanted = folders and settings.enabled and (settings.repository or any(excerpts))
+        wanted = folders and settings.enabled and settings.other_files != "off"
         scope = Scope.of(settings, rules, folders, tokenizers, excerpts) if wanted and tokenizers else None
         if not self._index.adopt(scope):
             return False

@@ -53,7 +53,7 @@ ENTRIES_A_STEP = 1_000  # read back from the index file, in some 5 ms
 TOKENS_A_WRITE = 100_000  # written to the index file in one transaction
 TELL = 0.2  # seconds between reports of progress
 # Settings that matter here in addition to the index file's.
-OF_COUNTS = ("repository", "memory_mib", "cache_folder", "next_edit")
+OF_COUNTS = ("memory_mib", "cache_folder", "next_edit")
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,7 @@ class WorkspaceIndex:
         self._ids: dict[bytes, Ids] = {}  # by digest: of open files, or files read and not yet published
         self._unwritten: dict[str, IndexedFile] = {}  # by path: read, and not yet in the index file
         self._focus = ""  # the folder of the document that a client opened last
-        room = share_out(scope.settings.memory_mib).counts * MIB // BYTES_A_TOKEN if scope.settings.repository else 0
-        self._counts = FileCounts(room)
+        self._counts = FileCounts(share_out(scope.settings.memory_mib).counts * MIB // BYTES_A_TOKEN)
         self._excerpts: WorkspaceExcerpts | None = None  # while prompts show no text of other files
         if any(scope.excerpts):
             folders = [str(folder) for folder in scope.folders]

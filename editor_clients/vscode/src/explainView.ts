@@ -107,7 +107,7 @@ export async function openSource(path: string, line: number): Promise<void> {
 
 /** Return what can be switched off where these files weighed in a suggestion, or on again. */
 function offers(paths: readonly string[]): Action[] {
-    const remembers = configuration().get("repository", true);
+    const remembers = configuration().get("otherFiles") !== "off";
     const patterns = new Map(paths.map((path) => [patternFor(path), path]));
     const folders = [...patterns].slice(0, MOST_FOLDERS);
     return [

@@ -59,9 +59,15 @@ export async function switchNextEdits(on: boolean): Promise<void> {
     await configuration().update("nextEdit", on ? undefined : false, ConfigurationTarget.Global);
 }
 
-/** Switch the memory of the repository on or off, in the workspace if there is one. */
+let otherFiles: string | undefined; // what was set before it was switched off
+
+/** Switch the memory of the repository off in the workspace, if there is one, or to what it was. */
 export async function switchRepository(on: boolean): Promise<void> {
-    await configuration().update("repository", on ? undefined : false, here());
+    if (!on) {
+        const before = configuration().inspect<string>("otherFiles");
+        otherFiles = here() === ConfigurationTarget.Workspace ? before?.workspaceValue : before?.globalValue;
+    }
+    await configuration().update("otherFiles", on ? otherFiles : "off", here());
 }
 
 /**

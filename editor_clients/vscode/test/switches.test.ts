@@ -10,7 +10,7 @@ async function explained(outcome: RegExp): Promise<void> {
 
 describe("switches", () => {
     afterEach(async () => {
-        for (const name of ["enabled", "suggestions", "disabledLanguages", "disabledFiles", "repository", "nextEdit"]) {
+        for (const name of ["enabled", "suggestions", "disabledLanguages", "disabledFiles", "otherFiles", "nextEdit"]) {
             for (const target of [ConfigurationTarget.Global, ConfigurationTarget.Workspace]) {
                 await workspace.getConfiguration("efim-ls").update(name, undefined, target);
             }
@@ -98,13 +98,18 @@ describe("switches", () => {
     });
 
     it("switch off the memory of the repository in this workspace, and on again", async () => {
-        const memory = () => workspace.getConfiguration("efim-ls").inspect("repository")?.workspaceValue;
+        const memory = () => workspace.getConfiguration("efim-ls").inspect("otherFiles")?.workspaceValue;
         await open(BEGUN);
         assert.match(await explanation(), />Switch the repository&#39;s memory off</);
         await commands.executeCommand("efim-ls.switchRepository", false);
-        assert.equal(memory(), false);
+        assert.equal(memory(), "off");
         assert.match(await explanation(), />Switch the repository&#39;s memory on</);
         await commands.executeCommand("efim-ls.switchRepository", true);
         assert.equal(memory(), undefined);
+        await workspace.getConfiguration("efim-ls").update("otherFiles", "phrases", ConfigurationTarget.Workspace);
+        await commands.executeCommand("efim-ls.switchRepository", false);
+        assert.equal(memory(), "off");
+        await commands.executeCommand("efim-ls.switchRepository", true);
+        assert.equal(memory(), "phrases", "what it was");
     });
 });

@@ -18,7 +18,7 @@ from efim_lab.gate.replay.trace import Event, Trace
 TRACE_LANGUAGES = ("go", "java", "javascript", "python", "ruby", "rust", "typescript")
 # Reasons of answers that the model was not asked for: they would count as free.
 UNASKED = (
-    "disabled", "workspace off", "file off", "secret file", "file too large", "loading", "no model", "error",
+    "disabled", "file off", "secret file", "file too large", "loading", "no model", "error",
 )  # fmt: skip
 # A replay skips the recording's pauses, so prefetching needs all of its time budget at once; the report says how much
 # it took in the worst minute of the recording, to compare with a server's budget. Costs must depend neither on an

@@ -11,6 +11,7 @@ from efim_lab.gate.documents import CodeDocument, package_of
 from efim_lab.gate.package_counts import PackageCounts
 from efim_lab.studies.repository.places import RepositoryPlace
 from efim_ls.access.rules import Rules
+from efim_ls.memory_shares import LEAST_MEMORY
 from efim_ls.settings import DEFAULTS
 from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
 from efim_ls.workspace.index import Scope, WorkspaceIndex, open_index
@@ -57,8 +58,8 @@ class RepositoryExcerpts:
             path = self._path(document)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(document.text, encoding="utf-8", newline="\n")
-        # In memory, and without the counts, which are read elsewhere.
-        settings, top = replace(DEFAULTS, persist=False, repository=False), self._folder / name
+        # In memory, and with few counts, since others are read.
+        settings, top = replace(DEFAULTS, persist=False, memory_mib=LEAST_MEMORY), self._folder / name
         scope = Scope.of(
             settings, Rules(settings, [top.as_uri()]), [top], LanguageTokenizers(self._tokenizer), self._budget
         )

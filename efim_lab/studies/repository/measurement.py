@@ -159,7 +159,7 @@ def measure(
 def _opened(folder: Path, arms: Sequence[RepositoryArm], others: OtherFiles) -> Generator[list[ArmSubject]]:
     """Load the model for these arms, which show the same, and close it afterwards."""
     shown = arms[0].shown
-    settings = _settings(folder, "on" if shown else "off")
+    settings = _settings(folder, "text" if shown else "phrases")
     model, budget = load_model(settings, _silent)
     places = zip(PLACES, budget.excerpts, strict=True)
     budget = replace(budget, excerpts=ExcerptBudget(*(tokens if each in shown else 0 for each, tokens in places)))
@@ -168,7 +168,7 @@ def _opened(folder: Path, arms: Sequence[RepositoryArm], others: OtherFiles) -> 
     completer.close(0)
 
 
-def _settings(folder: Path, other_files: Literal["on", "off"]) -> Settings:
+def _settings(folder: Path, other_files: Literal["text", "phrases"]) -> Settings:
     # The fastest format, the default, is another on a busy machine.
     name = "" if folder == EMBEDDED else str(folder)
     return Settings(model=name, persist=False, weights=packed_format(), other_files=other_files)

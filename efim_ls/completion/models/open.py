@@ -37,6 +37,7 @@ LEAST_PROMPT = 16  # tokens; a shorter prompt is useless
 # Tokens of other files' text. The volatile part is short because every new frame computes it again.
 FULL_EXCERPTS = ExcerptBudget(signatures=512, imports=384, similar=256)
 LEAST_READER = 1_000_000_000  # parameters of a model that gains by other files' text (docs/models.md)
+SWITCHED_OFF = "switched off"  # the reason where a model would read other files' text by itself
 FETCHED, LOADED = 90, 95  # percent of the progress if the model must be downloaded first
 
 Progress = Callable[[str, int], None]
@@ -74,6 +75,11 @@ class OpenedModel(ServedModel):
     documents: SavedDocuments = SavedDocuments()
     leave: Callable[[], bool] | None = None
     remote: RemoteModel | None = None
+
+    @property
+    def reads_by_itself(self) -> bool:
+        """Whether prompts show text of other files if the settings leave that to the model."""
+        return any(self.budget.excerpts) or self.budget.reason == SWITCHED_OFF
 
     def for_client(self, settings: Settings, leave: Callable[[], bool]) -> OpenedModel:
         """Return the same model as another client's settings allow to use it."""
@@ -123,12 +129,14 @@ def _read(settings: Settings, folder: Path) -> tuple[Checkpoint, Budget]:
 
 def shows_other_files(settings: Settings, checkpoint: Checkpoint) -> tuple[bool, str]:
     """Return whether prompts show text of other files, and the reason."""
-    if settings.other_files != "auto":
-        return settings.other_files == "on", f"switched {settings.other_files}"
+    if settings.other_files == "text":
+        return True, "switched on"
     if checkpoint.template.files is None:
         return False, "the model was not trained on repositories"
     if (parameters := model_size(checkpoint.config, checkpoint.folder).parameters) < LEAST_READER:
         return False, f"the model has {parameters / 1e6:,.0f} million parameters: too few to gain by it"
+    if settings.other_files != "auto":
+        return False, SWITCHED_OFF
     return True, f"the model was trained on repositories and has {parameters / 1e9:.1f} billion parameters"
 
 

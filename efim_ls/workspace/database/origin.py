@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 from efim_ls.settings import DEFAULTS, Settings, parse
 
 # The settings that decide which files are read and kept, and with which tokenizer.
-OF_INDEX = (
-    "enabled", "disabled_languages", "disabled_files", "disabled_workspaces", "persist", "private_files", "model",
-)  # fmt: skip
+OF_INDEX = ("enabled", "disabled_languages", "disabled_files", "persist", "private_files", "model")
 COUNT_FILES = """SELECT language, count(*) FROM files JOIN contents ON id = content WHERE NOT gone
     GROUP BY language ORDER BY count(*) DESC, language"""
 

@@ -162,14 +162,14 @@ def test_nothing_is_taken_any_more_from_a_folder(editor: Neovim, named: Path) ->
 
 
 def test_the_memory_is_switched_off_and_on(editor: Neovim, named: Path) -> None:
-    for key, state in (("m", False), (":Efim repository<CR>", True)):
+    for key, state in (("m", "off"), (":Efim repository<CR>", "auto")):
         editor.type(key)
-        editor.until("what was chosen", lambda state=state: told_repository(editor) is state)
+        editor.until("what was chosen", lambda state=state: told_repository(editor) == state)
 
 
-def told_repository(editor: Neovim) -> bool | None:
+def told_repository(editor: Neovim) -> str | None:
     told = editor.told("workspace/didChangeConfiguration")
-    return told[-1]["settings"]["efim-ls"].get("repository") if told else None
+    return told[-1]["settings"]["efim-ls"].get("other_files") if told else None
 
 
 def test_it_explains_again_and_closes(editor: Neovim, named: Path) -> None:

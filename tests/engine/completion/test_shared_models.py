@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import threading
 from dataclasses import replace
@@ -63,6 +64,25 @@ def test_one_model_for_settings_that_it_does_not_depend_on(models: SharedModels,
     assert [each["clients"] for each in models.describe()] == [2]
     load(models, replace(settings, max_new_tokens=8))
     assert [each["clients"] for each in models.describe()] == [2, 1]
+
+
+@pytest.mark.parametrize("ways", [*itertools.permutations(["auto", "phrases", "off"])], ids="-".join)
+@pytest.mark.parametrize("reads", [False, True])
+def test_one_model_for_clients_whose_prompts_show_the_same(
+    models: SharedModels, settings: Settings, ways: tuple[str, ...], reads: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if reads:
+        monkeypatch.setattr("efim_ls.completion.models.open.shows_other_files", reading_by_itself)
+    mine = replace(settings, model=str(EMBEDDED))
+    clients = {way: load(models, replace(mine, other_files=way)) for way in ways}
+    shown = {way: any(client.excerpt_budget) for way, client in clients.items()}
+    assert shown == {"auto": reads, "phrases": False, "off": False}
+    assert {each["clients"] for each in models.describe()} == ({1, 2} if reads else {3})
+
+
+def reading_by_itself(settings: Settings, checkpoint: object) -> tuple[bool, str]:
+    is_on = settings.other_files in ("auto", "text")
+    return is_on, "trained on repositories" if is_on else "switched off"
 
 
 def test_a_model_stays_until_another_is_needed(models: SharedModels, settings: Settings):

@@ -18,9 +18,9 @@ SAYS = "# say more\n‸"
 FOLDER = {"uri": "file:///home/me/job", "name": "job"}
 RULES = [
     ({"enabled": False}, "disabled"),
-    ({"disabled_workspaces": ["/home/me/job"]}, "workspace off"),
     ({"disabled_languages": ["python"]}, "language off"),
     ({"disabled_files": ["rules/*.py"]}, "file off"),
+    ({"disabled_files": ["/home/me/job"]}, "file off"),
 ]
 STORE = "def load(path):\n    zebra = Quagga(path)\n    zebra.brushed_by_keeper(path)\n    return zebra‸\n"
 VISIT = "def visit(path):\n    zebra = Quagga(path)\n    zebra.‸\n"
@@ -120,7 +120,7 @@ async def test_what_is_off_is_not_kept(editor: Editor, languages: list[str]):
 
 async def test_rules_that_change_load_no_model_again(editor: Editor):
     loads = editor.stderr.count("stray print")
-    change(editor, disabled_languages=[], disabled_files=["*.x"], disabled_workspaces=["/x"], suggestions=0.5)
+    change(editor, disabled_languages=[], disabled_files=["*.x"], other_files="off", suggestions=0.5)
     assert (await editor.ask("efim/status"))["state"] == "ready"
     change(editor)
     assert await editor.open(SAYS).ghost() == "more"
@@ -172,15 +172,13 @@ async def test_no_document_is_completed_from_what_is_secret_or_off(real: Editor,
 
 async def test_folders_of_the_client_are_its_workspaces():
     async with launched() as editor:
-        await editor.initialize(
-            GHOST_TEXT, {"disabled_workspaces": ["~/no", "/home/me/job"]}, workspaceFolders=[FOLDER]
-        )
+        await editor.initialize(GHOST_TEXT, {"disabled_files": ["~/no", "/home/me/job"]}, workspaceFolders=[FOLDER])
         editor.tell("initialized", {})
         await editor.loaded()
         page = editor.open(SAYS, "untitled:Untitled-1")
         assert await page.ghost() is None
         reason, why = await told(page)
-        assert reason == "workspace off" and why is not None and "'/home/me/job'" in why
+        assert reason == "file off" and why is not None and "'/home/me/job'" in why
         event = {"added": [{"uri": "file:///home/me/play", "name": "play"}], "removed": [FOLDER]}
         editor.tell("workspace/didChangeWorkspaceFolders", {"event": event})
         assert await page.ghost() == "more"
@@ -189,7 +187,7 @@ async def test_folders_of_the_client_are_its_workspaces():
 
 async def test_the_root_of_an_old_client_is_its_workspace():
     async with launched() as editor:
-        await editor.initialize(GHOST_TEXT, {"disabled_workspaces": ["/home/me/job"]}, rootUri=FOLDER["uri"])
+        await editor.initialize(GHOST_TEXT, {"disabled_files": ["/home/me/job"]}, rootUri=FOLDER["uri"])
         editor.tell("initialized", {})
         await editor.loaded()
         assert await editor.open(SAYS, "untitled:Untitled-1").ghost() is None

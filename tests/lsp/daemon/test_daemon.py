@@ -142,14 +142,6 @@ async def test_a_stopped_daemon_comes_back_when_the_user_types(tmp_path: Path):
         assert ask_all("stop", tmp_path / "other", "--all") == "ended 1 server\n"
 
 
-async def test_it_ends_after_its_last_client(tmp_path: Path):
-    async with clients(tmp_path, 1, {"idle_minutes": 0}) as (editor,):
-        [daemon] = running(tmp_path)
-        assert await editor.close() == 0
-        await gone(daemon["pid"])
-        assert list(daemons.FOLDER.glob("*.sock")) == []
-
-
 def test_a_newer_version_replaces_it_once_its_clients_are_gone():
     old, new, other = (Address(daemons.FOLDER, f"python\n{root}\n{time}\nA=1") for root, time in VERSIONS)
     daemons.FOLDER.mkdir(mode=0o700, exist_ok=True)

@@ -53,7 +53,7 @@ async def test_the_way_of_other_files_is_that_of_the_import(folder: Path) -> Non
         assert edit["text"] == "\n\nfrom .area import Square"
 
 
-@pytest.mark.parametrize("settings", [{"next_edit": False}, {"disabled_files": ["area.py"]}, {"repository": False}])
+@pytest.mark.parametrize("settings", [{"next_edit": False}, {"disabled_files": ["area.py"]}, {"other_files": "off"}])
 async def test_nothing_is_offered_of_what_is_off(folder: Path, settings: dict[str, Any]) -> None:
     async with working_in(folder, **settings) as editor:
         assert await offered(typed(editor, folder)) == []

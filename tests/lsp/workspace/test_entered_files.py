@@ -24,4 +24,4 @@ def test_a_keystroke_enters_few_files_and_none_of_what_is_off() -> None:
 
 
 def test_a_keystroke_enters_what_is_on() -> None:
-    assert of_other_files(measure({"other_files": "on"}).longest)
+    assert of_other_files(measure({"other_files": "text"}).longest)

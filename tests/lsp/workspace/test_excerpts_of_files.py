@@ -24,7 +24,7 @@ def open_stable(path: str) -> ZebraStore:
     return ZebraStore()
 '''
 USER = "from store import open_stable\n\nstable = open_stable('here')\nprint(stable.find_zebra('a'))\n"
-PARTS: dict[str, Any] = {"other_files": "on"}
+PARTS: dict[str, Any] = {"other_files": "text"}
 SIGNATURE = "def open_stable(path: str) -> ZebraStore: ...\n"
 
 

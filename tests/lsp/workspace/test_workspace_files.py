@@ -75,10 +75,14 @@ async def test_a_phrase_of_a_file_that_is_not_open_is_completed(folder: Path):
         assert status["repository"]["state"] == "ready" and status["repository"]["files"] == 2
 
 
-async def test_without_the_setting_no_file_is_read(folder: Path):
-    async with working_in(folder, repository=False) as editor:
+async def test_switched_off_no_file_is_read(folder: Path):
+    async with working_in(folder, other_files="off") as editor:
         assert PHRASE not in await ghost(editor, folder)
         assert (await editor.ask("efim/status"))["repository"] is None
+        settings = {"suggestions": 0, "other_files": "phrases"}
+        editor.tell("workspace/didChangeConfiguration", {"settings": {"efim-ls": settings}})
+        assert (await editor.ask("efim/status"))["state"] == "ready", "the same model does for both"
+        assert await ghost(editor, folder) == PHRASE
 
 
 async def test_a_file_that_changes_is_seen_and_one_that_goes_is_forgotten(folder: Path):

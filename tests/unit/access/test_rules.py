@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_ls.access.rules import Rules
+from efim_ls.access.secrets import may_reach_disk
 from efim_ls.languages.table import PROSE
 from efim_ls.session.documents import OpenDocument, OpenDocuments
 from efim_ls.settings import MOST_CHARACTERS, Settings
@@ -35,13 +36,9 @@ def test_code_gets_suggestions() -> None:
     ("settings", "expected", "words"),
     [
         ({"enabled": False}, "disabled", ["'enabled'"]),
-        (
-            {"disabled_workspaces": ("~", "/home/me/job")},
-            "workspace off",
-            ["'disabled_workspaces'", "'/home/me/job'"],
-        ),
         ({"disabled_languages": ("rust", "Python")}, "language off", ["'disabled_languages'", "'python'"]),
         ({"disabled_files": ("*.rs", "*.PY")}, "file off", ["'disabled_files'", "'*.PY'"]),
+        ({"disabled_files": ("~", "/home/me/job")}, "file off", ["'disabled_files'", "'/home/me/job'"]),
         ({}, "file too large", ["4,194,305", "4,194,304"]),
     ],
 )
@@ -56,7 +53,6 @@ def test_each_rule_leaves_out_and_names_its_setting(
 def test_the_first_rule_of_the_order_is_told() -> None:
     settings = Settings(
         enabled=False,
-        disabled_workspaces=("/home",),
         disabled_languages=("dotenv",),
         disabled_files=("*",),
     )
@@ -64,8 +60,7 @@ def test_the_first_rule_of_the_order_is_told() -> None:
     for lifted, expected in [
         ({}, "disabled"),
         ({"enabled": True}, "secret file"),
-        ({}, "workspace off"),
-        ({"disabled_workspaces": ()}, "language off"),
+        ({}, "language off"),
         ({"disabled_languages": ()}, "file off"),
         ({"disabled_files": ()}, "file too large"),
     ]:
@@ -165,8 +160,8 @@ def test_a_name_that_no_file_can_have_is_judged_as_it_is() -> None:
 
 def test_a_home_is_meant_by_its_sign(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
-    assert reason(disabled_workspaces=("~/job",)) == "workspace off"
-    assert reason("file:///home/you/job/app.py", disabled_workspaces=("~/job",)) is None
+    assert reason(disabled_files=("~/job",)) == "file off"
+    assert reason("file:///home/you/job/app.py", disabled_files=("~/job",)) is None
 
 
 @pytest.mark.parametrize(
@@ -190,7 +185,27 @@ def test_a_home_is_meant_by_its_sign(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_document_is_of_the_workspace_that_it_lies_in_or_of_all(
     uri: str, folders: tuple[str, ...], off: bool
 ) -> None:
-    assert (reason(uri, folders=folders, disabled_workspaces=("/home/me/job/",)) == "workspace off") is off
+    assert (reason(uri, folders=folders, disabled_files=("/home/me/job/",)) == "file off") is off
+
+
+FOLDERS = st.lists(st.sampled_from(["client", "app", "A b", "[id]", "Ã¤"]), min_size=1, max_size=3).map("/".join)
+FRESH = "named like no folder.py"
+FOLDER_PATTERNS = st.tuples(st.sampled_from(["/", "", "*/", "/*/", "**/"]), FOLDERS, st.sampled_from(["", "*"])).map(
+    "".join
+)
+
+
+@given(FOLDER_PATTERNS, st.lists(FOLDERS, min_size=1, max_size=2))
+def test_a_folder_means_its_files_and_what_lies_outside_of_all(pattern: str, workspaces: list[str]) -> None:
+    """A document outside of all workspace folders is off where a file in one of them would be."""
+    folders = tuple(Path("/", each).as_uri() for each in workspaces)
+    files = [f"{folder}/{FRESH}" for folder in folders]
+    for written in (pattern, f"{pattern}/", f"{pattern}/*", f"{pattern}/**", pattern.replace("/", "\\")):
+        off = [reason(uri, disabled_files=(f"{pattern}/{FRESH}", f"{pattern}/*/{FRESH}")) for uri in files]
+        assert [reason(uri, folders=folders, disabled_files=(written,)) for uri in files] == off
+        assert [may_reach_disk(uri, (written,)) for uri in files] == [each is None for each in off]
+        outside = reason("untitled:Untitled-1", folders=folders, disabled_files=(written,))
+        assert outside == next(filter(None, off), None)
 
 
 def test_links_are_judged_by_where_they_lead_too(tmp_path: Path) -> None:
@@ -201,7 +216,7 @@ def test_links_are_judged_by_where_they_lead_too(tmp_path: Path) -> None:
     assert reason((tmp_path / "harmless.py").as_uri()) == "secret file"
     through = (tmp_path / "link" / "a.py").as_uri()
     for named in ("work", "link"):
-        assert reason(through, disabled_workspaces=(str(tmp_path / named),)) == "workspace off"
+        assert reason(through, disabled_files=(str(tmp_path / named),)) == "file off"
         assert reason(through, disabled_files=(f"{named}/*",)) == "file off"
 
 
@@ -240,15 +255,14 @@ PATTERNS = st.lists(st.sampled_from(["*.py", "/job/*", "vendor", "~", "a b*", "Ã
 @given(
     st.lists(NAMES, min_size=1, max_size=3),
     PATTERNS,
-    PATTERNS,
     st.sampled_from(["/job", "/job/vendor", "/elsewhere"]),
     st.sampled_from(["python", "markdown", "rust"]),
 )
 def test_a_file_is_judged_by_its_path_as_by_its_uri(
-    names: list[str], files: tuple[str, ...], workspaces: tuple[str, ...], folder: str, language: str
+    names: list[str], files: tuple[str, ...], folder: str, language: str
 ) -> None:
     path = "/job/" + "/".join(names)
-    rules = Rules(Settings(disabled_files=files, disabled_workspaces=workspaces), [f"file://{folder}"])
+    rules = Rules(Settings(disabled_files=files), [f"file://{folder}"])
     assert rules.verdict_of_file(path, language) == rules.verdict(Path(path).as_uri(), language)
 
 

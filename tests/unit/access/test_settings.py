@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import asdict, fields, replace
 
@@ -9,7 +10,7 @@ from efim_ls.setting_objects.shared_tier import SharedTierOptions
 from efim_ls.settings import OF_SERVER, Settings, parse
 from model_runtime.remote.options import RemoteOptions
 
-MOST_SETTINGS = 29
+MOST_SETTINGS = 26
 
 
 def test_nothing_set_gives_the_defaults() -> None:
@@ -40,7 +41,8 @@ def test_an_unknown_setting_is_named_with_those_that_exist() -> None:
 
 
 def test_a_user_has_few_settings_to_read_about() -> None:
-    assert len(fields(Settings)) <= MOST_SETTINGS
+    names = [field.name for field in fields(Settings)]
+    assert len(names) <= MOST_SETTINGS, names
 
 
 @pytest.mark.parametrize(("lines", "tokens"), [(1, 64), (12, 64), (13, 65), (40, 200)])
@@ -60,7 +62,7 @@ def test_a_quarter_as_much_is_read_after_the_cursor(head: int, tail: int) -> Non
         ("model", None, "a text"),
         ("enabled", 1, "true or false"),
         ("enabled", "yes", "true or false"),
-        ("repository", None, "true or false"),
+        ("other_files", "on", "'auto' or 'text' or 'phrases' or 'off'"),
         ("max_lines", 0, "a positive whole number"),
         ("max_lines", -1, "a positive whole number"),
         ("head_tokens", 1.5, "a positive whole number"),
@@ -103,7 +105,7 @@ def test_a_wrong_value_is_named_with_what_is_expected_and_the_default_stays(name
     assert name == "max_lines" or settings.max_lines == 7
 
 
-@pytest.mark.parametrize("name", ["private_files", "disabled_languages", "disabled_files", "disabled_workspaces"])
+@pytest.mark.parametrize("name", ["private_files", "disabled_languages", "disabled_files"])
 def test_a_list_is_taken_over_in_place_of_the_default(name) -> None:
     assert parse({name: ["*.sql", "x"]}) == (replace(Settings(), **{name: ("*.sql", "x")}), [])
     assert parse({name: []}) == (replace(Settings(), **{name: ()}), [])
@@ -145,20 +147,29 @@ def test_a_number_may_be_as_small_as_it_makes_sense(name, least) -> None:
 
 def test_only_what_a_model_depends_on_tells_models_apart() -> None:
     same = {"enabled": False, "menu": "never", "prefetch_seconds_per_minute": 9, "alternatives": 5}
-    same |= {"repository": False, "shared": False, "idle_minutes": 1, "next_edit": False}
-    same |= {"suggestions": 0.5, "disabled_languages": (), "disabled_files": ("x",), "disabled_workspaces": ("x",)}
+    same |= {"shared": False, "next_edit": False}
+    same |= {"suggestions": 0.5, "disabled_languages": (), "disabled_files": ("x",)}
     assert set(same) == set(OF_SERVER)
     assert Settings(**same).of_model == Settings().of_model
     changes = {"model": "/m", "max_lines": 9, "head_tokens": 9}
     changes |= {"template": (("prefix", "<a>"),), "model_languages": ("go",)}
     changes |= {"threads": 9, "device": "cpu", "weights": "fp32", "memory_mib": 99}
     changes |= {"approximations": ("int8_on_disk",), "disk_mib": 9}
-    changes |= {"other_files": "on", "engine": RemoteOptions(url="http://host")}
+    changes |= {"other_files": "text", "engine": RemoteOptions(url="http://host")}
     changes |= {"shared_tier": SharedTierOptions(url="redis://host")}
     changes |= {"persist": False, "cache_folder": "/c", "private_files": ("*.sql",)}
     for name, value in changes.items():
         assert replace(Settings(), **{name: value}).of_model != Settings().of_model, name
     assert len(changes) + len(same) == len(fields(Settings))
+
+
+@pytest.mark.parametrize(("model", "alike"), [("", {"auto", "phrases", "off"}), ("/m", {"phrases", "off"})])
+def test_a_model_is_loaded_again_only_if_its_prompts_may_show_other_text(model: str, alike: set[str]) -> None:
+    """The embedded models are too small to gain by it: by default they show none."""
+    ways = [replace(Settings(model=model), other_files=each) for each in ("auto", "text", "phrases", "off")]
+    for one, other in itertools.product(ways, repeat=2):
+        is_same = one == other or {one.other_files, other.other_files} <= alike
+        assert (one.of_model == other.of_model) is is_same, (one.other_files, other.other_files)
 
 
 @pytest.mark.parametrize("folder", ["\ud800", "/cache/\ud800", "a\0b", "relative/x", "./x", "..", "~nobody/x", "~x"])

@@ -1,4 +1,4 @@
-"""What a client leaves in a daemon's memory once it has gone: nothing."""
+"""What a client leaves once it has gone: nothing in a daemon's memory, and after a while no daemon."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from efim_ls.daemon import process
 from efim_ls.daemon.address import Address
 from efim_ls.daemon.process import Daemon
 from efim_ls.lsp.wire import framed
@@ -91,3 +92,18 @@ async def test_a_client_that_has_gone_leaves_nothing(tmp_path: Path, is_alone: b
         assert all(thread.ended(HANG) for thread in daemon._indexes._ending)
     daemon._stop()
     await running
+
+
+async def test_a_daemon_ends_some_time_after_its_last_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "GREETING", 2 * HANG)  # nor does it end because nobody has come
+    address = Address(tmp_path, "key")
+    daemon = Daemon(address, address.listen(), idle=0)
+    running = asyncio.ensure_future(daemon.run())
+    async with visit(address, tmp_path):
+        async with visit(address, tmp_path):
+            pass
+        await asyncio.to_thread(eventually, lambda: len(daemon._clients) == 1, "the client is kept")
+        assert not running.done() and address.socket.exists()
+    async with asyncio.timeout(HANG):
+        await running
+    assert not address.socket.exists()

@@ -42,8 +42,10 @@ def test_large_models_that_were_trained_on_repositories_read_other_files(name: s
     assert is_on == (name in TRAINED) and ("was trained on repositories" in reason) == is_on
     assert not shows_other_files(Settings(), small)[0]
     for each in (large, small):
-        assert shows_other_files(Settings(other_files="on"), each) == (True, "switched on")
-        assert shows_other_files(Settings(other_files="off"), each) == (False, "switched off")
+        assert shows_other_files(Settings(other_files="text"), each) == (True, "switched on")
+        for value in ("phrases", "off"):
+            is_on, reason = shows_other_files(Settings(other_files=value), each)
+            assert not is_on and (reason == "switched off") == shows_other_files(Settings(), each)[0]
 
 
 def test_a_small_model_reads_none_and_keeps_no_rows_for_them(tmp_path: Path) -> None:
@@ -56,7 +58,7 @@ def test_a_small_model_reads_none_and_keeps_no_rows_for_them(tmp_path: Path) -> 
     off, budget = load_model(settings, lambda *_: None)
     assert (off.excerpt_rows, off.mask, off.parts.library, budget.excerpts) == (0, "", None, NO_EXCERPT_BUDGET)
     assert budget.describe()["other_files"] == "off" and budget.describe()["other_files_reason"] == reason
-    on, budget = load_model(replace(settings, other_files="on"), lambda *_: None)
+    on, budget = load_model(replace(settings, other_files="text"), lambda *_: None)
     assert on.excerpt_rows == 512 >= sum(budget.excerpts) > 500 and on.parts.library
     assert all(tokens <= most for tokens, most in zip(budget.excerpts, FULL_EXCERPTS, strict=True))
     assert budget.describe()["other_files"] == "on"

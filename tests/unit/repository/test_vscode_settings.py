@@ -53,16 +53,15 @@ def test_a_workspace_that_is_not_trusted_cannot_widen_what_is_read() -> None:
         "restrictedConfigurations"
     ]
     privacy = {
-        "repository",
+        "other_files",
         "persist",
         "cache_folder",
         "disabled_files",
-        "disabled_workspaces",
         "private_files",
         "engine",
         "shared_tier",
     }
-    assert {vscode_name(name) for name in privacy} <= {*restricted}
+    assert {vscode_name(name) for name in privacy} <= {*restricted} <= {*map(vscode_name, KNOWN), "efim-ls.python"}
 
 
 @pytest.mark.parametrize(("name", "there"), [("model", "efim-ls.model"), ("max_lines", "efim-ls.maxLines")])

@@ -70,7 +70,7 @@ def test_the_rules_decide(tmp_path: Path) -> None:
     write(tmp_path, "a.py", "b.md", "secrets.py", ".ssh/c.py", "credentials.sql", "clients/d.py", "e.go")
     assert found(tmp_path) == ["a.py", "clients/d.py", "e.go"]
     assert found(tmp_path, disabled_files=("*/clients/*",), disabled_languages=("go",)) == ["a.py", "b.md"]
-    assert found(tmp_path, disabled_workspaces=(str(tmp_path),)) == []
+    assert found(tmp_path, disabled_files=(str(tmp_path),)) == []
     assert found(tmp_path, enabled=False) == []
 
 

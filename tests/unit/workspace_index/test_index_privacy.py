@@ -63,6 +63,7 @@ def test_a_trace_would_be_found(place: Path, open_index: Open, folder: Path) -> 
         (".ssh/a.py", Settings()),
         ("client/a.py", Settings(private_files=("*/client/*",))),
         ("client/a.py", Settings(disabled_files=("*/client/*",))),
+        ("client/a.py", Settings(private_files=("*/client",))),
         ("a.go", Settings(disabled_languages=("go",))),
     ],
 )
@@ -84,7 +85,7 @@ def test_what_must_not_be_kept_never_reaches_the_disk(
     [
         Settings(private_files=("*/a.py",)),
         Settings(disabled_files=("*/a.py",)),
-        Settings(disabled_workspaces=("*/project",)),
+        Settings(disabled_files=("*/project",)),
         Settings(enabled=False),
     ],
 )

@@ -52,9 +52,11 @@ end
 
 --- Switch the memory of the repository off or on, until Neovim ends.
 function M.switch_repository()
-  local on = server.setting("repository") == false
-  server.choose({ repository = on })
-  local lasting = ("set repository = %s in your settings to keep it so"):format(on)
+  local on = server.setting("other_files") == "off"
+  local set = (server.current().init_options or {}).other_files or "auto"
+  local value = not on and "off" or set ~= "off" and set or "auto"
+  server.choose({ other_files = value })
+  local lasting = ('set other_files = "%s" in your settings to keep it so'):format(value)
   say(("the repository's memory is %s until Neovim ends: %s"):format(on and "on" or "off", lasting))
 end
 

@@ -95,7 +95,7 @@ def indexed(folder: Path, settings: Settings) -> None:
     ("settings", "why"),
     [
         (Settings(disabled_files=("*/client/*",)), "the entry '*/client/*' in 'disabled_files'"),
-        (Settings(disabled_workspaces=("*/job",)), "the entry '*/job' in 'disabled_workspaces'"),
+        (Settings(disabled_files=("*/job",)), "the entry '*/job' in 'disabled_files'"),
         (Settings(disabled_languages=("python",)), "the entry 'python' in 'disabled_languages'"),
     ],
 )
