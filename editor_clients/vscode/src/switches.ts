@@ -59,9 +59,9 @@ export async function switchNextEdits(on: boolean): Promise<void> {
     await configuration().update("nextEdit", on ? undefined : false, ConfigurationTarget.Global);
 }
 
-let otherFiles: string | undefined; // what was set before it was switched off
+let otherFiles: string | undefined; // the value before it was switched off
 
-/** Switch the memory of the repository off in the workspace, if there is one, or to what it was. */
+/** Switch the memory of the repository off, in the workspace if there is one, or back to its earlier value. */
 export async function switchRepository(on: boolean): Promise<void> {
     if (!on) {
         const before = configuration().inspect<string>("otherFiles");
