@@ -72,7 +72,7 @@ class ModelInUse:
             return not may_reach_disk(uri, settings.private_files)
 
         self.model_answerer = ModelAnswerer(opened, languages, limits, is_private, client)
-        self._committed = _committed_texts(settings) if settings.shared_tier.url else None
+        self._committed = _committed_texts(settings) if opened.documents.reaches_others else None
         self.answerers: list[Answerer] = [self.model_answerer, PhraseAnswerer(self.tokenizer, *limits)]
         self._serving: dict[str, Answerer] = {}  # by each language that was asked about
 

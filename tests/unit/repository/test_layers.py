@@ -257,7 +257,7 @@ def test_only_the_stores_entrance_knows_its_disk_and_its_team() -> None:
     outside = {module for module in importers("kv_store.disk") if not within(module, "kv_store.disk")}
     assert outside == {"kv_store.open", "efim_ls.commands.cache"}
     shared = {module for module in importers("kv_store.shared") if not within(module, "kv_store.shared")}
-    assert shared == {"kv_store.open", "efim_ls.commands.cache"}
+    assert shared == {"kv_store.open", "efim_ls.commands.team_cache"}
     above = ("kv_store.open", "kv_store.store", "kv_store.memory", "kv_store.notes", "kv_store.writer")
     assert {m for m in importers(*above) if within(m, "kv_store.disk", "kv_store.shared")} == set()
 

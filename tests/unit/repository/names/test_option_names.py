@@ -34,7 +34,7 @@ OPTIONS = {
     "isolated excerpts": Option("(?i)isolated", ("model_runtime/shelves/isolated/",), 2),
     "transformers": Option(r"decoder\.hf\b", ("model_runtime/decoder/hf/",), 3),
     "GPU": Option(r"decoder\.gpu\b", ("model_runtime/decoder/gpu/",), 5),
-    "shared tier": Option(r"shared_tier|kv_store\.shared", ("kv_store/shared/",), 8),
+    "shared tier": Option(r"shared_tier|kv_store\.shared", ("kv_store/shared/", "efim_ls/commands/team_cache.py"), 5),
 }
 
 
