@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
 from model_runtime.counts.snapshot import CountsView
-from model_runtime.prompt.excerpts import Excerpts
+from model_runtime.shelves.excerpts.excerpts import Excerpts
 
 # How sure the model must be to show a suggestion, in words; the thresholds depend on the place.
 Preset = Literal["more", "balanced", "sure"]

@@ -15,7 +15,7 @@ from editor_clients.headless.client import Editor, editor
 from efim_lab.gate.replay.report import percentile, row_of, summary
 from efim_lab.gate.replay.trace import Event, requests_after
 from efim_ls.text.document import Change, Document
-from model_runtime.prompt.excerpts import PLACES
+from model_runtime.shelves.excerpts.excerpts import PLACES
 
 NAME = "typing_demo.py"
 LINES = (1_000, 5_000, 20_000)  # of files whose copy in the server is measured

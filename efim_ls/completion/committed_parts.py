@@ -7,9 +7,9 @@ from hashlib import blake2b
 from pathlib import Path
 
 from efim_ls.completion.planning.planner import Frame
-from model_runtime.prompt.excerpts import PLACES, Excerpt
 from model_runtime.prompt.prompt import PartName
 from model_runtime.sequence_key import CommittedParts
+from model_runtime.shelves.excerpts.excerpts import PLACES, Excerpt
 
 
 def committed_parts(text_of: Callable[[str], str | None], uri: str, frame: Frame) -> CommittedParts:

@@ -16,8 +16,8 @@ from efim_ls.completion.suggestions.explanation import AnswerOrigin
 from efim_ls.request import Ahead, Answer, Request, Upcoming
 from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
-from model_runtime.prompt.excerpts import ExcerptBudget
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
+from model_runtime.shelves.excerpts.excerpts import ExcerptBudget
 
 CLOSING = 1.0  # seconds that a model may take to write its queue, once nobody works in its languages
 

@@ -26,9 +26,9 @@ from efim_ls.workspace.index import Scope, WorkspaceIndex, open_index
 from efim_ls.workspace.overlay import Overlay
 from model_runtime.cancel import Cancel
 from model_runtime.errors import ModelError
-from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 from model_runtime.regular_files import read_regular
+from model_runtime.shelves.excerpts.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 
 BYTES_OF_A_CHARACTER = 4  # at most, in UTF-8
 OneShotResult = dict[str, Any]  # what `complete` prints, as JSON can hold it

@@ -28,7 +28,7 @@ from efim_ls.workspace.modules.environment import find_environment
 from efim_ls.workspace.modules.table import ModuleTable
 from efim_ls.workspace.overlay import IndexStatus
 from efim_ls.workspace.shared import IndexClient, SharedIndexes
-from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, NO_EXCERPTS
+from model_runtime.shelves.excerpts.excerpts import NO_EXCERPT_BUDGET, NO_EXCERPTS
 
 if TYPE_CHECKING:
     from efim_ls.completion.completer import Completer

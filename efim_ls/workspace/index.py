@@ -38,8 +38,8 @@ from efim_ls.workspace.imports.files import IndexedFiles
 from efim_ls.workspace.index_file import IndexFile
 from efim_ls.workspace.overlay import MIB, Overlay
 from model_runtime.ids import Ids
-from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
+from model_runtime.shelves.excerpts.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 
 T = TypeVar("T")
 

@@ -23,11 +23,11 @@ from efim_ls.completion.planning.planner import FRAMES, Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget
 from model_runtime.ids import Ids
 from model_runtime.loading.checkpoint_reader import read_checkpoint
-from model_runtime.prompt.excerpt_layout import PlainLayout, excerpt_ids
-from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpt, Excerpts
 from model_runtime.prompt.prompt import LaidOut, Prompt, PromptPart, build, order_parts, window_ids
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.shelves.excerpts.excerpts import NO_EXCERPTS, Excerpt, Excerpts
+from model_runtime.shelves.excerpts.layout import PlainLayout, excerpt_ids
 
 # One rest in five is where the model is unsure: as many as a model that asks for retrieval itself (arXiv 2403.10059:
 # 18 to 19 %).

@@ -15,9 +15,9 @@ from efim_ls.settings import DEFAULTS
 from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
 from efim_ls.workspace.index import Scope, WorkspaceIndex, open_index
 from efim_ls.workspace.overlay import Overlay
-from model_runtime.prompt.excerpts import NO_EXCERPTS, ExcerptBudget, Excerpts
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
+from model_runtime.shelves.excerpts.excerpts import NO_EXCERPTS, ExcerptBudget, Excerpts
 
 
 class RepositoryExcerpts:

@@ -28,8 +28,8 @@ from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.decoder.linear import packed_format
 from model_runtime.loading.checkpoint_reader import read_tokenizer
 from model_runtime.loading.load import LoadedModel
-from model_runtime.prompt.excerpts import NO_EXCERPTS, PLACES, ExcerptBudget, Excerpts
 from model_runtime.prompt.prompt import Prompt
+from model_runtime.shelves.excerpts.excerpts import NO_EXCERPTS, PLACES, ExcerptBudget, Excerpts
 
 
 @dataclass(frozen=True)

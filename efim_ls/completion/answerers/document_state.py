@@ -11,7 +11,7 @@ from efim_ls.completion.suggestions.recent import Asked, RecentSuggestions
 from efim_ls.request import Request, Upcoming
 from model_runtime.cancel import Cancel
 from model_runtime.counts.snapshot import CountsView
-from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
+from model_runtime.shelves.excerpts.excerpts import NO_EXCERPTS, Excerpts
 
 
 class DocumentState:

@@ -35,9 +35,9 @@ from model_runtime.errors import EngineError
 from model_runtime.ids import Ids
 from model_runtime.kv.pool import FrameId
 from model_runtime.loading.load import Model
-from model_runtime.prompt.excerpt_layout import layout
-from model_runtime.prompt.excerpts import NO_EXCERPTS
 from model_runtime.prompt.prompt import NOTHING_LAID_OUT, Prompt, Surroundings, build, surrounded
+from model_runtime.shelves.excerpts.excerpts import NO_EXCERPTS
+from model_runtime.shelves.excerpts.layout import layout
 
 SPARE = 3  # extra texts, for texts that filters empty or that repeat another
 REASONS: dict[str, Reason] = {

@@ -27,7 +27,7 @@ from model_runtime.loading.decoders import LoadOptions
 from model_runtime.loading.load import LoadedModel, Model, load, plan_load
 from model_runtime.loading.memory_fit import FitRequest, fit_on_cpu, model_size
 from model_runtime.machine import cuda_missing, releasable_memory
-from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
+from model_runtime.shelves.excerpts.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 
 if TYPE_CHECKING:
     from model_runtime.remote.engine import RemoteEngine

@@ -40,8 +40,8 @@ from efim_ls.text.lines import LINE_END, enclosing_line, line_start, line_starts
 from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.kv.sequence import resumes_at
-from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 from model_runtime.prompt.prompt import Prompt
+from model_runtime.shelves.excerpts.excerpts import NO_EXCERPTS, Excerpts
 
 ANCHOR_STEP = 64  # characters between possible anchors in a line longer than typed may be
 LEAD = 3  # lines above the cursor's that belong to typed: a small model continues best from the text it read last

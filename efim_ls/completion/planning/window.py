@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from efim_ls.text.lines import starts_line
-from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
+from model_runtime.shelves.excerpts.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 
 Pieces = Callable[[str], list[tuple[str, int]]]
 MARKERS = 3  # tokens of a template with markers of one token each and no BOS

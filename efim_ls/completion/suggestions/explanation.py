@@ -18,11 +18,11 @@ from efim_ls.request import Answer, Costs
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.engine.output import TextProbability
 from model_runtime.ids import Ids
-from model_runtime.prompt.excerpt_layout import excerpt_ids
-from model_runtime.prompt.excerpts import ExcerptPlace
 from model_runtime.prompt.prompt import PartName, Prompt, count_tokens
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.shelves.excerpts.excerpts import ExcerptPlace
+from model_runtime.shelves.excerpts.layout import excerpt_ids
 
 LEAST_SHARE = 0.1  # of a word that the repository said, from which places are named
 MOST_PLACES = 3  # of a word

@@ -14,7 +14,7 @@ from efim_ls.text.lines import line_start
 from efim_ls.text.suggestion import Suggestion
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.engine.output import TextProbability
-from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
+from model_runtime.shelves.excerpts.excerpts import NO_EXCERPTS, Excerpts
 
 MOST_SUGGESTIONS = 16  # per document
 _STUB = re.compile(r"\w+\Z")

@@ -11,8 +11,8 @@ from efim_ls.workspace.excerpts.imports import OpenFile, choose_imports
 from efim_ls.workspace.excerpts.ranked import RankedSource, signature_steps
 from efim_ls.workspace.excerpts.signatures import ExcerptRules, OpenDefinitions, relative_name
 from efim_ls.workspace.excerpts.similar import PassageSource, RecentEdit, TextOf, choose_similar
-from model_runtime.prompt.excerpts import Excerpt, ExcerptBudget, Excerpts
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.shelves.excerpts.excerpts import Excerpt, ExcerptBudget, Excerpts
 
 MARKERS = 3  # most tokens of an excerpt in a prompt in addition to its path and its text
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from efim_ls.workspace.database.queries import Passage
 from efim_ls.workspace.excerpts.signatures import ExcerptRules, Name
-from model_runtime.prompt.excerpts import Excerpt
+from model_runtime.shelves.excerpts.excerpts import Excerpt
 
 QUERY_LINES = 12  # above the cursor, whose words are looked for
 CHUNK_LINES, CHUNK_STEP = 12, 4  # lines of a chunk, and between the beginnings of two

@@ -12,7 +12,7 @@ from efim_ls.text.outline import outline
 from efim_ls.workspace.excerpts.chooser import ExcerptChooser
 from efim_ls.workspace.excerpts.imports import OpenFile
 from efim_ls.workspace.excerpts.similar import RecentEdit, TextOf
-from model_runtime.prompt.excerpts import Excerpt, Excerpts
+from model_runtime.shelves.excerpts.excerpts import Excerpt, Excerpts
 
 DAY = 24 * 60 * 60.0  # seconds for which a preamble stays: a new one makes all prompts be computed again
 NEARBY = 2_000  # characters from the place for which a chunk was looked up, within which it may still help

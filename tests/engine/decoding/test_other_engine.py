@@ -33,9 +33,9 @@ from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.errors import EngineError
 from model_runtime.kv.pool import FrameId
 from model_runtime.loading.load import LoadedModel
-from model_runtime.prompt.excerpts import Excerpt, Excerpts
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.shelves.excerpts.excerpts import Excerpt, Excerpts
 from tests.engine.completion.test_complete import BUDGET, SETTINGS, loaded_from
 from tests.engine.doubles import ids_of
 

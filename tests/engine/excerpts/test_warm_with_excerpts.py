@@ -14,7 +14,7 @@ from efim_ls.completion.planning.window import Budget
 from efim_ls.request import Request, Upcoming
 from efim_ls.session.prefetch import accepted
 from model_runtime.cancel import NEVER, Cancel
-from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
+from model_runtime.shelves.excerpts.excerpts import NO_EXCERPTS, Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
 from tests.compiled import require_compiled
 from tests.engine.completion.test_warm_equals_cold import (
     DOCUMENTS,

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from efim_ls.completion.committed_parts import committed_parts
 from efim_ls.completion.planning.planner import Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget
-from model_runtime.prompt.excerpt_layout import layout
-from model_runtime.prompt.excerpts import PLACES, Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
 from model_runtime.prompt.prompt import Prompt, build
 from model_runtime.prompt.template import find_template
 from model_runtime.sequence_key import Mask
+from model_runtime.shelves.excerpts.excerpts import PLACES, Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
+from model_runtime.shelves.excerpts.layout import layout
 from tests.unit.planning import TOKENIZER, Session, histories, short_texts, states, unhurried
 
 BUDGET = Budget(head=120, tail=40, excerpts=ExcerptBudget(40, 40, 40))

@@ -17,7 +17,7 @@ from efim_ls.workspace.database.tables import APPLICATION_ID
 from efim_ls.workspace.files import content
 from efim_ls.workspace.index import Scope
 from efim_ls.workspace.shared import IndexClient, SharedIndexes
-from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
+from model_runtime.shelves.excerpts.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 from tests.unit.workspace_index.conftest import TOKENIZERS
 from tests.unit.workspace_index.test_index_privacy import SECRET, SOURCE, WORDS, traces
 from tests.waiting import HANG

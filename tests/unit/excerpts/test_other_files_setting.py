@@ -13,9 +13,9 @@ from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import ModelConfig, parse_config, read_config
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.loading.checkpoint_reader import Checkpoint, read_checkpoint
-from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.shelves.excerpts.excerpts import NO_EXCERPT_BUDGET
 from tests.models import Tiny, make
 from tests.tiny_tokenizers import write
 from tests.unit.prompt.test_excerpt_layout import CASES

@@ -9,10 +9,10 @@ from efim_ls.completion.planning.planner import Plan, Planner
 from efim_ls.completion.planning.window import PATHS, Budget
 from efim_ls.completion.suggestions.recent import RecentSuggestions
 from efim_ls.request import Request
-from model_runtime.prompt.excerpt_layout import PlainLayout
-from model_runtime.prompt.excerpts import Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
 from model_runtime.prompt.prompt import PartName, Prompt, build, count_tokens, sizes_of
 from model_runtime.prompt.template import find_template
+from model_runtime.shelves.excerpts.excerpts import Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
+from model_runtime.shelves.excerpts.layout import PlainLayout
 from tests.unit.planning import TOKENIZER, Session, histories, short_texts, states, unhurried
 
 BUDGET = Budget(head=120, tail=40, excerpts=ExcerptBudget(40, 40, 40))

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from model_runtime.prompt.excerpt_layout import PlainLayout
-from model_runtime.prompt.excerpts import Excerpt, ExcerptPlace, Excerpts
 from model_runtime.prompt.prompt import build
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.shelves.excerpts.excerpts import Excerpt, ExcerptPlace, Excerpts
+from model_runtime.shelves.excerpts.layout import PlainLayout
 from tests.tiny_tokenizers import write
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "prompts" / "excerpts"

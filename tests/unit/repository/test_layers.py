@@ -89,6 +89,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "efim_ls.usage",
         "efim_ls.text",
         "model_runtime.prompt",
+        "model_runtime.shelves.excerpts",
     ),  # fmt: skip
     "efim_ls.completion": ("efim_ls.access", "efim_ls.text", *RUNTIME, *STORE),
     "efim_ls.usage": ("efim_ls.text", "kv_store.atomic_files", "kv_store.warn_once"),
@@ -97,6 +98,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "efim_ls.text",
         "model_runtime.counts",
         "model_runtime.prompt",
+        "model_runtime.shelves.excerpts",
     ),
     "efim_ls.workspace.modules": (),
     "efim_ls.next_edit": ("efim_ls.text",),
@@ -115,6 +117,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "model_runtime.shelves": tuple(f"model_runtime.{each}" for each in ("engine", "decoder", "kv", "checkpoint")),
     "model_runtime.decoder": ("model_runtime.kv", "model_runtime.checkpoint"),
     "model_runtime.kv": ("model_runtime.checkpoint", "model_runtime.shelves.states", "model_runtime.shelves.windows"),
+    "model_runtime.shelves.excerpts": ("model_runtime.prompt",),
     "model_runtime.shelves.states": (),
     "model_runtime.shelves.windows": (),
     "model_runtime.checkpoint": (),

@@ -16,7 +16,7 @@ from efim_ls.session import prefetch
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
-from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
+from model_runtime.shelves.excerpts.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 from tests.waiting import HANG
 
 OFF, ON = Settings(disabled_languages=("python",)), Settings()

@@ -11,7 +11,7 @@ from efim_ls.session.workspace import SessionWorkspace
 from efim_ls.settings import Settings
 from efim_ls.usage.counters import Counters
 from efim_ls.workspace.shared import SharedIndexes
-from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET
+from model_runtime.shelves.excerpts.excerpts import NO_EXCERPT_BUDGET
 from tests.unit.workspace_index.test_workspace_index import TOKENIZERS
 from tests.waiting import HANG
 

@@ -21,7 +21,7 @@ from efim_ls.workspace.index import Scope, Steps, WorkspaceIndex
 from efim_ls.workspace.overlay import IndexStatus
 from efim_ls.workspace.shared import IndexClient, SharedIndexes
 from efim_ls.workspace.thread import IndexThread
-from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
+from model_runtime.shelves.excerpts.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 from tests.unit.workspace_index.conftest import TOKENIZER, TOKENIZERS
 from tests.waiting import HANG
 

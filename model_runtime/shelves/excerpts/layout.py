@@ -10,11 +10,11 @@ from typing import Literal
 import numpy as np
 
 from model_runtime.ids import Ids
-from model_runtime.prompt.excerpts import Excerpt, Excerpts
 from model_runtime.prompt.prompt import NO_IDS, NOTHING_LAID_OUT, LaidOut, PromptPart, count_tokens
 from model_runtime.prompt.template import FileMarkers, Template
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.sequence_key import Mask
+from model_runtime.shelves.excerpts.excerpts import Excerpt, Excerpts
 
 # Endings of files whose comments begin with a number sign; comments of other files begin with two slashes.
 NUMBER_SIGN = frozenset({".py", ".pyi", ".rb", ".sh", ".toml", ".yaml", ".yml", ".r", ".jl", ".pl", ".ex", ".exs"})
