@@ -98,7 +98,7 @@ class Completer:
         """Forget the suggestions in all documents: their source files may no longer be read."""
         for document in self._documents.values():
             document.forget_suggestions()
-            document.forget_excerpts()
+            document.forget_context()
         for model in self.models.in_use:
             model.forget_suggestions()
 

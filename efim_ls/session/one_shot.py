@@ -26,6 +26,7 @@ from efim_ls.workspace.index import Scope, WorkspaceIndex, open_index
 from efim_ls.workspace.overlay import Overlay
 from model_runtime.cancel import Cancel
 from model_runtime.errors import ModelError
+from model_runtime.prompt.context import NO_CONTEXT
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 from model_runtime.regular_files import read_regular
 from model_runtime.shelves.excerpts.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
@@ -156,6 +157,6 @@ def with_repository(
             pass
     known = mine.counts.get(family_of(request.language))
     counts = known and known.without([str(path)])
-    shown = mine.excerpts and mine.excerpts.excerpts(str(path), request.cursor)
+    shown = mine.excerpts.excerpts(str(path), request.cursor) if mine.excerpts else NO_CONTEXT
     index.close()
     return replace(request, counts=counts, excerpts=shown)

@@ -28,7 +28,7 @@ from efim_ls.workspace.modules.environment import find_environment
 from efim_ls.workspace.modules.table import ModuleTable
 from efim_ls.workspace.overlay import IndexStatus
 from efim_ls.workspace.shared import IndexClient, SharedIndexes
-from model_runtime.shelves.excerpts.excerpts import NO_EXCERPT_BUDGET, NO_EXCERPTS
+from model_runtime.shelves.excerpts.excerpts import NO_EXCERPT_BUDGET
 
 if TYPE_CHECKING:
     from efim_ls.completion.completer import Completer
@@ -119,7 +119,7 @@ class SessionWorkspace:
         if not any(self._excerpts):
             return request
         if (chosen := self._index.excerpts) is None:
-            return replace(request, excerpts=NO_EXCERPTS)
+            return request
         return replace(request, excerpts=chosen.excerpts(document.path, cursor), excluded_files=chosen.excluded_files)
 
     def request_at(self, document: OpenDocument, cursor: int) -> Request:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from model_runtime.sequence_key import (
     texts_apart,
 )
 
-PartName = Literal["marker", "signatures", "imports", "head", "tail", "similar", "typed"]
+WINDOW_PARTS = ("head", "tail", "typed")  # names; others are "marker", and what an option names
 
 NO_IDS = np.zeros(0, dtype=np.int32)
 HISTORY_BREAK = np.array([-1], dtype=np.int32)  # no token: matches of the n-grams do not cross it
@@ -54,7 +54,7 @@ class PromptPart(NamedTuple):
     that an excerpt apart is from; it is None for a part of the window.
     """
 
-    name: PartName
+    name: str
     ids: Ids
     sees_excerpts: bool = True
     origin: str | None = None
@@ -137,15 +137,15 @@ class Prompt:
         return count_tokens(self.parts)
 
     @property
-    def sizes(self) -> Counter[PartName]:
+    def sizes(self) -> Counter[str]:
         """Numbers of tokens of the parts, by name."""
         return sizes_of(self.parts)
 
-    def size(self, name: PartName) -> int:
+    def size(self, name: str) -> int:
         """Return the number of tokens of the parts with this name."""
         return self.sizes[name]
 
-    def committed(self, is_committed: Callable[[PartName], bool], excerpts: frozenset[str]) -> CommittedParts:
+    def committed(self, is_committed: Callable[[str], bool], excerpts: frozenset[str]) -> CommittedParts:
         """Return the committed parts, by name, if the excerpts of these documents are committed."""
         tokens, seen = 0, excerpts.issuperset(self.origins)
         for part in (part for part in self.parts if part.origin is None):
@@ -180,9 +180,9 @@ def window_ids(parts: Iterable[PromptPart]) -> Ids:
     return np.concatenate([part.ids for part in parts if part.origin is None])
 
 
-def sizes_of(parts: Iterable[PromptPart]) -> Counter[PartName]:
+def sizes_of(parts: Iterable[PromptPart]) -> Counter[str]:
     """Return the numbers of tokens of the parts, by name."""
-    found = Counter[PartName]()
+    found = Counter[str]()
     for part in parts:
         found[part.name] += len(part.ids)
     return found

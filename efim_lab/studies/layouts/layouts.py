@@ -86,13 +86,13 @@ class EfimWithExcerpts(Policy):
         if self._stable is NO_EXCERPTS:
             self._stable = self._repository.stable(text)
         at, similar = self._similar
-        self._planner.set_excerpts(self._stable._replace(similar=similar if abs(cursor - at) <= NEARBY else ()))
+        self._planner.offer(self._stable._replace(similar=similar if abs(cursor - at) <= NEARBY else ()))
 
     def _of(self, frame: Frame) -> PolicyPrompt:
         return PolicyPrompt(frame.ids, frame.plan.number, frame.plan.frame == "new")
 
     def _prompt(self, plan: Plan) -> Prompt:
-        shown = self._layout.lay_out(plan.excerpts)
+        shown = self._layout.lay_out(plan.context)
         return build(self._tokenizer, self._template, plan.head, plan.tail, plan.typed, excerpts=shown)
 
 

@@ -29,7 +29,7 @@ from model_runtime.decoder.linear import packed_format
 from model_runtime.loading.checkpoint_reader import read_tokenizer
 from model_runtime.loading.load import LoadedModel
 from model_runtime.prompt.prompt import Prompt
-from model_runtime.shelves.excerpts.excerpts import NO_EXCERPTS, PLACES, ExcerptBudget, Excerpts
+from model_runtime.shelves.excerpts.excerpts import PLACES, ExcerptBudget, Excerpts
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class AskedCompleter(Completer):
     def prompt(self, request: Request) -> Prompt:
         """Return the prompt of a request with all that the n-grams read; changes nothing."""
         planner = self._document(request.uri).planner.copy()
-        planner.set_excerpts(request.excerpts or NO_EXCERPTS, request.excluded_files)
+        planner.offer(request.excerpts, request.excluded_files)
         frame = planner.plan(request.text, request.cursor)
         return self.models.first.model_answerer.with_surroundings(request, frame, NEVER)
 

@@ -40,10 +40,10 @@ def frame_of(text: str, cursor: int, mask: Masked) -> Frame:
     lay_out = layout(TOKENIZER, TEMPLATE, mask, BUDGET.excerpt_tokens)
 
     def prompt(plan: Plan) -> Prompt:
-        return build(TOKENIZER, TEMPLATE, plan.head, plan.tail, plan.typed, excerpts=lay_out(plan.excerpts))
+        return build(TOKENIZER, TEMPLATE, plan.head, plan.tail, plan.typed, excerpts=lay_out(plan.context))
 
     planner = Planner(BUDGET, TOKENIZER.pieces, prompt)
-    planner.set_excerpts(OFFER)
+    planner.offer(OFFER)
     planner.plan_at_rest(text, cursor)
     return planner.frames[-1]
 
@@ -69,7 +69,7 @@ def test_no_part_is_shared_that_is_not_committed(
             continue
         assert not (part.sees_excerpts and lacking)
         if part.name in PLACES:
-            assert all(Path(each.file).as_uri() in files for each in getattr(plan.excerpts, part.name))
+            assert all(Path(each.file).as_uri() in files for each in getattr(plan.context, part.name))
         elif part.name != "marker":
             assert getattr(plan, part.name).replace("\r\n", "\n") in own
 
