@@ -21,12 +21,11 @@ from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.text.document import Document
 from efim_ls.workspace.database.origin import read_summary
 from efim_ls.workspace.database.place import index_path
-from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
+from efim_ls.workspace.files.context import RetrievalPlace
 from efim_ls.workspace.index import Scope, WorkspaceIndex, open_index
 from efim_ls.workspace.overlay import Overlay
 from model_runtime.cancel import Cancel
 from model_runtime.errors import ModelError
-from model_runtime.prompt.context import NO_CONTEXT
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 from model_runtime.regular_files import read_regular
 from model_runtime.shelves.excerpts.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
@@ -157,6 +156,5 @@ def with_repository(
             pass
     known = mine.counts.get(family_of(request.language))
     counts = known and known.without([str(path)])
-    shown = mine.excerpts.excerpts(str(path), request.cursor) if mine.excerpts else NO_CONTEXT
     index.close()
-    return replace(request, counts=counts, excerpts=shown)
+    return replace(request, counts=counts, excerpts=mine.context.at(str(path), request.cursor))

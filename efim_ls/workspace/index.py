@@ -22,9 +22,9 @@ from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.workspace.database.origin import OF_INDEX, IndexOrigin
 from efim_ls.workspace.database.place import index_path
 from efim_ls.workspace.database.tables import Entry
-from efim_ls.workspace.excerpts.chooser import ExcerptChooser
-from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace, WorkspaceExcerpts
+from efim_ls.workspace.excerpts.workspace_excerpts import files_context
 from efim_ls.workspace.files.content import IndexedFile, Kept, content_of, digest_of
+from efim_ls.workspace.files.context import RetrievalPlace
 from efim_ls.workspace.files.counts import FileCounts, IndexedText, Publication, nearest
 from efim_ls.workspace.files.discovery import (
     KnownFolders,
@@ -99,17 +99,13 @@ class WorkspaceIndex:
         self._focus = ""  # the folder of the document that a client opened last
         room = share_out(scope.settings.memory_mib).counts * MIB // BYTES_A_TOKEN if scope.settings.repository else 0
         self._counts = FileCounts(room)
-        self._excerpts: WorkspaceExcerpts | None = None  # while prompts show no text of other files
-        if any(scope.excerpts):
-            folders = [str(folder) for folder in scope.folders]
-            chooser = ExcerptChooser(file, folders, scope.tokenizers.default, scope.excerpts, self._is_shown)
-            self._excerpts = WorkspaceExcerpts(chooser)
+        folders = [str(folder) for folder in scope.folders]
+        self._context = files_context(file, folders, scope.tokenizers.default, scope.excerpts, self._is_shown)
 
     def join(self, overlay: Overlay) -> Steps:
         """Publish for a client from now on."""
         self._overlays.append(overlay)
-        if self._excerpts:
-            overlay.excerpts = self._excerpts.join(overlay.on_excerpts)
+        overlay.context = self._context.join(overlay.on_context)
         overlay.publish(self._counts.snapshot, self._ids, self._counts.free)
         overlay.tell(self._state, 0, 0)
         yield
@@ -117,8 +113,7 @@ class WorkspaceIndex:
     def leave(self, overlay: Overlay) -> Steps:
         """Forget a client and its documents."""
         self._overlays.remove(overlay)
-        if self._excerpts and overlay.excerpts:
-            self._excerpts.leave(overlay.excerpts)
+        self._context.leave(overlay.context)
         if overlay.opened:
             yield from self._publish()
 
@@ -130,8 +125,7 @@ class WorkspaceIndex:
         yield from self._write_again()
         self._wipe()
         self._is_built = True
-        if self._excerpts:
-            yield from self._excerpts.renew(rebuilt=True)
+        yield from self._context.renew(rebuilt=True)
         self._tell()
 
     def recall(self) -> Steps:
@@ -184,16 +178,14 @@ class WorkspaceIndex:
         yield
         if overlay.opened.get(path) != source:
             overlay.opened[path], self._ids[source.digest] = source, ids  # a publication meanwhile lets go of ids
-            if overlay.excerpts:
-                overlay.excerpts.open(path, language, text)
+            overlay.context.open(path, language, text)
             yield from self._publish()
-        if self._is_built and self._excerpts:
-            yield from self._excerpts.renew()
+        if self._is_built:
+            yield from self._context.renew()
 
     def close_document(self, overlay: Overlay, path: str) -> Steps:
         """Count a file's own text for a client again."""
-        if overlay.excerpts:
-            overlay.excerpts.close_document(path)
+        overlay.context.close_document(path)
         if overlay.opened.pop(path, None):
             file = self._readable(path)
             yield from self._update([file] if file else [], [] if file else [path])
@@ -201,8 +193,7 @@ class WorkspaceIndex:
     def retrieve(self, overlay: Overlay, place: RetrievalPlace) -> Steps:
         """Look up the code that is most similar to a place in a client's document."""
         yield
-        if overlay.excerpts:
-            overlay.excerpts.retrieve(place, self._text)
+        overlay.context.look_up(place, self._text)
 
     def answer(self, question: Question[T], found: Callable[[T], None]) -> Steps:
         """Answer a question about the files, and pass the answer on."""
@@ -289,8 +280,7 @@ class WorkspaceIndex:
             # No step between the two: work done meanwhile takes a file that is read for a file that has its ids.
             self._unwritten[file.path] = IndexedFile(file, source.digest, content, private)
             self._files[file.path], self._ids[source.digest] = source, ids
-            if self._excerpts:
-                self._excerpts.readmit(file.path)
+            self._context.readmit(file.path)
             yield
             unpublished += source.tokens
             if sum(self._files[path].tokens for path in self._unwritten) >= TOKENS_A_WRITE:
@@ -338,8 +328,7 @@ class WorkspaceIndex:
             for each in (self._files, self._skipped, self._unwritten, *opened):
                 each.pop(path, None)
         excluded = [path for path in paths if os.path.lexists(path)]
-        if self._excerpts:
-            self._excerpts.exclude(excluded)
+        self._context.exclude(excluded)
         if gone := sorted(set(paths) - set(excluded)):
             self._file.remove(gone, for_good=False)
             self._has_gone = True

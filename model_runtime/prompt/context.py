@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 
@@ -63,16 +62,13 @@ class PromptContext(Protocol):
         ...
 
 
-@dataclass(frozen=True)
 class NoContext:
     """No pieces."""
 
     all: tuple[ContextPiece, ...] = ()
 
-    @property
-    def steady(self) -> PromptContext:
-        """The same."""
-        return self
+    def __init__(self) -> None:
+        self.steady: PromptContext = self
 
     def without(self, files: Collection[str]) -> PromptContext:
         """Return the same."""

@@ -34,8 +34,8 @@ class CostMeter:
         """Note which frame is used, and the sizes of its prompt's parts."""
         self._frame = frame.plan.frame
         sizes = frame.prompt.sizes
-        self.add(**{name: sizes[name] for name in WINDOW_PARTS})
-        self.add(others=sum(sizes[name] for name in {each.place for each in frame.plan.context.all}))
+        window = {name: sizes[name] for name in WINDOW_PARTS}
+        self.add(**window, others=sum(sizes.values()) - sum(window.values()) - sizes["marker"])
 
     def generation(self, made: Generation) -> None:
         """Add the model's counts and times, which the engine measured."""

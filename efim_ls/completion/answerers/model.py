@@ -35,7 +35,7 @@ from model_runtime.errors import EngineError
 from model_runtime.ids import Ids
 from model_runtime.kv.pool import FrameId
 from model_runtime.loading.load import Model
-from model_runtime.prompt.prompt import Prompt, Surroundings, build, surrounded
+from model_runtime.prompt.prompt import NOTHING_LAID_OUT, Prompt, Surroundings, build, surrounded
 from model_runtime.shelves.excerpts.layout import layout
 
 SPARE = 3  # extra texts, for texts that filters empty or that repeat another
@@ -269,7 +269,7 @@ def _planners(model: Model, budget: Budget) -> Callable[[], Planner]:
     lay_out = layout(model.tokenizer, model.template, model.mask, model.excerpt_rows or budget.excerpt_tokens)
 
     def prompt_of(plan: Plan) -> Prompt:
-        shown = lay_out(plan.context)
+        shown = lay_out(plan.context) if plan.context.all else NOTHING_LAID_OUT
         return build(model.tokenizer, model.template, plan.head, plan.tail, plan.typed, excerpts=shown)
 
     return lambda: Planner(budget, model.tokenizer.pieces, prompt_of)

@@ -113,7 +113,7 @@ class Planner:
 
         All of it is shown where the cursor rests: nobody waits for it.
         """
-        self._offered = context.without(excluded_files)
+        self._offered = context.without(excluded_files) if excluded_files else context
         if excluded_files != self._excluded_files:
             self._excluded_files = excluded_files
             self._frames = [self._showing(each, each.plan.context.without(excluded_files)) for each in self._frames]

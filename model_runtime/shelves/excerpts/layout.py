@@ -11,12 +11,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from model_runtime.ids import Ids
-from model_runtime.prompt.context import PromptContext
+from model_runtime.prompt.context import ContextPiece, PromptContext
 from model_runtime.prompt.prompt import NO_IDS, NOTHING_LAID_OUT, LaidOut, PromptPart, count_tokens
 from model_runtime.prompt.template import FileMarkers, Template
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.sequence_key import Mask
-from model_runtime.shelves.excerpts.excerpts import NO_EXCERPTS, Excerpt, Excerpts
+from model_runtime.shelves.excerpts.excerpts import Excerpt, Excerpts
 
 # Endings of files whose comments begin with a number sign; comments of other files begin with two slashes.
 NUMBER_SIGN = frozenset({".py", ".pyi", ".rb", ".sh", ".toml", ".yaml", ".yml", ".r", ".jl", ".pl", ".ex", ".exs"})
@@ -112,7 +112,8 @@ def layout(
     made = apart or PlainLayout(tokenizer, template, most)
 
     def lay_out(context: PromptContext) -> LaidOut:
-        return made.lay_out(context) if isinstance(context, Excerpts) else NOTHING_LAID_OUT
+        assert isinstance(context, Excerpts)
+        return made.lay_out(context)
 
     return lay_out
 
@@ -120,7 +121,7 @@ def layout(
 class PlacedExcerpt(NamedTuple):
     """An excerpt in a prompt, how many tokens it has, and the place after its last one."""
 
-    piece: Excerpt
+    piece: ContextPiece
     tokens: int
     end: int
 
@@ -129,10 +130,10 @@ def placed(
     tokenizer: Tokenizer, template: Template, parts: Sequence[PromptPart], context: PromptContext
 ) -> Iterator[PlacedExcerpt]:
     """Yield the excerpts that a prompt of these parts shows, in its order."""
-    excerpts, start = context if isinstance(context, Excerpts) else NO_EXCERPTS, 0
+    start = 0
     for name, group in groupby(parts, key=lambda part: part.name):
         size = count_tokens(group)
-        shown = [each for each in excerpts.all if each.place == name] if size else []
+        shown = [each for each in context.all if each.place == name] if size else []
         sizes = [len(excerpt_ids(tokenizer, template, each)) for each in shown]
         at = start + (max(0, size - sum(sizes)) if name == "signatures" else 0)  # the repository's name stands first
         for each, tokens in zip(shown, sizes, strict=True):
@@ -141,7 +142,7 @@ def placed(
         start += size
 
 
-def excerpt_ids(tokenizer: Tokenizer, template: Template, excerpt: Excerpt) -> Ids:
+def excerpt_ids(tokenizer: Tokenizer, template: Template, excerpt: ContextPiece) -> Ids:
     """Return the ids of one excerpt: its marker, path and text or, without a marker, the path as a comment."""
     path, text, encode = excerpt.path, excerpt.text, tokenizer.encode_file
     if template.files is None:
