@@ -44,7 +44,7 @@ def measure() -> dict[str, float]:
         "keystrokes": len(strokes),
         "outside_model_p95_ms": percentile([_outside(s.costs["ms"]) for s in strokes], 95),
         "outside_model_p95_ms_with_excerpts": percentile([_outside(s.costs["ms"]) for s in with_excerpts], 95),
-        "excerpt_tokens": max(sum(s.costs[part] for part in PLACES) for s in with_excerpts),
+        "context_tokens": max(sum(s.costs[part] for part in PLACES) for s in with_excerpts),
         "transport_p95_ms": percentile([s.round_trip - s.costs["ms"]["total"] for s in strokes], 95),
         "step_ms": step,
         "typed_through": figures["typed_through"],

@@ -59,7 +59,7 @@ class ModelInUse:
         whether the client works with the model: a model that nobody works with has memory for one place.
         """
         self.engine, self.tokenizer = opened.engine, opened.model.tokenizer
-        self.excerpt_budget = opened.budget.excerpts
+        self.context_budget = opened.budget.context
         self._opened, self._saved, self._private_files = opened, opened.documents, settings.private_files
         self._work, self._open, self._left_at = work, set[str](), monotonic()
         self._remote = RemoteAnswerer(opened.remote, settings, client) if opened.remote else None

@@ -28,7 +28,6 @@ from efim_ls.workspace.modules.environment import find_environment
 from efim_ls.workspace.modules.table import ModuleTable
 from efim_ls.workspace.overlay import IndexStatus
 from efim_ls.workspace.shared import IndexClient, SharedIndexes
-from model_runtime.shelves.excerpts.excerpts import NO_EXCERPT_BUDGET
 
 if TYPE_CHECKING:
     from efim_ls.completion.completer import Completer
@@ -73,14 +72,14 @@ class SessionWorkspace:
     def adopt(self, settings: Settings, rules: Rules, completer: Completer | None) -> bool:
         """Index the folders by settings, rules and the model in use; return whether that is another scope."""
         tokenizers = completer.tokenizers if completer else None
-        excerpts = completer.excerpt_budget if completer else NO_EXCERPT_BUDGET
+        context = completer.context_budget if completer else ()
         folders = [Path(path) for uri in self.folders if (path := real_path(uri))]
         if self._modules is None or folders != self._module_folders:
             self._module_folders, self._modules = folders, ModuleTable(partial(find_environment, folders))
             for document in self._documents:
                 self._learn_modules(document)
-        wanted = folders and settings.enabled and (settings.repository or any(excerpts))
-        scope = Scope.of(settings, rules, folders, tokenizers, excerpts) if wanted and tokenizers else None
+        wanted = folders and settings.enabled and (settings.repository or any(context))
+        scope = Scope.of(settings, rules, folders, tokenizers, context) if wanted and tokenizers else None
         if not self._index.adopt(scope):
             return False
         self._loop = asyncio.get_running_loop()

@@ -38,8 +38,8 @@ from efim_ls.workspace.imports.files import IndexedFiles
 from efim_ls.workspace.index_file import IndexFile
 from efim_ls.workspace.overlay import MIB, Overlay
 from model_runtime.ids import Ids
+from model_runtime.prompt.context import ContextBudget
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
-from model_runtime.shelves.excerpts.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ class Scope:
     rules: Rules = field(compare=False)  # made of the same settings and folders
     tokenizers: LanguageTokenizers = field(compare=False)
     default: tuple[bytes, bool]  # the digest of the default tokenizer, and whether all languages have it
-    excerpts: ExcerptBudget = NO_EXCERPT_BUDGET  # of other files' text, for which prompts have room
+    context: ContextBudget = ()  # of other files' text, for which prompts have room
 
     @classmethod
     def of(
@@ -74,12 +74,12 @@ class Scope:
         rules: Rules,
         folders: Iterable[Path],
         tokenizers: LanguageTokenizers,
-        excerpts: ExcerptBudget = NO_EXCERPT_BUDGET,
+        context: ContextBudget = (),
     ) -> Scope:
         """Return the scope of a session; it changes only with settings that matter here."""
         mine = replace(DEFAULTS, **{name: getattr(settings, name) for name in (*OF_INDEX, *OF_COUNTS)})
         default = tokenizers.default.digest, tokenizers.is_one
-        return cls(tuple(sorted(folders)), mine, rules, tokenizers, default, excerpts)
+        return cls(tuple(sorted(folders)), mine, rules, tokenizers, default, context)
 
 
 class WorkspaceIndex:
@@ -100,7 +100,7 @@ class WorkspaceIndex:
         room = share_out(scope.settings.memory_mib).counts * MIB // BYTES_A_TOKEN if scope.settings.repository else 0
         self._counts = FileCounts(room)
         folders = [str(folder) for folder in scope.folders]
-        self._context = files_context(file, folders, scope.tokenizers.default, scope.excerpts, self._is_shown)
+        self._context = files_context(file, folders, scope.tokenizers.default, scope.context, self._is_shown)
 
     def join(self, overlay: Overlay) -> Steps:
         """Publish for a client from now on."""
@@ -380,10 +380,10 @@ class WorkspaceIndex:
 def open_index(scope: Scope, report: Callable[[str], None]) -> IndexFile:
     """Open the index file of a scope, in memory if nothing may be kept; each failure of the disk is reported once.
 
-    It keeps passages if prompts have room for excerpts, else outlines if next edits may be imports.
+    It keeps passages if prompts have room for text of other files, else outlines if next edits may be imports.
     """
     folders, chosen = scope.folders, scope.settings
     path = index_path(cache_folder(chosen.cache_folder), folders) if chosen.persist else None
     origin = IndexOrigin(tuple(map(str, folders)), chosen)
-    keeps: Kept = "passages" if any(scope.excerpts) else "outlines" if chosen.next_edit else "ids"
+    keeps: Kept = "passages" if any(scope.context) else "outlines" if chosen.next_edit else "ids"
     return IndexFile(path, origin, scope.tokenizers, report, keeps)

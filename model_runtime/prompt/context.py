@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+ContextBudget = tuple[int, ...]  # the most tokens of each part with text of other files; none if it is empty
+
 
 class ContextPiece(Protocol):
     """A piece of another file's text."""

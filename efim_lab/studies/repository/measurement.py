@@ -100,11 +100,11 @@ class ArmSubject:
 
     def _is_unsure(self, answer: Answer) -> bool:
         """Return whether a server that may read similar code would look for some after an answer."""
-        reads = bool(self._completer.excerpt_budget.similar)
+        reads = bool(ExcerptBudget(*self._completer.context_budget).similar)
         return reads and answer.confidence is not None and answer.confidence < UNSURE
 
     def _excerpts(self, place: RepositoryPlace, retrieved: bool) -> Excerpts:
-        return self._others.excerpts(place, self._completer.excerpt_budget, retrieved)
+        return self._others.excerpts(place, ExcerptBudget(*self._completer.context_budget), retrieved)
 
     def _request(self, root: str, place: RepositoryPlace, typed: int, excerpts: Excerpts) -> Request:
         """Return the request after some of the target's characters: of a chunk, one by key, else as typing asks."""
@@ -161,8 +161,8 @@ def _opened(folder: Path, arms: Sequence[RepositoryArm], others: OtherFiles) -> 
     shown = arms[0].shown
     settings = _settings(folder, "on" if shown else "off")
     model, budget = load_model(settings, _silent)
-    places = zip(PLACES, budget.excerpts, strict=True)
-    budget = replace(budget, excerpts=ExcerptBudget(*(tokens if each in shown else 0 for each, tokens in places)))
+    places = zip(PLACES, ExcerptBudget(*budget.context), strict=True)
+    budget = replace(budget, context=ExcerptBudget(*(tokens if each in shown else 0 for each, tokens in places)))
     completer = AskedCompleter.over(with_store(model, budget, settings), settings)
     yield [ArmSubject(arm, model, completer, others) for arm in arms]
     completer.close(0)

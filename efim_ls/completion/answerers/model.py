@@ -266,7 +266,7 @@ def _planners(model: Model, budget: Budget) -> Callable[[], Planner]:
 
     It refers to the model only: a cycle through an answerer would keep a replaced model in memory.
     """
-    lay_out = layout(model.tokenizer, model.template, model.mask, model.excerpt_rows or budget.excerpt_tokens)
+    lay_out = layout(model.tokenizer, model.template, model.mask, model.excerpt_rows or budget.context_tokens)
 
     def prompt_of(plan: Plan) -> Prompt:
         shown = lay_out(plan.context) if plan.context.all else NOTHING_LAID_OUT

@@ -12,6 +12,7 @@ from efim_ls.text.outline import outline
 from efim_ls.workspace.excerpts.chooser import ExcerptChooser, ExcerptSource
 from efim_ls.workspace.excerpts.imports import OpenFile
 from efim_ls.workspace.files.context import ClientContext, FilesContext, RetrievalPlace, TextOf
+from model_runtime.prompt.context import ContextBudget
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.shelves.excerpts.excerpts import Excerpt, ExcerptBudget, Excerpts
 
@@ -166,10 +167,10 @@ def files_context(
     index: ExcerptSource,
     folders: Sequence[str],
     tokenizer: Tokenizer,
-    budget: ExcerptBudget,
+    budget: ContextBudget,
     is_shown: Callable[[str], bool],
 ) -> FilesContext:
-    """Return what prompts with room for a `budget` of excerpts may show of an index's files."""
+    """Return what prompts with room for a `budget` may show of an index's files."""
     if not any(budget):
         return FilesContext()
-    return WorkspaceExcerpts(ExcerptChooser(index, folders, tokenizer, budget, is_shown))
+    return WorkspaceExcerpts(ExcerptChooser(index, folders, tokenizer, ExcerptBudget(*budget), is_shown))

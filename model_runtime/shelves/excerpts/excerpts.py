@@ -83,4 +83,13 @@ class ExcerptBudget(NamedTuple):
     similar: int = 0
 
 
-NO_EXCERPT_BUDGET = ExcerptBudget()
+# The volatile part is short because every new frame computes it again.
+FULL_EXCERPTS = ExcerptBudget(signatures=512, imports=384, similar=256)
+
+
+def budget_of(rows: int, shows_similar: bool) -> ExcerptBudget:
+    """Return the budgets for a model's template; where the model has `rows` for excerpts, they share these."""
+    if rows:
+        share = min(1.0, rows / sum(FULL_EXCERPTS))
+        return ExcerptBudget(*(int(tokens * share) for tokens in FULL_EXCERPTS))
+    return FULL_EXCERPTS if shows_similar else FULL_EXCERPTS._replace(similar=0)

@@ -52,7 +52,7 @@ FILES = tuple(each.file for each in (A, B, C, D))
 class ExcerptBench(Bench):
     """A model whose prompts have room for a few excerpts."""
 
-    budget = Budget(head=96, tail=32, excerpts=ExcerptBudget(40, 30, 20))
+    budget = Budget(head=96, tail=32, context=ExcerptBudget(40, 30, 20))
 
 
 class Surrounded(Session):

@@ -20,7 +20,7 @@ from model_runtime.shelves.excerpts.excerpts import PLACES, Excerpt, ExcerptBudg
 from model_runtime.shelves.excerpts.layout import layout
 from tests.unit.planning import TOKENIZER, Session, histories, short_texts, states, unhurried
 
-BUDGET = Budget(head=120, tail=40, excerpts=ExcerptBudget(40, 40, 40))
+BUDGET = Budget(head=120, tail=40, context=ExcerptBudget(40, 40, 40))
 TEMPLATE = find_template(TOKENIZER)
 OWN = "file:///d.py"
 Masked = Mask | Literal[""]  # of isolated excerpts; none for a model that reads them in its prompt
@@ -37,7 +37,7 @@ masks = st.sampled_from(["", "typed", "head"])
 
 
 def frame_of(text: str, cursor: int, mask: Masked) -> Frame:
-    lay_out = layout(TOKENIZER, TEMPLATE, mask, BUDGET.excerpt_tokens)
+    lay_out = layout(TOKENIZER, TEMPLATE, mask, BUDGET.context_tokens)
 
     def prompt(plan: Plan) -> Prompt:
         return build(TOKENIZER, TEMPLATE, plan.head, plan.tail, plan.typed, excerpts=lay_out(plan.context))

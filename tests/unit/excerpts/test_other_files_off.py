@@ -17,13 +17,13 @@ from efim_ls.workspace.database.tables import APPLICATION_ID
 from efim_ls.workspace.files import content
 from efim_ls.workspace.index import Scope
 from efim_ls.workspace.shared import IndexClient, SharedIndexes
-from model_runtime.prompt.context import NO_CONTEXT
-from model_runtime.shelves.excerpts.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
+from model_runtime.prompt.context import NO_CONTEXT, ContextBudget
+from model_runtime.shelves.excerpts.excerpts import ExcerptBudget
 from tests.unit.workspace_index.conftest import TOKENIZERS
 from tests.unit.workspace_index.test_index_privacy import SECRET, SOURCE, WORDS, traces
 from tests.waiting import HANG
 
-OFF, ON = NO_EXCERPT_BUDGET, ExcerptBudget(300, 300, 300)
+OFF, ON = (), ExcerptBudget(300, 300, 300)
 SEARCHED = {"outlines", "definitions", "passages"}
 
 
@@ -47,7 +47,7 @@ def repository() -> Iterator[IndexClient]:
     assert made.close(HANG)
 
 
-def adopt(repository: IndexClient, folder: Path, cache: Path, budget: ExcerptBudget, next_edit: bool = False) -> None:
+def adopt(repository: IndexClient, folder: Path, cache: Path, budget: ContextBudget, next_edit: bool = False) -> None:
     settings = Settings(cache_folder=str(cache), next_edit=next_edit)
     repository.adopt(Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], TOKENIZERS, budget))
     assert repository.wait(HANG)

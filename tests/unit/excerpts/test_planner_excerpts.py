@@ -15,9 +15,9 @@ from model_runtime.shelves.excerpts.excerpts import Excerpt, ExcerptBudget, Exce
 from model_runtime.shelves.excerpts.layout import PlainLayout
 from tests.unit.planning import TOKENIZER, Session, histories, short_texts, states, unhurried
 
-BUDGET = Budget(head=120, tail=40, excerpts=ExcerptBudget(40, 40, 40))
+BUDGET = Budget(head=120, tail=40, context=ExcerptBudget(40, 40, 40))
 TEMPLATE = find_template(TOKENIZER)
-LAYOUT = PlainLayout(TOKENIZER, TEMPLATE, BUDGET.excerpt_tokens)
+LAYOUT = PlainLayout(TOKENIZER, TEMPLATE, BUDGET.context_tokens)
 
 
 def excerpt(place: ExcerptPlace, number: int) -> Excerpt:
@@ -76,7 +76,7 @@ def test_a_prompt_with_excerpts_keeps_to_its_budget(session: Session, offered: l
         window = [part for part in frame.prompt.parts if part.name in ("head", "tail", "typed")]
         shown = frame.prompt.tokens - count_tokens(window) - len(TEMPLATE.marker_ids)
         assert shown == count_tokens(LAYOUT.lay_out(frame.plan.context).parts)
-        assert shown <= BUDGET.excerpt_tokens == 120 + PATHS
+        assert shown <= BUDGET.context_tokens == 120 + PATHS
 
 
 def test_parts_that_do_not_fit_are_left_out_whole_the_one_that_changes_most_first() -> None:

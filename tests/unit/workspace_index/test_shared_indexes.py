@@ -21,7 +21,8 @@ from efim_ls.workspace.index import Scope, Steps, WorkspaceIndex
 from efim_ls.workspace.overlay import IndexStatus
 from efim_ls.workspace.shared import IndexClient, SharedIndexes
 from efim_ls.workspace.thread import IndexThread
-from model_runtime.shelves.excerpts.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
+from model_runtime.prompt.context import ContextBudget
+from model_runtime.shelves.excerpts.excerpts import ExcerptBudget
 from tests.unit.workspace_index.conftest import TOKENIZER, TOKENIZERS
 from tests.waiting import HANG
 
@@ -41,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def make_scope(folder: Path, tmp_path: Path) -> MakeScope:
-    def make(budget: ExcerptBudget = NO_EXCERPT_BUDGET, **wanted: Any) -> Scope:
+    def make(budget: ContextBudget = (), **wanted: Any) -> Scope:
         settings = Settings(cache_folder=str(tmp_path / "cache"), **wanted)
         return Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], TOKENIZERS, budget)
 
