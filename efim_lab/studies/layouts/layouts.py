@@ -92,7 +92,7 @@ class EfimWithExcerpts(Policy):
 
     def _prompt(self, plan: Plan) -> Prompt:
         shown = self._layout.lay_out(plan.context)
-        return build(self._tokenizer, self._template, plan.head, plan.tail, plan.typed, excerpts=shown)
+        return build(self._tokenizer, self._template, plan.head, plan.tail, plan.typed, context=shown)
 
 
 class InfillingWithExcerpts(Policy):
@@ -118,7 +118,7 @@ class InfillingWithExcerpts(Policy):
 
     def _in_front(self, excerpts: tuple[Excerpt, ...], before: Ids, after: Ids) -> Ids:
         laid = LaidOut(front=(PromptPart("signatures", self._ids(excerpts)),))
-        return window_ids(order_parts(self._template, before, after, before[:0], excerpts=laid))
+        return window_ids(order_parts(self._template, before, after, before[:0], context=laid))
 
     def _ids(self, excerpts: tuple[Excerpt, ...]) -> Ids:
         parts = [self._excerpt_ids(each) for each in excerpts]

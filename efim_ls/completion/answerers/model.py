@@ -270,7 +270,7 @@ def _planners(model: Model, budget: Budget) -> Callable[[], Planner]:
 
     def prompt_of(plan: Plan) -> Prompt:
         shown = lay_out(plan.context) if plan.context.all else NOTHING_LAID_OUT
-        return build(model.tokenizer, model.template, plan.head, plan.tail, plan.typed, excerpts=shown)
+        return build(model.tokenizer, model.template, plan.head, plan.tail, plan.typed, context=shown)
 
     return lambda: Planner(budget, model.tokenizer.pieces, prompt_of)
 

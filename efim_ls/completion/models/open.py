@@ -114,7 +114,7 @@ def _read(settings: Settings, folder: Path) -> tuple[Checkpoint, Budget]:
     checkpoint = read_checkpoint(folder, settings.template)
     is_on, reason = shows_other_files(settings, checkpoint)
     if not is_on:
-        checkpoint = checkpoint._replace(config=replace(checkpoint.config, excerpt_rows=0, mask=""))
+        checkpoint = checkpoint._replace(config=checkpoint.config.plain)
     config, template = checkpoint.config, checkpoint.template
     context = budget_of(config.excerpt_rows, template.shows_similar) if is_on else ()
     budget = fit_budget(settings, config, template.markers, context)

@@ -48,7 +48,7 @@ class PlainLayout:
         form, separator = files.format, np.array(files.separator, dtype=np.int32)
         similar = self._similar(excerpts)
         if not (excerpts.signatures or excerpts.imports):
-            return LaidOut(similar=similar)
+            return LaidOut(behind=similar)
         name = self._tokenizer.encode_file(excerpts.repository + form.end) if files.repository else NO_IDS
         repository = np.concatenate((np.array(files.repository, dtype=np.int32), name))
         signatures, imports = (self._joined(part) for part in (excerpts.signatures, excerpts.imports))
@@ -71,7 +71,7 @@ class PlainLayout:
     def _as_comments(self, excerpts: Excerpts) -> LaidOut:
         signatures, imports = (self._joined(part) for part in (excerpts.signatures, excerpts.imports))
         inside = PromptPart("signatures", signatures), PromptPart("imports", imports)
-        return LaidOut(inside=inside, similar=self._similar(excerpts))
+        return LaidOut(inside=inside, behind=self._similar(excerpts))
 
     def _similar(self, excerpts: Excerpts) -> tuple[PromptPart, ...]:
         return (PromptPart("similar", self._joined(excerpts.similar)),) if self._template.shows_similar else ()

@@ -40,7 +40,7 @@ def frame_of(text: str, cursor: int, mask: Masked) -> Frame:
     lay_out = layout(TOKENIZER, TEMPLATE, mask, BUDGET.context_tokens)
 
     def prompt(plan: Plan) -> Prompt:
-        return build(TOKENIZER, TEMPLATE, plan.head, plan.tail, plan.typed, excerpts=lay_out(plan.context))
+        return build(TOKENIZER, TEMPLATE, plan.head, plan.tail, plan.typed, context=lay_out(plan.context))
 
     planner = Planner(BUDGET, TOKENIZER.pieces, prompt)
     planner.offer(OFFER)

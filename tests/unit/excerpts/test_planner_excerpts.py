@@ -37,7 +37,7 @@ offers = st.lists(st.tuples(st.sampled_from(OFFERS), st.booleans()), min_size=1,
 
 
 def prompt(plan: Plan) -> Prompt:
-    return build(TOKENIZER, TEMPLATE, plan.head, plan.tail, plan.typed, excerpts=LAYOUT.lay_out(plan.context))
+    return build(TOKENIZER, TEMPLATE, plan.head, plan.tail, plan.typed, context=LAYOUT.lay_out(plan.context))
 
 
 def planner() -> Planner:
