@@ -120,7 +120,7 @@ def _prompts(model: Model, texts: list[str]) -> Callable[[int, list[int]], Promp
                 ids[0] = separator
         assert model.mask
         parts = tuple(PromptPart("similar", ids, sees_excerpts=False, origin=URI) for ids in excerpts)
-        return build(tokenizer, model.template, *window, excerpts=LaidOut(apart=parts, mask=model.mask))
+        return build(tokenizer, model.template, *window, context=LaidOut(apart=parts, mask=model.mask))
 
     return prompt
 

@@ -134,7 +134,7 @@ def _add_cache(commands: Subparsers) -> None:
     what = "list the cache, check it for damage, or remove it"
     cache.add_argument("action", metavar="ls|verify|clear", choices=("ls", "verify", "clear"), help=what)
     cache.add_argument("--file", type=Path, metavar="FILE", help="with clear: remove only this file's data")
-    shared = "with ls or clear: a team's cache instead, as in the setting shared_tier: its JSON object"
+    shared = "with ls or clear: a team's cache instead: the JSON object of its setting"
     cache.add_argument("--shared", metavar="SETTING", help=shared)
     cache.add_argument("--yes", action="store_true", help="with clear --shared: do not ask")
     cache.add_argument("--folder", metavar="DIR", default="", help=CACHE_FOLDER)
@@ -286,8 +286,10 @@ def _cache(arguments: argparse.Namespace) -> int:
     if arguments.shared is not None:
         if arguments.action == "verify" or arguments.file is not None:
             raise Mistake("--shared works with ls and clear only, and without --file: leave it out")
+        from efim_ls.commands import team_cache
+
         is_list = arguments.action == "ls"
-        return cache.show_shared(arguments.shared) if is_list else cache.clear_shared(arguments.shared, arguments.yes)
+        return team_cache.show(arguments.shared) if is_list else team_cache.clear(arguments.shared, arguments.yes)
     folder = cache_folder(arguments.folder)
     with _access_errors(folder):
         if arguments.action == "clear":

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
 from model_runtime.counts.snapshot import CountsView
-from model_runtime.prompt.excerpts import Excerpts
+from model_runtime.prompt.context import NO_CONTEXT, PromptContext
 
 # How sure the model must be to show a suggestion, in words; the thresholds depend on the place.
 Preset = Literal["more", "balanced", "sure"]
@@ -90,8 +90,8 @@ class Request:
     suggestions to return; the shown part of each has a probability of `least` (0 to 1, or by the place) or more.
     `language` is LSP's name of the document's language, empty if it has none. `counts` are the repository's,
     without the document and the other texts; None if there are none. `excerpts` of other files are offered to the
-    prompt, and text of `excluded_files` (real paths) must leave it; None where prompts show no such text. Of
-    `modules` that the document may import it is known which names they have, if not None.
+    prompt, and text of `excluded_files` (real paths) must leave it. Of `modules` that the document may
+    import it is known which names they have, if not None.
     """
 
     uri: str
@@ -103,7 +103,7 @@ class Request:
     least: float | Preset = 0.0
     language: str = ""
     counts: CountsView | None = None
-    excerpts: Excerpts | None = None
+    excerpts: PromptContext = NO_CONTEXT
     excluded_files: frozenset[str] = frozenset()
     modules: KnownModules | None = None
 
@@ -130,7 +130,7 @@ class Costs:
     memory or disk, `ahead` were computed before they were needed, and `approximate` may differ slightly from what the
     model would compute now (only if a setting allows it, or on a GPU). Of the `new_tokens`, `known` were computed for
     an earlier suggestion; decoding the others took `passes`, in which `accepted` of the `drafted` tokens proved
-    right. `signatures`, `imports` and `similar` are what the prompt showed of other files.
+    right. `others` are tokens of the parts with text of other files.
     """
 
     frame: FrameKind = "new"
@@ -147,9 +147,7 @@ class Costs:
     passes: int = 0
     drafted: int = 0
     accepted: int = 0
-    signatures: int = 0
-    imports: int = 0
-    similar: int = 0
+    others: int = 0
     ms: Milliseconds = field(default_factory=Milliseconds)
 
 

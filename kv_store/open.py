@@ -11,7 +11,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -49,7 +49,10 @@ class StoreOptions:
 
 @dataclass(frozen=True)
 class OpenedStore:
-    """A store, the names of its levels, whether some blocks are approximations, and its notes and folder on disk."""
+    """A store, the names of its levels, whether some blocks are approximations, and its notes and folder on disk.
+
+    It `reaches_others` if one of its levels is on other machines.
+    """
 
     store: Store
     levels: Sequence[str]
@@ -57,6 +60,7 @@ class OpenedStore:
     notes: Notes | None
     folder: Path | None
     warnings: WarnOnce
+    reaches_others: bool
 
     def submit(self, job: Callable[[], None]) -> None:
         """Run a job on the thread that writes to disk, after all that is queued; an OSError becomes a warning."""
@@ -95,10 +99,12 @@ def open_store(
     levels = {name: level for name, level in found.items() if level}
     store = Store(fingerprint, codec, list(levels.values()))
     approximate = not all(codec.is_exact(level.form) for level in levels.values())
+    reaches_others = any(level.reach is Reach.NETWORK for level in levels.values())
+    opened = OpenedStore(store, list(levels), approximate, None, None, warnings, reaches_others)
     if folder is None or DISK not in levels:
-        return OpenedStore(store, list(levels), approximate, None, None, warnings)
+        return opened
     notes = Notes(folder / NOTES, _notes_bytes(options.levels[DISK]["bytes"]))
-    opened = OpenedStore(store, list(levels), approximate, notes, folder, warnings)
+    opened = replace(opened, notes=notes, folder=folder)
     opened.submit(partial(opened.tidy, model))
     return opened
 
@@ -119,16 +125,6 @@ def _open_disk(context: StoreContext, options: Mapping[str, Any]) -> Level | Non
     return Level(tier, form, behind=True, reach=Reach.DISK) if tier else None
 
 
-def _open_shared(context: StoreContext, options: Mapping[str, Any]) -> Level | None:
-    """Open the tier at a `url`, for blocks of a `form`, which a read waits for up to `patience` seconds each.
-
-    What else the options have, `open_shelf` in shared/opening.py says.
-    """
-    form = options["form"]
-    tier = open_shared({**options, "block_bytes": context.codec.slot_bytes(form)}, context.report)
-    return Level(tier, form, behind=True, reach=Reach.NETWORK, patience=options["patience"]) if tier else None
-
-
 def _notes_bytes(disk_bytes: int) -> int:
     return min(disk_bytes // NOTES_SHARE, MAX_NOTES_BYTES)
 
@@ -137,7 +133,7 @@ def _notes_bytes(disk_bytes: int) -> int:
 TIERS: Mapping[str, Callable[[StoreContext, Mapping[str, Any]], Level | None]] = {
     MEMORY: _open_memory,
     DISK: _open_disk,
-    SHARED: _open_shared,
+    SHARED: open_shared,
 }
 
 

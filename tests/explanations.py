@@ -31,7 +31,7 @@ EXPLAINED: dict[str, Any] = {
         part("marker", "<|fim_middle|>", 1, "recomputed"),
         part("typed", "    return ", 3, "recomputed"),
     ],
-    "excerpts": [
+    "other_files": [
         {
             "place": "signatures", "path": "rings.py", "file": f"{FOLDER}/rings.py", "lines": (3, 4, 5),
             "why": "often used", "tokens": 1024, "cost": "kept",

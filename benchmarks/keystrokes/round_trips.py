@@ -15,7 +15,7 @@ from editor_clients.headless.client import Editor, editor
 from efim_lab.gate.replay.report import percentile, row_of, summary
 from efim_lab.gate.replay.trace import Event, requests_after
 from efim_ls.text.document import Change, Document
-from model_runtime.prompt.excerpts import PLACES
+from model_runtime.shelves.excerpts.excerpts import PLACES
 
 NAME = "typing_demo.py"
 LINES = (1_000, 5_000, 20_000)  # of files whose copy in the server is measured
@@ -44,7 +44,7 @@ def measure() -> dict[str, float]:
         "keystrokes": len(strokes),
         "outside_model_p95_ms": percentile([_outside(s.costs["ms"]) for s in strokes], 95),
         "outside_model_p95_ms_with_excerpts": percentile([_outside(s.costs["ms"]) for s in with_excerpts], 95),
-        "excerpt_tokens": max(sum(s.costs[part] for part in PLACES) for s in with_excerpts),
+        "context_tokens": max(sum(s.costs[part] for part in PLACES) for s in with_excerpts),
         "transport_p95_ms": percentile([s.round_trip - s.costs["ms"]["total"] for s in strokes], 95),
         "step_ms": step,
         "typed_through": figures["typed_through"],

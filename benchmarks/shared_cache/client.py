@@ -81,7 +81,7 @@ def main() -> None:
     """Visit files, the first ones most often, until the process is ended."""
     url, key_file, seed = sys.argv[1:]
     codec = KvCodec(LAYOUT, BLOCK_TOKENS, None, Form.RAW)
-    shared = {"url": url, "key_file": key_file, "form": Form.RAW, "patience": PATIENCE}
+    shared = {"url": url, "key_file": key_file, "form": Form.RAW, "patience_ms": 1e3 * PATIENCE}
     options = StoreOptions({MEMORY: {"bytes": MEMORY_BYTES}, SHARED: shared}, None)
     opened = open_store(FINGERPRINT, codec, "load", options, lambda message: print(message, file=sys.stderr))
     checker, choose = Checker(opened.store), random.Random(int(seed))

@@ -1,4 +1,4 @@
-"""`efim-ls cache`: list, check or remove the cache on disk of each model and file, or a team's cache."""
+"""`efim-ls cache`: list, check or remove the cache on disk of each model and file."""
 
 from __future__ import annotations
 
@@ -6,22 +6,17 @@ import json
 import os
 import shutil
 import sqlite3
-import sys
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import asdict
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from efim_ls.commands.arguments import counted, model_name, object_setting
+from efim_ls.commands.arguments import counted, model_name
 from efim_ls.completion.planning.notes import uri_of
-from efim_ls.failures import Failure, Mistake
 from efim_ls.paths import HASHES, OVERFLOW, document_tag, file_path
 from efim_ls.workspace.database.inspection import find_damage
 from efim_ls.workspace.database.origin import IndexSummary, read_summary
@@ -34,11 +29,8 @@ from kv_store.disk.header import BlockFileError
 from kv_store.disk.inspection import Usage, remove_document, usage_by_document, verify
 from kv_store.notes import Notes
 from kv_store.open import ABOUT, BLOCKS, NOTES
-from kv_store.shared.opening import open_shelf
-from kv_store.shared.shelf import Shelf, ShelfError, ShelfItem
 
 MB = 1e6
-DELETED = 1000  # blocks that are removed from a server in one step
 UNUSED = Usage(0, 0, 0)
 
 
@@ -111,49 +103,6 @@ def clear(cache: Path, file: Path | None) -> int:
     indexes = sum(_clear_from_index(path, file) for path in _indexes(cache))
     print(f"removed: {removed} blocks and notes of {file}" + ", and its part of the index" * bool(indexes))
     return 0 if removed or indexes else 1
-
-
-def show_shared(setting: str) -> int:
-    """Tell what a team's cache, which is described as in the setting `shared_tier`, holds; raises Failure."""
-    with _shelf(setting) as (shelf, place):
-        print(f"{place}: {_described(list(shelf.scan()))} of your team")
-    return 0
-
-
-def clear_shared(setting: str, is_agreed: bool) -> int:
-    """Remove a team's blocks from its cache, if that `is_agreed` or the user says so now; raises Failure."""
-    with _shelf(setting) as (shelf, place):
-        found = list(shelf.scan())
-        if not is_agreed:
-            if not sys.stdin.isatty():
-                raise Failure("others use this cache, and there is no terminal to confirm on: add --yes to remove it")
-            answer = input(f"Remove {_described(found)} that your team uses from {place}? [y/N] ")
-            if answer.lower() not in ("y", "yes"):
-                return 1
-        names = [item.name for item in found]
-        removed = sum(shelf.delete(names[at : at + DELETED]) for at in range(0, len(names), DELETED))
-        print(f"removed: {counted(removed, 'block')}")
-    return 0
-
-
-@contextmanager
-def _shelf(setting: str) -> Generator[tuple[Shelf, str]]:
-    """Open what a setting describes, and yield it with its address less any password; raises Failure."""
-    named = object_setting("--shared", "shared_tier", setting, {}).shared_tier
-    if not named.url:
-        raise Mistake("--shared names no 'url': say where the cache is")
-    options = asdict(named)
-    try:
-        shelf, _ = open_shelf({**options, "bytes": options["bytes"] or None})
-        parts = urlsplit(named.url)
-        with closing(shelf):
-            yield shelf, parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
-    except ShelfError as error:
-        raise Failure(str(error)) from None
-
-
-def _described(items: Sequence[ShelfItem]) -> str:
-    return f"{counted(len(items), 'block')}, {sum(item.size for item in items) / MB:.1f} MB"
 
 
 def _disk_usage(path: Path) -> int:

@@ -20,28 +20,28 @@ from efim_ls.request import Request, Upcoming
 from efim_ls.session.one_shot import cursor_at, load, read, with_repository
 from model_runtime.cancel import NEVER
 
-EXCERPT = 72  # characters of a part of the prompt
+WIDTH = 72  # characters of a part of the prompt
 STYLES = {
     "kept": "green", "ahead": "cyan", "disk": "blue", "recomputed": "yellow",
     "model": "blue", "file": "green", "repository": "yellow", "hidden": "dim", "note": "dim",
 }  # fmt: skip
 
 
-def show(place: FilePlace, as_json: bool, model: str, shows_excerpts: bool = False) -> int:
+def show(place: FilePlace, as_json: bool, model: str, shows_others: bool = False) -> int:
     """Explain a suggestion at a place, for people or as the JSON object of `efim/explain`.
 
-    With `shows_excerpts` the model reads text of other files.
+    With `shows_others` the model reads text of other files.
     """
     document = read(place.path)
     check_model(model)
     cursor, moved = cursor_at(document, place)
     if moved:
         print(f"efim-ls: {moved}", file=sys.stderr)
-    completer = load(model, shows_excerpts)
+    completer = load(model, shows_others)
     request = Request(document.uri, document.text, cursor, least="balanced", language=document.language)
-    budget = completer.excerpt_budget
-    request = with_repository(request, model, completer.tokenizers, unindexed=True, excerpts=budget)
-    if shows_excerpts:
+    budget = completer.context_budget
+    request = with_repository(request, model, completer.tokenizers, unindexed=True, context=budget)
+    if shows_others:
         completer.prepare(Upcoming(request, "rested"), NEVER)
     answer = completer.complete(request, NEVER)
     explained = completer.explain(request, answer) | as_dict(why_empty(answer))
@@ -65,7 +65,7 @@ def page(drawn: Iterable[PageSection], folder: str) -> Iterator[RenderableType]:
         if section["kind"] == "table":
             yield _table(rows)
         for row in rows if section["kind"] != "table" else ():
-            yield _excerpt(row) if section["kind"] in ("prompt", "folded") else Text.assemble(*row)
+            yield _shortened(row) if section["kind"] in ("prompt", "folded") else Text.assemble(*row)
         yield ""
 
 
@@ -87,8 +87,8 @@ def _table(rows: Sequence[Sequence[Text]]) -> Table:
     return table
 
 
-def _excerpt(row: Sequence[Text]) -> Text:
+def _shortened(row: Sequence[Text]) -> Text:
     """Return the first and last characters of a text, on one line."""
     line = " ".join("".join(each.plain for each in row).split())
-    half = (EXCERPT - 3) // 2
-    return Text(line if len(line) <= EXCERPT else f"{line[:half]} … {line[-half:]}")
+    half = (WIDTH - 3) // 2
+    return Text(line if len(line) <= WIDTH else f"{line[:half]} … {line[-half:]}")

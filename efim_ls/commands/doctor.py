@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 from collections.abc import Mapping, Sequence
@@ -16,8 +17,7 @@ from rich.status import Status
 from rich.table import Table
 
 from efim_ls.access.reasons import refusal, why_empty
-from efim_ls.commands.arguments import check_model, counted, model_name
-from efim_ls.commands.elsewhere import engine_settings, examine_engine
+from efim_ls.commands.arguments import check_model, counted, model_name, object_setting
 from efim_ls.failures import Failure
 from efim_ls.languages.table import ANY, name_of, names_of
 from efim_ls.paths import cache_folder
@@ -30,18 +30,20 @@ from efim_ls.workspace.database.place import index_path, index_size
 from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.embedded import EMBEDDED
-from model_runtime.errors import ModelError
+from model_runtime.errors import EngineError, ModelError
 from model_runtime.loading.key_costs import duration, key_costs
 from model_runtime.machine import cuda_state
 
 if TYPE_CHECKING:
     from efim_ls.completion.completer import Completer
+    from model_runtime.remote.engine import RemoteFacts
 
 SAMPLE = "def mean(values):\n    total = 0\n    for value in values:\n        "
 KEYSTROKES = "qux = zed(vex, wye)"  # unlike any suggestion, because typing through a suggestion costs nothing
 # A prompt of some 250 tokens, none of which the sample's prompt begins with.
 PLACE = "".join(f"def take_{n}(shelf, count={n}):\n    return shelf.items[count:{n}0]\n\n\n" for n in range(1, 13))
 PASSES = "milliseconds of a pass of 1, 4 and 64 rows"
+ANSWERED = 8  # tokens of an engine's answer that is timed
 NAMED = 3  # languages that the verdict names
 PACKAGES = ("efim-ls", "torch", "tokenizers", "xformers", "pygls")
 
@@ -66,13 +68,13 @@ def show(model: str, measure: bool = False, engine: str = "") -> int:
     With an `engine` on another machine, that has the model; the embedded one is measured here.
     """
     began = perf_counter()
-    elsewhere = engine_settings(engine, model) if engine else None
+    elsewhere = _engine_settings(engine, model) if engine else None
     with Console(stderr=True).status("loading the model") as status:
         try:
             found = _examine("" if elsewhere else model, began, status, measure)
             if elsewhere:
                 status.update(f"asking {escape(elsewhere.engine.host)}")
-                facts = examine_engine(elsewhere, PLACE + SAMPLE)
+                facts = _examine_engine(elsewhere, PLACE + SAMPLE)
                 found = found._replace(sections={"engine on another machine": facts, **found.sections})
         except (Failure, ModelError) as error:
             found = Examination(problem=str(error))
@@ -213,3 +215,43 @@ def _print_section(console: Console, title: str, facts: Facts) -> None:
         table.add_row(f"  {escape(name)}", escape(value))
     console.print(f"\n{escape(title)}")
     console.print(table)
+
+
+def _engine_settings(engine: str, model: str) -> Settings:
+    """Return settings with an engine, given by its address or as a JSON object; raises Mistake."""
+    text = engine if engine.lstrip().startswith("{") else json.dumps({"url": engine})
+    return object_setting("--engine", "engine", text, {"model": model, "persist": False})
+
+
+def _examine_engine(settings: Settings, text: str) -> Mapping[str, str]:
+    """Send a text to the engine that the settings name and return the findings; raises Failure if that fails."""
+    from efim_ls.completion.models.elsewhere import fetch_elsewhere, open_elsewhere
+    from model_runtime.engine.engine import GenerateJob
+    from model_runtime.engine.stops import stop_rule
+    from model_runtime.kv.pool import FrameId
+    from model_runtime.prompt.prompt import build
+
+    try:
+        fetch_elsewhere(settings, lambda message, percent: None)
+        opened = open_elsewhere(settings)
+        model, engine = opened.model, opened.engine
+        prompt = build(model.tokenizer, model.template, "", "", text)
+        rule = stop_rule(text.rpartition("\n")[2], "", False, 1)
+        found = engine.probe(GenerateJob(FrameId("doctor"), prompt, rule, ANSWERED, private=False), NEVER)
+        engine.close(0)
+    except (EngineError, ModelError) as error:
+        raise Failure(f"the engine on {settings.engine.host} cannot be used, since {error}") from error
+    return _engine_facts(settings.engine.host, found)
+
+
+def _engine_facts(host: str, found: RemoteFacts) -> Mapping[str, str]:
+    share = found.cached / found.tokens
+    return {
+        "host": host,
+        "kind": found.kind,
+        "model": found.model,
+        "context": f"{found.context:,} tokens" if found.context else "not said",
+        "block": f"{found.block} tokens: what a key computes again begins at one" if found.block else "not said",
+        "cached": f"{found.cached:,} of {found.tokens:,} tokens of a prompt that came again ({share:.0%})",
+        "round trip": f"{found.round_trip:.0f} ms, with at most {ANSWERED} new tokens",
+    }

@@ -7,8 +7,8 @@ from hashlib import blake2b
 from pathlib import Path
 
 from efim_ls.completion.planning.planner import Frame
-from model_runtime.prompt.excerpts import PLACES, Excerpt
-from model_runtime.prompt.prompt import PartName
+from model_runtime.prompt.context import ContextPiece
+from model_runtime.prompt.prompt import WINDOW_PARTS
 from model_runtime.sequence_key import CommittedParts
 
 
@@ -19,27 +19,27 @@ def committed_parts(text_of: Callable[[str], str | None], uri: str, frame: Frame
     was changed: a line typed below leaves the text above.
     """
     plan, own = frame.plan, text_of(uri)
-    by_file: dict[str, list[Excerpt]] = {}
-    for excerpt in plan.excerpts.all:
-        by_file.setdefault(excerpt.file, []).append(excerpt)
-    files = {file for file, excerpts in by_file.items() if _stand_in(text_of(Path(file).as_uri()), excerpts)}
+    by_file: dict[str, list[ContextPiece]] = {}
+    for piece in plan.context.all:
+        by_file.setdefault(piece.file, []).append(piece)
+    files = {file for file, pieces in by_file.items() if _stand_in(text_of(Path(file).as_uri()), pieces)}
 
-    def is_committed(name: PartName) -> bool:
-        if name in PLACES:
-            return all(each.file in files for each in getattr(plan.excerpts, name))
-        return own is not None and _with_lf(getattr(plan, name)) in own
+    def is_committed(name: str) -> bool:
+        if name in WINDOW_PARTS:
+            return own is not None and _with_lf(getattr(plan, name)) in own
+        return all(each.file in files for each in plan.context.all if each.place == name)
 
     version = blake2b((own or "").encode("utf-8", "replace"), digest_size=16).digest()
     shared = frame.prompt.committed(is_committed, frozenset(Path(file).as_uri() for file in files))
     return shared._replace(version=version)
 
 
-def _stand_in(text: str | None, excerpts: list[Excerpt]) -> bool:
-    """Return whether each line that excerpts show is one of a text's, whatever its indentation."""
+def _stand_in(text: str | None, pieces: list[ContextPiece]) -> bool:
+    """Return whether each line that pieces show is one of a text's, whatever its indentation."""
     if text is None:
         return False
     lines = {line.strip() for line in text.split("\n")}
-    return all(line.strip() in lines for each in excerpts for line in _with_lf(each.text).split("\n") if line.strip())
+    return all(line.strip() in lines for each in pieces for line in _with_lf(each.text).split("\n") if line.strip())
 
 
 def _with_lf(text: str) -> str:

@@ -16,7 +16,7 @@ from efim_ls.completion.suggestions.explanation import AnswerOrigin
 from efim_ls.request import Ahead, Answer, Request, Upcoming
 from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
-from model_runtime.prompt.excerpts import ExcerptBudget
+from model_runtime.prompt.context import ContextBudget
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 
 CLOSING = 1.0  # seconds that a model may take to write its queue, once nobody works in its languages
@@ -98,7 +98,7 @@ class Completer:
         """Forget the suggestions in all documents: their source files may no longer be read."""
         for document in self._documents.values():
             document.forget_suggestions()
-            document.forget_excerpts()
+            document.forget_context()
         for model in self.models.in_use:
             model.forget_suggestions()
 
@@ -169,9 +169,9 @@ class Completer:
         return self.models.tokenizers
 
     @property
-    def excerpt_budget(self) -> ExcerptBudget:
+    def context_budget(self) -> ContextBudget:
         """The most tokens of each part of other files' text; on any thread."""
-        return self.models.first.excerpt_budget
+        return self.models.first.context_budget
 
     @property
     def tiers(self) -> list[dict[str, object]]:

@@ -59,7 +59,7 @@ class ModelInUse:
         whether the client works with the model: a model that nobody works with has memory for one place.
         """
         self.engine, self.tokenizer = opened.engine, opened.model.tokenizer
-        self.excerpt_budget = opened.budget.excerpts
+        self.context_budget = opened.budget.context
         self._opened, self._saved, self._private_files = opened, opened.documents, settings.private_files
         self._work, self._open, self._left_at = work, set[str](), monotonic()
         self._remote = RemoteAnswerer(opened.remote, settings, client) if opened.remote else None
@@ -72,7 +72,7 @@ class ModelInUse:
             return not may_reach_disk(uri, settings.private_files)
 
         self.model_answerer = ModelAnswerer(opened, languages, limits, is_private, client)
-        self._committed = _committed_texts(settings) if settings.shared_tier.url else None
+        self._committed = _committed_texts(settings) if opened.documents.reaches_others else None
         self.answerers: list[Answerer] = [self.model_answerer, PhraseAnswerer(self.tokenizer, *limits)]
         self._serving: dict[str, Answerer] = {}  # by each language that was asked about
 

@@ -21,7 +21,7 @@ from efim_ls.text.notebooks import Notebooks
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.edits import Followers
 from efim_ls.usage.suggestions import RetentionTracker
-from efim_ls.workspace.excerpts.similar import RecentEdit
+from efim_ls.workspace.files.context import RecentEdit
 
 # More text slows every token; more files would outgrow the cache of their tokens.
 MOST_OTHERS, MOST_CHARACTERS_OF_OTHERS = 32, 200_000

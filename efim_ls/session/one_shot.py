@@ -21,12 +21,12 @@ from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.text.document import Document
 from efim_ls.workspace.database.origin import read_summary
 from efim_ls.workspace.database.place import index_path
-from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
+from efim_ls.workspace.files.context import RetrievalPlace
 from efim_ls.workspace.index import Scope, WorkspaceIndex, open_index
 from efim_ls.workspace.overlay import Overlay
 from model_runtime.cancel import Cancel
 from model_runtime.errors import ModelError
-from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
+from model_runtime.prompt.context import ContextBudget
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 from model_runtime.regular_files import read_regular
 
@@ -88,9 +88,9 @@ def cursor_at(document: Document, place: FilePlace) -> tuple[int, str]:
     return cursor, f"{place.path} has no text at {place.line}:{place.column}: completing at {line}:{column} instead"
 
 
-def load(model: str, shows_excerpts: bool = False) -> Completer:
+def load(model: str, shows_others: bool = False) -> Completer:
     """Load a model that keeps nothing on disk, and may read text of other files; raises Failure."""
-    settings = Settings(model=model, persist=False, other_files="text" if shows_excerpts else "phrases")
+    settings = Settings(model=model, persist=False, other_files="text" if shows_others else "phrases")
     try:
         return SharedModels(lasting=False).load(settings, lambda message, _: logging.debug(message))
     except ModelError as error:
@@ -131,21 +131,21 @@ def with_repository(
     model: str,
     tokenizers: LanguageTokenizers | None,
     unindexed: bool = False,
-    excerpts: ExcerptBudget = NO_EXCERPT_BUDGET,
+    context: ContextBudget = (),
 ) -> Request:
-    """Return a request with what the repository around its file says, and with excerpts of other files that fit.
+    """Return a request with what the repository around its file says, and with text of other files that fits.
 
     The repository is the nearest folder that has an index or, if it may be `unindexed`, is git's. An index that was
-    made with this model is brought up to date, unless excerpts are wanted, whose words are not left on the disk.
+    made with this model is brought up to date, unless such text is wanted, whose words are not left on the disk.
     Without one all files are read, into memory alone: in a large repository that takes a minute.
     """
     path = Path(real_path(request.uri))
     folder, settings, is_indexed = find_workspace(path, unindexed)
     if folder is None or tokenizers is None:
         return request
-    if not is_indexed or settings.model != model or any(excerpts):
+    if not is_indexed or settings.model != model or any(context):
         settings = replace(settings, persist=False)
-    scope = Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], tokenizers, excerpts)
+    scope = Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], tokenizers, context)
     index, mine = WorkspaceIndex(scope, open_index(scope, logging.warning)), Overlay()
     from rich.console import Console
 
@@ -156,6 +156,5 @@ def with_repository(
             pass
     known = mine.counts.get(family_of(request.language))
     counts = known and known.without([str(path)])
-    shown = mine.excerpts and mine.excerpts.excerpts(str(path), request.cursor)
     index.close()
-    return replace(request, counts=counts, excerpts=shown)
+    return replace(request, counts=counts, excerpts=mine.context.at(str(path), request.cursor))

@@ -157,7 +157,7 @@ class Session:
         """Wait until all background work is done, except what waits for the idle budget."""
         await self.background.settled()
         await self.workspace.settled()
-        await self.background.settled()  # prompts take up the chosen excerpts
+        await self.background.settled()  # prompts take up the chosen text
 
     async def report(self) -> dict[str, object]:
         """Write the usage statistics to disk and return all counters as plain values."""

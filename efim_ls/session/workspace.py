@@ -20,7 +20,7 @@ from efim_ls.session.engine_thread import EngineClient, EngineThread
 from efim_ls.settings import Settings
 from efim_ls.text.document import Document
 from efim_ls.text.outline import Importable
-from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
+from efim_ls.workspace.files.context import RetrievalPlace
 from efim_ls.workspace.imports.calling import CalledDefinition, CallingFile, find_call
 from efim_ls.workspace.imports.importable import ImportingFile, find_imports
 from efim_ls.workspace.index import Question, Scope
@@ -28,7 +28,6 @@ from efim_ls.workspace.modules.environment import find_environment
 from efim_ls.workspace.modules.table import ModuleTable
 from efim_ls.workspace.overlay import IndexStatus
 from efim_ls.workspace.shared import IndexClient, SharedIndexes
-from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, NO_EXCERPTS
 
 if TYPE_CHECKING:
     from efim_ls.completion.completer import Completer
@@ -56,13 +55,12 @@ class SessionWorkspace:
     def __init__(
         self, documents: OpenDocuments, indexes: SharedIndexes, chosen: Callable[[OpenDocument], None]
     ) -> None:
-        """Index nothing yet; call `chosen` with the document in use once other excerpts are chosen for it."""
+        """Index nothing yet; call `chosen` with the document in use once its prompts may show other text."""
         self.folders: tuple[str, ...] = ()
         self.on_status: Callable[[IndexStatus], None] = lambda _: None
         self._documents, self._chosen = documents, chosen
-        self._index = IndexClient(indexes, lambda status: self.on_status(status), self._excerpts_changed)
-        self._excerpts = NO_EXCERPT_BUDGET  # of other files' text, for which the model's prompts have room
-        self._loop: asyncio.AbstractEventLoop | None = None  # known once excerpts are chosen
+        self._index = IndexClient(indexes, lambda status: self.on_status(status), self._context_changed)
+        self._loop: asyncio.AbstractEventLoop | None = None  # known once there is an index
         self._modules: ModuleTable | None = None  # of these folders
         self._module_folders: list[Path] = []
 
@@ -74,18 +72,17 @@ class SessionWorkspace:
     def adopt(self, settings: Settings, rules: Rules, completer: Completer | None) -> bool:
         """Index the folders by settings, rules and the model in use; return whether that is another scope."""
         tokenizers = completer.tokenizers if completer else None
-        self._excerpts = excerpts = completer.excerpt_budget if completer else NO_EXCERPT_BUDGET
-        if any(excerpts):
-            self._loop = asyncio.get_running_loop()
+        context = completer.context_budget if completer else ()
         folders = [Path(path) for uri in self.folders if (path := real_path(uri))]
         if self._modules is None or folders != self._module_folders:
             self._module_folders, self._modules = folders, ModuleTable(partial(find_environment, folders))
             for document in self._documents:
                 self._learn_modules(document)
         wanted = folders and settings.enabled and settings.other_files != "off"
-        scope = Scope.of(settings, rules, folders, tokenizers, excerpts) if wanted and tokenizers else None
+        scope = Scope.of(settings, rules, folders, tokenizers, context) if wanted and tokenizers else None
         if not self._index.adopt(scope):
             return False
+        self._loop = asyncio.get_running_loop()
         for document in self._documents:
             self.index_document(document)
         return True
@@ -116,11 +113,9 @@ class SessionWorkspace:
         above, below = self._documents.cells_around(document)
         text = f"{above}{document.public}{below}" if above or below else document.public
         request = Request(document.uri, text, len(above) + cursor, language=document.language)
-        if not any(self._excerpts):
+        if not (context := self._index.context).shows:
             return request
-        if (chosen := self._index.excerpts) is None:
-            return replace(request, excerpts=NO_EXCERPTS)
-        return replace(request, excerpts=chosen.excerpts(document.path, cursor), excluded_files=chosen.excluded_files)
+        return replace(request, excerpts=context.at(document.path, cursor), excluded_files=context.excluded_files)
 
     def request_at(self, document: OpenDocument, cursor: int) -> Request:
         """Return the inputs of an answer at a place other than the prompt: other texts and counts over files."""
@@ -133,7 +128,7 @@ class SessionWorkspace:
     def retrieve_if_unsure(self, document: OpenDocument, request: Request, answer: Answer) -> None:
         """Look for code that may help where the model is unsure; prompts show it once the cursor rests."""
         is_unsure = answer.confidence is not None and answer.confidence < UNSURE
-        if self._excerpts.similar and is_unsure and document.path and self._documents.may_be_read(document):
+        if is_unsure and self._index.context.looks_up and document.path and self._documents.may_be_read(document):
             edits = self._documents.edited(document)
             self._index.retrieve(RetrievalPlace(document.path, request.text, request.cursor, edits))
 
@@ -192,7 +187,7 @@ class SessionWorkspace:
         if self._modules and LANGUAGES[document.language].reads_modules and self._documents.may_be_read(document):
             self._modules.want(document.path, document.text)
 
-    def _excerpts_changed(self) -> None:
+    def _context_changed(self) -> None:
         """Report the document in use to the event loop; called on the index's thread."""
 
         def report() -> None:

@@ -22,9 +22,9 @@ from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.workspace.database.origin import OF_INDEX, IndexOrigin
 from efim_ls.workspace.database.place import index_path
 from efim_ls.workspace.database.tables import Entry
-from efim_ls.workspace.excerpts.chooser import ExcerptChooser
-from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace, WorkspaceExcerpts
+from efim_ls.workspace.excerpts.workspace_excerpts import files_context
 from efim_ls.workspace.files.content import IndexedFile, Kept, content_of, digest_of
+from efim_ls.workspace.files.context import RetrievalPlace
 from efim_ls.workspace.files.counts import FileCounts, IndexedText, Publication, nearest
 from efim_ls.workspace.files.discovery import (
     KnownFolders,
@@ -38,7 +38,7 @@ from efim_ls.workspace.imports.files import IndexedFiles
 from efim_ls.workspace.index_file import IndexFile
 from efim_ls.workspace.overlay import MIB, Overlay
 from model_runtime.ids import Ids
-from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
+from model_runtime.prompt.context import ContextBudget
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ class Scope:
     rules: Rules = field(compare=False)  # made of the same settings and folders
     tokenizers: LanguageTokenizers = field(compare=False)
     default: tuple[bytes, bool]  # the digest of the default tokenizer, and whether all languages have it
-    excerpts: ExcerptBudget = NO_EXCERPT_BUDGET  # of other files' text, for which prompts have room
+    context: ContextBudget = ()  # of other files' text, for which prompts have room
 
     @classmethod
     def of(
@@ -74,12 +74,12 @@ class Scope:
         rules: Rules,
         folders: Iterable[Path],
         tokenizers: LanguageTokenizers,
-        excerpts: ExcerptBudget = NO_EXCERPT_BUDGET,
+        context: ContextBudget = (),
     ) -> Scope:
         """Return the scope of a session; it changes only with settings that matter here."""
         mine = replace(DEFAULTS, **{name: getattr(settings, name) for name in (*OF_INDEX, *OF_COUNTS)})
         default = tokenizers.default.digest, tokenizers.is_one
-        return cls(tuple(sorted(folders)), mine, rules, tokenizers, default, excerpts)
+        return cls(tuple(sorted(folders)), mine, rules, tokenizers, default, context)
 
 
 class WorkspaceIndex:
@@ -98,17 +98,13 @@ class WorkspaceIndex:
         self._unwritten: dict[str, IndexedFile] = {}  # by path: read, and not yet in the index file
         self._focus = ""  # the folder of the document that a client opened last
         self._counts = FileCounts(share_out(scope.settings.memory_mib).counts * MIB // BYTES_A_TOKEN)
-        self._excerpts: WorkspaceExcerpts | None = None  # while prompts show no text of other files
-        if any(scope.excerpts):
-            folders = [str(folder) for folder in scope.folders]
-            chooser = ExcerptChooser(file, folders, scope.tokenizers.default, scope.excerpts, self._is_shown)
-            self._excerpts = WorkspaceExcerpts(chooser)
+        folders = [str(folder) for folder in scope.folders]
+        self._context = files_context(file, folders, scope.tokenizers.default, scope.context, self._is_shown)
 
     def join(self, overlay: Overlay) -> Steps:
         """Publish for a client from now on."""
         self._overlays.append(overlay)
-        if self._excerpts:
-            overlay.excerpts = self._excerpts.join(overlay.on_excerpts)
+        overlay.context = self._context.join(overlay.on_context)
         overlay.publish(self._counts.snapshot, self._ids, self._counts.free)
         overlay.tell(self._state, 0, 0)
         yield
@@ -116,8 +112,7 @@ class WorkspaceIndex:
     def leave(self, overlay: Overlay) -> Steps:
         """Forget a client and its documents."""
         self._overlays.remove(overlay)
-        if self._excerpts and overlay.excerpts:
-            self._excerpts.leave(overlay.excerpts)
+        self._context.leave(overlay.context)
         if overlay.opened:
             yield from self._publish()
 
@@ -129,8 +124,7 @@ class WorkspaceIndex:
         yield from self._write_again()
         self._wipe()
         self._is_built = True
-        if self._excerpts:
-            yield from self._excerpts.renew(rebuilt=True)
+        yield from self._context.renew(rebuilt=True)
         self._tell()
 
     def recall(self) -> Steps:
@@ -183,16 +177,14 @@ class WorkspaceIndex:
         yield
         if overlay.opened.get(path) != source:
             overlay.opened[path], self._ids[source.digest] = source, ids  # a publication meanwhile lets go of ids
-            if overlay.excerpts:
-                overlay.excerpts.open(path, language, text)
+            overlay.context.open(path, language, text)
             yield from self._publish()
-        if self._is_built and self._excerpts:
-            yield from self._excerpts.renew()
+        if self._is_built:
+            yield from self._context.renew()
 
     def close_document(self, overlay: Overlay, path: str) -> Steps:
         """Count a file's own text for a client again."""
-        if overlay.excerpts:
-            overlay.excerpts.close_document(path)
+        overlay.context.close_document(path)
         if overlay.opened.pop(path, None):
             file = self._readable(path)
             yield from self._update([file] if file else [], [] if file else [path])
@@ -200,8 +192,7 @@ class WorkspaceIndex:
     def retrieve(self, overlay: Overlay, place: RetrievalPlace) -> Steps:
         """Look up the code that is most similar to a place in a client's document."""
         yield
-        if overlay.excerpts:
-            overlay.excerpts.retrieve(place, self._text)
+        overlay.context.look_up(place, self._text)
 
     def answer(self, question: Question[T], found: Callable[[T], None]) -> Steps:
         """Answer a question about the files, and pass the answer on."""
@@ -288,8 +279,7 @@ class WorkspaceIndex:
             # No step between the two: work done meanwhile takes a file that is read for a file that has its ids.
             self._unwritten[file.path] = IndexedFile(file, source.digest, content, private)
             self._files[file.path], self._ids[source.digest] = source, ids
-            if self._excerpts:
-                self._excerpts.readmit(file.path)
+            self._context.readmit(file.path)
             yield
             unpublished += source.tokens
             if sum(self._files[path].tokens for path in self._unwritten) >= TOKENS_A_WRITE:
@@ -337,8 +327,7 @@ class WorkspaceIndex:
             for each in (self._files, self._skipped, self._unwritten, *opened):
                 each.pop(path, None)
         excluded = [path for path in paths if os.path.lexists(path)]
-        if self._excerpts:
-            self._excerpts.exclude(excluded)
+        self._context.exclude(excluded)
         if gone := sorted(set(paths) - set(excluded)):
             self._file.remove(gone, for_good=False)
             self._has_gone = True
@@ -390,10 +379,10 @@ class WorkspaceIndex:
 def open_index(scope: Scope, report: Callable[[str], None]) -> IndexFile:
     """Open the index file of a scope, in memory if nothing may be kept; each failure of the disk is reported once.
 
-    It keeps passages if prompts have room for excerpts, else outlines if next edits may be imports.
+    It keeps passages if prompts have room for text of other files, else outlines if next edits may be imports.
     """
     folders, chosen = scope.folders, scope.settings
     path = index_path(cache_folder(chosen.cache_folder), folders) if chosen.persist else None
     origin = IndexOrigin(tuple(map(str, folders)), chosen)
-    keeps: Kept = "passages" if any(scope.excerpts) else "outlines" if chosen.next_edit else "ids"
+    keeps: Kept = "passages" if any(scope.context) else "outlines" if chosen.next_edit else "ids"
     return IndexFile(path, origin, scope.tokenizers, report, keeps)

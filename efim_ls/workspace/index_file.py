@@ -273,7 +273,7 @@ class IndexFile:
 class _OpenFile:
     """The file on disk: a connection that changes it and a reader, which never waits for the other.
 
-    The latter is made when it is first needed: most clients ask for no excerpts, and each takes two open files.
+    The latter is made when it is first needed: most clients look nothing up, and each takes two open files.
     """
 
     def __init__(self, path: Path, origin: str, tokenizers: LanguageTokenizers, keeps: Kept) -> None:

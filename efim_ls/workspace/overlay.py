@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from efim_ls.workspace.excerpts.workspace_excerpts import ClientExcerpts, RetrievalPlace
+from efim_ls.workspace.files.context import ClientContext, RetrievalPlace
 from efim_ls.workspace.files.counts import Digests, IndexedText, documents, fitting, new
 from model_runtime.counts.snapshot import EMPTY, Counts
 from model_runtime.ids import Ids
@@ -41,19 +41,19 @@ def _ignore(*_: object) -> None:
 class Overlay:
     """One client's open documents over the files of an index, of which no other client sees anything.
 
-    Used on the index's thread, except `counts`, `status` and `excerpts`. `wanted` is changed under the thread's lock.
+    Used on the index's thread, except `counts`, `status` and `context`. `wanted` is changed under the thread's lock.
     """
 
     def __init__(
-        self, on_status: Callable[[IndexStatus], None] = _ignore, on_excerpts: Callable[[], None] = _ignore
+        self, on_status: Callable[[IndexStatus], None] = _ignore, on_context: Callable[[], None] = _ignore
     ) -> None:
         """Start without documents; callbacks are called on the index's thread, and must not raise."""
         self.status: IndexStatus | None = None  # until an index is there
-        self.excerpts: ClientExcerpts | None = None  # while prompts show no text of other files
+        self.context = ClientContext()
         self.opened: dict[str, IndexedText] = {}  # by path
         self.counts: Mapping[str, Counts] = {}  # by family: files, with open documents; replaced whole
         self.wanted: RetrievalPlace | None = None  # that code is to be looked up for
-        self.on_excerpts, self._on_status = on_excerpts, on_status
+        self.on_context, self._on_status = on_context, on_status
         self._made_of: tuple[Mapping[str, Counts], Mapping[str, Digests]] = ({}, {})
 
     @property

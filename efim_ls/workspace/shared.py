@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
-from efim_ls.workspace.excerpts.workspace_excerpts import ClientExcerpts, RetrievalPlace
+from efim_ls.workspace.files.context import ClientContext, RetrievalPlace
 from efim_ls.workspace.index import Question, Scope
 from efim_ls.workspace.overlay import IndexStatus, Overlay
 from efim_ls.workspace.thread import IndexThread
@@ -52,11 +52,11 @@ class IndexClient:
         self,
         indexes: SharedIndexes,
         on_status: Callable[[IndexStatus], None],
-        on_excerpts: Callable[[], None] = lambda: None,
+        on_context: Callable[[], None] = lambda: None,
     ) -> None:
         """Start with nothing to index. Callbacks are called on the index's thread, and must not raise."""
         self.watches = False
-        self._indexes, self._on_status, self._on_excerpts = indexes, on_status, on_excerpts
+        self._indexes, self._on_status, self._on_context = indexes, on_status, on_context
         self._thread: IndexThread | None = None
         self._overlay = Overlay()
 
@@ -67,7 +67,7 @@ class IndexClient:
         """
         if is_new := scope != (self._thread.scope if self._thread else None):
             self.leave()
-            self._overlay = Overlay(self._on_status, self._on_excerpts)
+            self._overlay = Overlay(self._on_status, self._on_context)
             self._thread = self._indexes.join(scope, self._overlay) if scope else None
         if self.watches and self._thread:
             self._thread.watch()
@@ -91,7 +91,7 @@ class IndexClient:
             self._thread.post(lambda index: index.close_document(overlay, path))
 
     def retrieve(self, place: RetrievalPlace) -> None:
-        """Look up the code most similar to a place, unless a later place comes first, for `excerpts` to return."""
+        """Look up the code most similar to a place, unless a later place comes first, for `context` to show."""
         if self._thread:
             self._thread.retrieve(self._overlay, place)
 
@@ -110,9 +110,9 @@ class IndexClient:
         return counts.without(without) if counts and counts.tokens else None
 
     @property
-    def excerpts(self) -> ClientExcerpts | None:
-        """What prompts may show of other files; None while nothing is indexed, or excerpts are off."""
-        return self._overlay.excerpts
+    def context(self) -> ClientContext:
+        """What prompts may show of other files."""
+        return self._overlay.context
 
     @property
     def status(self) -> IndexStatus | None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from time import monotonic
 
-from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
+from efim_ls.workspace.files.context import RetrievalPlace
 from efim_ls.workspace.index import Scope, Steps, WorkspaceIndex, open_index
 from efim_ls.workspace.overlay import Overlay
 from efim_ls.workspace.watcher import FileWatcher

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
+from kv_store.level import Level, Reach, StoreContext
 from kv_store.shared.folder_shelf import FolderShelf
 from kv_store.shared.shelf import LARGEST, Shelf, ShelfError
 from kv_store.warn_once import WarnOnce
 
 if TYPE_CHECKING:
-    from kv_store.shared.shared_tier import SharedTier
     from kv_store.shared.wire import Sealer
 
 LEAST_KEY = 32  # characters of a team's key
@@ -31,8 +31,8 @@ class TeamShelf(NamedTuple):
 def open_shelf(options: Mapping[str, Any]) -> TeamShelf:
     """Open the shelf at a `url` with the key of a `key_file` or a `key_variable`; raises ShelfError.
 
-    What else `options` may have: the `salt`, whether to `encrypt`, the `bytes` that an object store may take, and the
-    `block_bytes` that a block has at most.
+    What else `options` may have: the `salt`, whether to `encrypt`, the `bytes` that an object store may take (0 is no
+    limit), and the `block_bytes` that a block has at most.
     """
     key = read_key(options.get("key_file", ""), options.get("key_variable", ""))
     url: str = options["url"]
@@ -40,7 +40,7 @@ def open_shelf(options: Mapping[str, Any]) -> TeamShelf:
         from kv_store.shared.wire import PREFIX, Sealer, sealed_bytes
 
         sealer = Sealer(key, options.get("salt", ""), options.get("encrypt", False))
-        prefix, most_bytes = f"{PREFIX}:{sealer.team}", options.get("bytes")
+        prefix, most_bytes = f"{PREFIX}:{sealer.team}", options.get("bytes") or None
         largest = sealed_bytes(options["block_bytes"]) if "block_bytes" in options else LARGEST
         if urlsplit(url).scheme in SERVERS:
             from kv_store.shared.valkey_shelf import ValkeyShelf
@@ -56,17 +56,21 @@ def open_shelf(options: Mapping[str, Any]) -> TeamShelf:
         raise ShelfError(f"{needed}; install it where the server is installed") from None
 
 
-def open_shared(options: Mapping[str, Any], report: Callable[[str], None]) -> SharedTier | None:
-    """Open the tier of a team, or return None if it cannot be used here, which is reported."""
-    warnings = WarnOnce(report)
+def open_shared(context: StoreContext, options: Mapping[str, Any]) -> Level | None:
+    """Open a team's tier, for blocks of a `form`, or return None if it cannot be used here, which is reported.
+
+    A read waits for each block up to `patience_ms`. What else the options have, `open_shelf` says.
+    """
+    form, warnings = options["form"], WarnOnce(context.report)
     try:
-        shelf, sealer = open_shelf(options)
+        shelf, sealer = open_shelf({**options, "block_bytes": context.codec.slot_bytes(form)})
     except ShelfError as error:
         warnings.warn(str(error))
         return None
     from kv_store.shared.shared_tier import SharedTier
 
-    return SharedTier(shelf, sealer, warnings)
+    tier = SharedTier(shelf, sealer, warnings)
+    return Level(tier, form, behind=True, reach=Reach.NETWORK, patience=options["patience_ms"] / 1e3)
 
 
 def read_key(file: str, variable: str) -> str:

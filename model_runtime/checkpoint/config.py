@@ -141,6 +141,11 @@ class ModelConfig:
         return self.attentions[0].rotated if self.attentions else 0
 
     @property
+    def plain(self) -> ModelConfig:
+        """The same without rows before its context."""
+        return replace(self, excerpt_rows=0, mask="")
+
+    @property
     def positions(self) -> int:
         """Rows of an arena with the whole context, each of which is a position."""
         return self.excerpt_rows + self.context

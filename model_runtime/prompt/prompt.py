@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from model_runtime.sequence_key import (
     texts_apart,
 )
 
-PartName = Literal["marker", "signatures", "imports", "head", "tail", "similar", "typed"]
+WINDOW_PARTS = ("head", "tail", "typed")  # names; others are "marker", and what an option names
 
 NO_IDS = np.zeros(0, dtype=np.int32)
 HISTORY_BREAK = np.array([-1], dtype=np.int32)  # no token: matches of the n-grams do not cross it
@@ -54,29 +54,29 @@ class PromptPart(NamedTuple):
     that an excerpt apart is from; it is None for a part of the window.
     """
 
-    name: PartName
+    name: str
     ids: Ids
     sees_excerpts: bool = True
     origin: str | None = None
 
 
 class LaidOut(NamedTuple):
-    """Excerpts of other files as parts of a prompt, by the place where they stand.
+    """Text of other files as parts of a prompt, by the place where they stand.
 
-    `front` stands before the prefix's marker, `inside` behind it, and `similar` behind the tail. Or all of them are
+    `front` stands before the prefix's marker, `inside` behind it, and `behind` behind the tail. Or all of them are
     `apart`: each sees itself alone, and is seen from where the mask says on.
     """
 
     front: tuple[PromptPart, ...] = ()
     inside: tuple[PromptPart, ...] = ()
-    similar: tuple[PromptPart, ...] = ()
+    behind: tuple[PromptPart, ...] = ()
     apart: tuple[PromptPart, ...] = ()
     mask: Mask = "typed"
 
     @property
     def parts(self) -> tuple[PromptPart, ...]:
         """All parts, in their order."""
-        return self.front + self.inside + self.similar + self.apart
+        return self.front + self.inside + self.behind + self.apart
 
 
 NOTHING_LAID_OUT = LaidOut()
@@ -137,42 +137,42 @@ class Prompt:
         return count_tokens(self.parts)
 
     @property
-    def sizes(self) -> Counter[PartName]:
+    def sizes(self) -> Counter[str]:
         """Numbers of tokens of the parts, by name."""
         return sizes_of(self.parts)
 
-    def size(self, name: PartName) -> int:
+    def size(self, name: str) -> int:
         """Return the number of tokens of the parts with this name."""
         return self.sizes[name]
 
-    def committed(self, is_committed: Callable[[PartName], bool], excerpts: frozenset[str]) -> CommittedParts:
-        """Return the committed parts, by name, if the excerpts of these documents are committed."""
-        tokens, seen = 0, excerpts.issuperset(self.origins)
+    def committed(self, is_committed: Callable[[str], bool], documents: frozenset[str]) -> CommittedParts:
+        """Return the committed parts, by name; text of other documents is if it is from these."""
+        tokens, seen = 0, documents.issuperset(self.origins)
         for part in (part for part in self.parts if part.origin is None):
             if (part.sees_excerpts and not seen) or not (part.name == "marker" or is_committed(part.name)):
                 break
             tokens += len(part.ids)
-        return CommittedParts(tokens, excerpts.intersection(self.origins))
+        return CommittedParts(tokens, documents.intersection(self.origins))
 
 
 def order_parts(
-    template: Template, head: Ids, tail: Ids, typed: Ids, *, excerpts: LaidOut = NOTHING_LAID_OUT
+    template: Template, head: Ids, tail: Ids, typed: Ids, *, context: LaidOut = NOTHING_LAID_OUT
 ) -> tuple[PromptPart, ...]:
     """Return the parts of a prompt in the template's order; FIM's and SPM's orders leave typed or head empty.
 
-    Of excerpts, those that change least stand first and the volatile ones behind the tail, so that a change of these
-    costs their own tokens and typed.
+    Text of other files that changes least stands first and what changes often behind the tail, so that a change of
+    this costs its own tokens and typed.
     """
-    before = _marker(template.prefix), *excerpts.inside, PromptPart("head", head)
+    before = _marker(template.prefix), *context.inside, PromptPart("head", head)
     after = _marker(template.suffix), PromptPart("tail", tail)
     text = after + before if template.tail_first else before + after
-    window = _marker(template.bos), *excerpts.front, *text, *excerpts.similar
+    window = _marker(template.bos), *context.front, *text, *context.behind
     last = _marker(template.middle), PromptPart("typed", typed)
-    if not excerpts.apart:
+    if not context.apart:
         return window + last
-    if excerpts.mask == "head":
-        return excerpts.apart + window + last
-    return tuple(part._replace(sees_excerpts=False) for part in window) + excerpts.apart + last
+    if context.mask == "head":
+        return context.apart + window + last
+    return tuple(part._replace(sees_excerpts=False) for part in window) + context.apart + last
 
 
 def window_ids(parts: Iterable[PromptPart]) -> Ids:
@@ -180,9 +180,9 @@ def window_ids(parts: Iterable[PromptPart]) -> Ids:
     return np.concatenate([part.ids for part in parts if part.origin is None])
 
 
-def sizes_of(parts: Iterable[PromptPart]) -> Counter[PartName]:
+def sizes_of(parts: Iterable[PromptPart]) -> Counter[str]:
     """Return the numbers of tokens of the parts, by name."""
-    found = Counter[PartName]()
+    found = Counter[str]()
     for part in parts:
         found[part.name] += len(part.ids)
     return found
@@ -200,11 +200,11 @@ def build(
     tail: str,
     typed: str,
     around: Surroundings = NO_SURROUNDINGS,
-    excerpts: LaidOut = NOTHING_LAID_OUT,
+    context: LaidOut = NOTHING_LAID_OUT,
 ) -> Prompt:
     """Build the prompt; a pure function of its texts, whatever was built before."""
     done, stub = heal(tokenizer, typed)
-    return assemble(tokenizer, template, head, tail, done, stub, around, excerpts)
+    return assemble(tokenizer, template, head, tail, done, stub, around, context)
 
 
 def assemble(
@@ -215,12 +215,12 @@ def assemble(
     typed: str,
     stub: str = "",
     around: Surroundings = NO_SURROUNDINGS,
-    excerpts: LaidOut = NOTHING_LAID_OUT,
+    context: LaidOut = NOTHING_LAID_OUT,
 ) -> Prompt:
     """Build the prompt without healing: `stub` has already been taken out of typed."""
     h, t, y = tokenizer.encode(head and template.lead + head), tokenizer.encode(tail), tokenizer.encode(typed)
     prompt = Prompt(
-        order_parts(template, h, t, y, excerpts=excerpts),
+        order_parts(template, h, t, y, context=context),
         stub=stub.encode("utf-8", "replace"),
         history=np.concatenate((t, HISTORY_BREAK, h, y)),
     )

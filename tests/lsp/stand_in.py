@@ -24,7 +24,7 @@ from efim_ls.session.loader import Progress, nothing_to_fetch
 from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
 from model_runtime.errors import ModelError
-from model_runtime.prompt.excerpts import ExcerptBudget
+from model_runtime.prompt.context import ContextBudget
 
 COSTS = Costs(head=3, recomputed=5, reused=7, ms=Milliseconds(total=2.0))
 
@@ -67,8 +67,8 @@ class StandIn:
         return None
 
     @property
-    def excerpt_budget(self) -> ExcerptBudget:
-        return ExcerptBudget()
+    def context_budget(self) -> ContextBudget:
+        return ()
 
     def work_ahead(self, uri: str, what: str, cancel: Cancel) -> bool:
         if "# fail ahead" in what:

@@ -24,8 +24,10 @@ WORTH = HANG  # seconds that a block takes to compute, so that a busy machine is
 BLOCK_BYTES = CODEC.size(Form.RAW)
 
 
-def colleague(url: str, key_file: Path, said: list[str] | None = None, **options: object) -> OpenedStore:
-    shared = {"url": url, "key_file": str(key_file), "patience": HANG, "form": Form.RAW, **options}
+def colleague(
+    url: str, key_file: Path, said: list[str] | None = None, patience: float = HANG, **options: object
+) -> OpenedStore:
+    shared = {"url": url, "key_file": str(key_file), "patience_ms": 1e3 * patience, "form": Form.RAW, **options}
     report = print if said is None else said.append
     return open_store(FINGERPRINT, CODEC, "model", StoreOptions({SHARED: shared}, None), report)
 

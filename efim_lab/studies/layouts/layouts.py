@@ -18,16 +18,15 @@ from efim_lab.gate.replay.policies import Policy, PolicyPrompt, StickyWindow, co
 from efim_lab.gate.replay.report import KeystrokeRow
 from efim_lab.gate.replay.trace import Trace, keystrokes
 from efim_lab.studies.layouts.simulated_repository import SimulatedRepository, files_of
-from efim_ls.completion.models.open import FULL_EXCERPTS
 from efim_ls.completion.planning.planner import FRAMES, Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget
 from model_runtime.ids import Ids
 from model_runtime.loading.checkpoint_reader import read_checkpoint
-from model_runtime.prompt.excerpt_layout import PlainLayout, excerpt_ids
-from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpt, Excerpts
 from model_runtime.prompt.prompt import LaidOut, Prompt, PromptPart, build, order_parts, window_ids
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.shelves.excerpts.excerpts import FULL_EXCERPTS, NO_EXCERPTS, Excerpt, Excerpts
+from model_runtime.shelves.excerpts.layout import PlainLayout, excerpt_ids
 
 # One rest in five is where the model is unsure: as many as a model that asks for retrieval itself (arXiv 2403.10059:
 # 18 to 19 %).
@@ -44,9 +43,9 @@ def count_layouts(
     `folder` is the model's; excerpts are cut from the files of `other` or, if None, from the recording's last text.
     """
     _, _, tokenizer, template = read_checkpoint(folder)
-    room = replace(budget, markers=template.markers, excerpts=FULL_EXCERPTS)
+    room = replace(budget, markers=template.markers, context=FULL_EXCERPTS)
     for name, layout in LAYOUTS.items():
-        repository = SimulatedRepository(files_of(other, recorded), tokenizer, room.excerpts)
+        repository = SimulatedRepository(files_of(other, recorded), tokenizer, FULL_EXCERPTS)
         yield name, list(count_with(keystrokes(recorded), layout(tokenizer, template, room, repository), room))
 
 
@@ -60,7 +59,7 @@ class EfimWithExcerpts(Policy):
     ) -> None:
         """Build the prompts that the server sends."""
         self._tokenizer, self._template, self._repository = tokenizer, template, repository
-        self._layout = PlainLayout(tokenizer, template, budget.excerpt_tokens)
+        self._layout = PlainLayout(tokenizer, template, budget.context_tokens)
         self._planner = Planner(budget, tokenizer.pieces, self._prompt)
         self._rests = 0
         self._stable = NO_EXCERPTS
@@ -86,14 +85,14 @@ class EfimWithExcerpts(Policy):
         if self._stable is NO_EXCERPTS:
             self._stable = self._repository.stable(text)
         at, similar = self._similar
-        self._planner.set_excerpts(self._stable._replace(similar=similar if abs(cursor - at) <= NEARBY else ()))
+        self._planner.offer(self._stable._replace(similar=similar if abs(cursor - at) <= NEARBY else ()))
 
     def _of(self, frame: Frame) -> PolicyPrompt:
         return PolicyPrompt(frame.ids, frame.plan.number, frame.plan.frame == "new")
 
     def _prompt(self, plan: Plan) -> Prompt:
-        shown = self._layout.lay_out(plan.excerpts)
-        return build(self._tokenizer, self._template, plan.head, plan.tail, plan.typed, excerpts=shown)
+        shown = self._layout.lay_out(plan.context)
+        return build(self._tokenizer, self._template, plan.head, plan.tail, plan.typed, context=shown)
 
 
 class InfillingWithExcerpts(Policy):
@@ -119,7 +118,7 @@ class InfillingWithExcerpts(Policy):
 
     def _in_front(self, excerpts: tuple[Excerpt, ...], before: Ids, after: Ids) -> Ids:
         laid = LaidOut(front=(PromptPart("signatures", self._ids(excerpts)),))
-        return window_ids(order_parts(self._template, before, after, before[:0], excerpts=laid))
+        return window_ids(order_parts(self._template, before, after, before[:0], context=laid))
 
     def _ids(self, excerpts: tuple[Excerpt, ...]) -> Ids:
         parts = [self._excerpt_ids(each) for each in excerpts]

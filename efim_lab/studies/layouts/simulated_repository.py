@@ -13,8 +13,8 @@ from zlib import crc32
 
 from efim_lab.gate.replay.trace import Trace, final_text
 from efim_ls.languages.table import language_of
-from model_runtime.prompt.excerpts import Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.shelves.excerpts.excerpts import Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
 
 CHUNK_LINES = 12  # of an excerpt
 QUERY_LINES, QUERY_CHARACTERS = 12, 2_000  # above the cursor, that a similar chunk is looked for by

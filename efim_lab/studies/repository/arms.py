@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from model_runtime.prompt.excerpts import PLACES, ExcerptPlace
+from model_runtime.shelves.excerpts.excerpts import PLACES, ExcerptPlace
 
 
 @dataclass(frozen=True, eq=False)

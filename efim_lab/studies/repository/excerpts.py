@@ -13,12 +13,12 @@ from efim_lab.studies.repository.places import RepositoryPlace
 from efim_ls.access.rules import Rules
 from efim_ls.memory_shares import LEAST_MEMORY
 from efim_ls.settings import DEFAULTS
-from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
+from efim_ls.workspace.files.context import RetrievalPlace
 from efim_ls.workspace.index import Scope, WorkspaceIndex, open_index
 from efim_ls.workspace.overlay import Overlay
-from model_runtime.prompt.excerpts import NO_EXCERPTS, ExcerptBudget, Excerpts
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
+from model_runtime.shelves.excerpts.excerpts import NO_EXCERPTS, ExcerptBudget, Excerpts
 
 
 class RepositoryExcerpts:
@@ -43,8 +43,8 @@ class RepositoryExcerpts:
         _exhaust(index.open(mine, path, "python", place.text))
         if retrieved:
             _exhaust(index.retrieve(mine, RetrievalPlace(path, place.text, place.cursor)))
-        assert mine.excerpts is not None  # the budget is not empty
-        found = mine.excerpts.excerpts(path, place.cursor)
+        found = mine.context.at(path, place.cursor)
+        assert isinstance(found, Excerpts)  # the budget is not empty
         _exhaust(index.close_document(mine, path))
         return found.without([path])  # its own file was indexed with the target in it
 

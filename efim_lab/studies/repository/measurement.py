@@ -28,8 +28,8 @@ from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.decoder.linear import packed_format
 from model_runtime.loading.checkpoint_reader import read_tokenizer
 from model_runtime.loading.load import LoadedModel
-from model_runtime.prompt.excerpts import NO_EXCERPTS, PLACES, ExcerptBudget, Excerpts
 from model_runtime.prompt.prompt import Prompt
+from model_runtime.shelves.excerpts.excerpts import PLACES, ExcerptBudget, Excerpts
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class AskedCompleter(Completer):
     def prompt(self, request: Request) -> Prompt:
         """Return the prompt of a request with all that the n-grams read; changes nothing."""
         planner = self._document(request.uri).planner.copy()
-        planner.set_excerpts(request.excerpts or NO_EXCERPTS, request.excluded_files)
+        planner.offer(request.excerpts, request.excluded_files)
         frame = planner.plan(request.text, request.cursor)
         return self.models.first.model_answerer.with_surroundings(request, frame, NEVER)
 
@@ -100,11 +100,11 @@ class ArmSubject:
 
     def _is_unsure(self, answer: Answer) -> bool:
         """Return whether a server that may read similar code would look for some after an answer."""
-        reads = bool(self._completer.excerpt_budget.similar)
+        reads = bool(ExcerptBudget(*self._completer.context_budget).similar)
         return reads and answer.confidence is not None and answer.confidence < UNSURE
 
     def _excerpts(self, place: RepositoryPlace, retrieved: bool) -> Excerpts:
-        return self._others.excerpts(place, self._completer.excerpt_budget, retrieved)
+        return self._others.excerpts(place, ExcerptBudget(*self._completer.context_budget), retrieved)
 
     def _request(self, root: str, place: RepositoryPlace, typed: int, excerpts: Excerpts) -> Request:
         """Return the request after some of the target's characters: of a chunk, one by key, else as typing asks."""
@@ -161,8 +161,8 @@ def _opened(folder: Path, arms: Sequence[RepositoryArm], others: OtherFiles) -> 
     shown = arms[0].shown
     settings = _settings(folder, "text" if shown else "phrases")
     model, budget = load_model(settings, _silent)
-    places = zip(PLACES, budget.excerpts, strict=True)
-    budget = replace(budget, excerpts=ExcerptBudget(*(tokens if each in shown else 0 for each, tokens in places)))
+    places = zip(PLACES, ExcerptBudget(*budget.context), strict=True)
+    budget = replace(budget, context=ExcerptBudget(*(tokens if each in shown else 0 for each, tokens in places)))
     completer = AskedCompleter.over(with_store(model, budget, settings), settings)
     yield [ArmSubject(arm, model, completer, others) for arm in arms]
     completer.close(0)

@@ -9,10 +9,9 @@ from typing import Literal
 from efim_ls.completion.planning.planner import Frame
 from efim_ls.request import Costs, FrameKind, Milliseconds
 from model_runtime.engine.engine import Generation
-from model_runtime.prompt.prompt import PartName
+from model_runtime.prompt.prompt import WINDOW_PARTS
 
 Stage = Literal["plan", "tokenize", "postprocess"]
-COUNTED: tuple[PartName, ...] = ("head", "tail", "typed", "signatures", "imports", "similar")
 
 
 class CostMeter:
@@ -35,7 +34,8 @@ class CostMeter:
         """Note which frame is used, and the sizes of its prompt's parts."""
         self._frame = frame.plan.frame
         sizes = frame.prompt.sizes
-        self.add(**{name: sizes[name] for name in COUNTED})
+        window = {name: sizes[name] for name in WINDOW_PARTS}
+        self.add(**window, others=sum(sizes.values()) - sum(window.values()) - sizes["marker"])
 
     def generation(self, made: Generation) -> None:
         """Add the model's counts and times, which the engine measured."""

@@ -11,7 +11,7 @@ from efim_ls.completion.suggestions.recent import Asked, RecentSuggestions
 from efim_ls.request import Request, Upcoming
 from model_runtime.cancel import Cancel
 from model_runtime.counts.snapshot import CountsView
-from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
+from model_runtime.prompt.context import NO_CONTEXT, PromptContext
 
 
 class DocumentState:
@@ -29,7 +29,7 @@ class DocumentState:
         self._make = make
         self._counts: CountsView | None = None
         self.answer_origin: AnswerOrigin | None = None  # what the last answer was made from
-        self._excerpts = NO_EXCERPTS  # that were offered last
+        self._context: PromptContext = NO_CONTEXT  # that was offered last
         self._planner: Planner | None = None
         self._requested: dict[int, Frame] = {}
         # The place that was prepared last, whose request holds other texts and counts, and its frames once planned.
@@ -41,8 +41,7 @@ class DocumentState:
         """The document's planner."""
         if self._planner is None:
             self._planner = self._make()
-            if self._excerpts is not NO_EXCERPTS:
-                self._planner.set_excerpts(self._excerpts)
+            self._planner.offer(self._context)
             self._planner.restore(self.saved)
             self._requested = {frame.plan.number: frame for frame in self._planner.frames}
         return self._planner
@@ -75,23 +74,17 @@ class DocumentState:
         """Forget the last suggestions and their origin."""
         self.suggestions, self._counts, self.answer_origin = RecentSuggestions(), None, None
 
-    def forget_excerpts(self) -> None:
+    def forget_context(self) -> None:
         """Take other files' text out of all frames."""
         if self._planner is not None:
-            shown = frozenset(each.file for frame in self._frames for each in frame.plan.excerpts.all)
-            self.set_excerpts(NO_EXCERPTS, shown)
+            self.offer(NO_CONTEXT, frozenset(each.file for frame in self._frames for each in frame.plan.context.all))
 
-    def set_excerpts(self, excerpts: Excerpts | None, excluded_files: frozenset[str] = frozenset()) -> Planner:
-        """Return the planner, which shows these excerpts in new frames, and excerpts of `excluded_files` in none.
-
-        None is offered where prompts show no text of other files.
-        """
-        if excerpts is None:
-            return self.planner
-        self._excerpts = excerpts
-        self.planner.set_excerpts(excerpts, excluded_files)
+    def offer(self, context: PromptContext, excluded_files: frozenset[str]) -> Planner:
+        """Return the planner, which shows this context in new frames, and text of `excluded_files` in none."""
+        self._context = context
+        self.planner.offer(context, excluded_files)
         if excluded_files:
-            shown = {number: frame.plan.excerpts for number, frame in self._requested.items()}
+            shown = {number: frame.plan.context for number, frame in self._requested.items()}
             self._requested = {
                 n: self._requested[n] for n, each in shown.items() if each.without(excluded_files) is each
             }
@@ -99,7 +92,7 @@ class DocumentState:
 
     def plan(self, request: Request, cancel: Cancel) -> Frame:
         """Return the frame for a request; raises Cancelled soon after `cancel()` is true."""
-        frame = self.set_excerpts(request.excerpts, request.excluded_files).plan(request.text, request.cursor, cancel)
+        frame = self.offer(request.excerpts, request.excluded_files).plan(request.text, request.cursor, cancel)
         self._requested[frame.plan.number] = frame
         return frame
 
@@ -120,7 +113,7 @@ class DocumentState:
 
     def _planned_ahead(self, place: Upcoming, cancel: Cancel) -> Sequence[Frame]:
         request = place.request
-        planner = self.set_excerpts(request.excerpts, request.excluded_files)
+        planner = self.offer(request.excerpts, request.excluded_files)
         if place.because == "opened":
             frames = [planner.plan_unopened(request.text, cancel)]
         else:

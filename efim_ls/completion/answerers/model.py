@@ -35,9 +35,8 @@ from model_runtime.errors import EngineError
 from model_runtime.ids import Ids
 from model_runtime.kv.pool import FrameId
 from model_runtime.loading.load import Model
-from model_runtime.prompt.excerpt_layout import layout
-from model_runtime.prompt.excerpts import NO_EXCERPTS
 from model_runtime.prompt.prompt import NOTHING_LAID_OUT, Prompt, Surroundings, build, surrounded
+from model_runtime.shelves.excerpts.layout import layout
 
 SPARE = 3  # extra texts, for texts that filters empty or that repeat another
 REASONS: dict[str, Reason] = {
@@ -53,7 +52,7 @@ class Planned:
     """A request in a document, its plan, and the costs of its answer so far."""
 
     document: DocumentState
-    asked: Asked  # with the plan's excerpts
+    asked: Asked  # with the plan's context
     plan: Plan
     meter: CostMeter
 
@@ -106,7 +105,7 @@ class ModelAnswerer:
             frame = document.plan(request, cancel)
             meter.lap("plan")
             meter.frame(frame)
-            planned = Planned(document, asked.showing(frame.plan.excerpts), frame.plan, meter)
+            planned = Planned(document, asked.showing(frame.plan.context), frame.plan, meter)
             left = planned.asked.left
             known = left is not None and not request.explicit
             prompt = frame.prompt if known else self.with_surroundings(request, frame, cancel)
@@ -138,7 +137,7 @@ class ModelAnswerer:
     def explain(self, document: DocumentState, request: Request, answered: Answer | None) -> dict[str, object]:
         """Return the exact prompt that a request would send, its costs, and the last answer there, `answered`."""
         model, planner = self._model, document.planner.copy()
-        planner.set_excerpts(request.excerpts or NO_EXCERPTS, request.excluded_files)
+        planner.offer(request.excerpts, request.excluded_files)
         frame, meter = planner.plan(request.text, request.cursor), CostMeter()
         plan, prompt = frame.plan, frame.prompt
         reusable = self._engine.reusable(self.frame_id(request.uri, plan), prompt)
@@ -213,9 +212,9 @@ class ModelAnswerer:
         )
 
     def _is_text_private(self, uri: str, plan: Plan) -> bool:
-        """Return whether a document, or the document of an excerpt in its prompt, is private."""
-        shown = () if plan.excerpts == NO_EXCERPTS else plan.excerpts.all
-        return self._is_private(uri) or any(self._is_private(Path(each.file).as_uri()) for each in shown)
+        """Return whether a document, or another whose text its prompt shows, is private."""
+        others = (Path(each.file).as_uri() for each in plan.context.all)
+        return any(map(self._is_private, (uri, *others)))
 
     def _cleaned(self, planned: Planned, made: Generation) -> Answer:
         """Return what the filters leave of the model's texts, and remember it."""
@@ -267,12 +266,11 @@ def _planners(model: Model, budget: Budget) -> Callable[[], Planner]:
 
     It refers to the model only: a cycle through an answerer would keep a replaced model in memory.
     """
-    most = model.excerpt_rows or budget.excerpt_tokens
-    lay_out = layout(model.tokenizer, model.template, model.mask, most) if any(budget.excerpts) else None
+    lay_out = layout(model.tokenizer, model.template, model.mask, model.excerpt_rows or budget.context_tokens)
 
     def prompt_of(plan: Plan) -> Prompt:
-        shown = lay_out(plan.excerpts) if lay_out else NOTHING_LAID_OUT
-        return build(model.tokenizer, model.template, plan.head, plan.tail, plan.typed, excerpts=shown)
+        shown = lay_out(plan.context) if plan.context.all else NOTHING_LAID_OUT
+        return build(model.tokenizer, model.template, plan.head, plan.tail, plan.typed, context=shown)
 
     return lambda: Planner(budget, model.tokenizer.pieces, prompt_of)
 

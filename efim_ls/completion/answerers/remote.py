@@ -23,6 +23,7 @@ from efim_ls.request import Answer, Request, Upcoming
 from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
 from model_runtime.engine.output import TextProbability
+from model_runtime.prompt.context import NO_CONTEXT
 
 MOST_DOCUMENTS = 64  # whose frames are remembered
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds without requests after a failure, and after many in a row
@@ -196,7 +197,7 @@ class RemoteAnswerer:
 
     def _sent(self, request: Request) -> Request:
         """Return a request without what stays on this machine."""
-        return replace(request, others=(), counts=None, excerpts=None, excluded_files=frozenset(), modules=None)
+        return replace(request, others=(), counts=None, excerpts=NO_CONTEXT, excluded_files=frozenset(), modules=None)
 
     def _may_be_sent(self, uri: str) -> bool:
         return self._options.private or not self._is_private(uri)

@@ -33,7 +33,7 @@ def open_elsewhere(settings: Settings) -> RemoteModel:
     if folder is None:
         raise ModelError(f"the tokenizer of {settings.model} is not here: open an editor, which fetches it")
     checkpoint = read_checkpoint(folder, settings.template)
-    config = replace(checkpoint.config, excerpt_rows=0, mask="")  # no text of other files is sent
+    config = checkpoint.config.plain  # no text of other files is sent
     budget = replace(
         fit_budget(settings, config, checkpoint.template.markers),
         reason="the model is on another machine, where no text of other files is sent",

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from efim_ls.completion.models.shared_level import shared_level
 from efim_ls.paths import cache_folder, document_tag
 from efim_ls.settings import Settings
 from kv_store.block import BLOCK_TOKENS
@@ -232,6 +231,6 @@ def _options(settings: Settings, exact: Form, held_mib: int) -> StoreOptions:
     levels: dict[str, dict[str, object]] = {MEMORY: {"bytes": held_mib * MIB}}
     if settings.persist:
         levels[DISK] = {"bytes": settings.disk_mib * MIB, "form": form}
-    if options := shared_level(settings, form):
-        levels[SHARED] = options
+    if settings.shared_tier.url:
+        levels[SHARED] = {**asdict(settings.shared_tier), "form": form}
     return StoreOptions(levels, cache_folder(settings.cache_folder) if settings.persist else None)

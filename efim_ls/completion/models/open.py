@@ -27,15 +27,14 @@ from model_runtime.loading.decoders import LoadOptions
 from model_runtime.loading.load import LoadedModel, Model, load, plan_load
 from model_runtime.loading.memory_fit import FitRequest, fit_on_cpu, model_size
 from model_runtime.machine import cuda_missing, releasable_memory
-from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
+from model_runtime.prompt.context import ContextBudget
+from model_runtime.shelves.excerpts.excerpts import budget_of
 
 if TYPE_CHECKING:
     from model_runtime.remote.engine import RemoteEngine
 
 MIB = 1 << 20
 LEAST_PROMPT = 16  # tokens; a shorter prompt is useless
-# Tokens of other files' text. The volatile part is short because every new frame computes it again.
-FULL_EXCERPTS = ExcerptBudget(signatures=512, imports=384, similar=256)
 LEAST_READER = 1_000_000_000  # parameters of a model that gains by other files' text (docs/models.md)
 SWITCHED_OFF = "switched off"  # the reason where a model would read other files' text by itself
 FETCHED, LOADED = 90, 95  # percent of the progress if the model must be downloaded first
@@ -79,7 +78,7 @@ class OpenedModel(ServedModel):
     @property
     def reads_by_itself(self) -> bool:
         """Whether prompts show text of other files if the settings leave that to the model."""
-        return any(self.budget.excerpts) or self.budget.reason == SWITCHED_OFF
+        return any(self.budget.context) or self.budget.reason == SWITCHED_OFF
 
     def for_client(self, settings: Settings, leave: Callable[[], bool]) -> OpenedModel:
         """Return the same model as another client's settings allow to use it."""
@@ -117,13 +116,14 @@ def with_store(model: LoadedModel, budget: Budget, settings: Settings) -> Opened
 
 
 def _read(settings: Settings, folder: Path) -> tuple[Checkpoint, Budget]:
-    """Return a checkpoint and the budget of its prompts; its rows for excerpts only if they show some."""
+    """Return a checkpoint and the budget of its prompts; its rows for other files' text only if they show some."""
     checkpoint = read_checkpoint(folder, settings.template)
     is_on, reason = shows_other_files(settings, checkpoint)
     if not is_on:
-        checkpoint = checkpoint._replace(config=replace(checkpoint.config, excerpt_rows=0, mask=""))
-    excerpts = _excerpts(checkpoint) if is_on else NO_EXCERPT_BUDGET
-    budget = fit_budget(settings, checkpoint.config, checkpoint.template.markers, excerpts)
+        checkpoint = checkpoint._replace(config=checkpoint.config.plain)
+    config, template = checkpoint.config, checkpoint.template
+    context = budget_of(config.excerpt_rows, template.shows_similar) if is_on else ()
+    budget = fit_budget(settings, config, template.markers, context)
     return checkpoint, replace(budget, reason=reason)
 
 
@@ -206,22 +206,14 @@ def fit_budget(
     settings: Settings,
     config: ModelConfig,
     markers: int = MARKERS,
-    excerpts: ExcerptBudget = NO_EXCERPT_BUDGET,
+    context: ContextBudget = (),
 ) -> Budget:
     """Return the configured budget, scaled down if a prompt and new tokens would exceed the model's context."""
-    wanted = Budget(settings.head_tokens, settings.tail_tokens, markers, excerpts, apart=config.excerpt_rows > 0)
+    wanted = Budget(settings.head_tokens, settings.tail_tokens, markers, context, apart=config.excerpt_rows > 0)
     room = config.context - markers - settings.max_new_tokens
     if room < LEAST_PROMPT:
         limits = f"a context of {config.context} tokens has no room for a suggestion of {settings.max_new_tokens}"
         raise ModelError(f"{limits}: lower max_lines or use a model with a longer context")
-    share = min(1.0, room / (wanted.head + wanted.tail + wanted.typed + wanted.excerpt_tokens))
-    shared = excerpts if wanted.apart else ExcerptBudget(*(int(tokens * share) for tokens in excerpts))
-    return replace(wanted, head=int(wanted.head * share), tail=int(wanted.tail * share), excerpts=shared)
-
-
-def _excerpts(checkpoint: Checkpoint) -> ExcerptBudget:
-    """Return the budgets of other files' text; where the model has rows for it, they share these."""
-    if room := checkpoint.config.excerpt_rows:
-        share = min(1.0, room / sum(FULL_EXCERPTS))
-        return ExcerptBudget(*(int(tokens * share) for tokens in FULL_EXCERPTS))
-    return FULL_EXCERPTS if checkpoint.template.shows_similar else FULL_EXCERPTS._replace(similar=0)
+    share = min(1.0, room / (wanted.head + wanted.tail + wanted.typed + wanted.context_tokens))
+    shared = context if wanted.apart else tuple(int(tokens * share) for tokens in context)
+    return replace(wanted, head=int(wanted.head * share), tail=int(wanted.tail * share), context=shared)

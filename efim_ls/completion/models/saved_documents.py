@@ -18,8 +18,10 @@ from kv_store.open import OpenedStore
 class SavedDocuments:
     """Remembers nothing of one client's documents: enough for an engine that opens no store on this machine.
 
-    Used on the engine thread only.
+    It `reaches_others` if blocks go to other machines. Used on the engine thread only.
     """
+
+    reaches_others = False
 
     def for_client(self, settings: Settings) -> SavedDocuments:
         """Return the same as another client's settings allow to use it."""
@@ -56,6 +58,7 @@ class StoredDocuments(SavedDocuments):
     def __init__(self, opened: OpenedStore, budget: Budget, settings: Settings) -> None:
         """Share the store; plans are recalled only under the budget that they were saved with."""
         self._opened, self._budget, self._settings = opened, budget, settings
+        self.reaches_others = opened.reaches_others
 
     def for_client(self, settings: Settings) -> StoredDocuments:
         """Return the same store as another client's settings allow to use it."""

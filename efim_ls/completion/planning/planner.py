@@ -19,11 +19,9 @@ R8   Suggestions are remembered with their likelihood, and their keys, values an
 R9   The next prompt is computed before it is needed. It is bounded by `prefetch_seconds_per_minute`, and nothing is
      computed where completion is off.
 R10  Costs are judged by remembered prompts, not by arenas: eviction and interruption change no prompt.
-R11  Text that changes seldom stands in front, so that a change costs only the text behind it. The preamble is the
-     same for all files, and stays for a day or until the index is rebuilt. Volatile excerpts are looked up where the
-     model was unsure and shown where the cursor rests: a keystroke never waits for them. A part that does not fit is
-     left out whole, and a frame keeps its excerpts while someone types; newly excluded text goes at once. Where
-     `other_files` is off, which it is by rule for most models, nothing of this is made.
+R11  Text of other files that changes seldom stands in front, so that a change costs only the text behind it. What
+     changes often is shown where the cursor rests: a keystroke never waits for it. A frame keeps its context while
+     someone types; newly excluded text goes at once.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ from efim_ls.text.lines import LINE_END, enclosing_line, line_start, line_starts
 from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.kv.sequence import resumes_at
-from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
+from model_runtime.prompt.context import NO_CONTEXT, PromptContext
 from model_runtime.prompt.prompt import Prompt
 
 ANCHOR_STEP = 64  # characters between possible anchors in a line longer than typed may be
@@ -57,8 +55,8 @@ class Plan:
     """An exact window of the text around the cursor: `head + typed + rest`, the line's end, and `tail`.
 
     `rest` is the text between cursor and line end; it stays out of the prompt (R4). `start` is the head's start in
-    code points. `number` identifies the frame within its document while it is remembered. `excerpts` of other files
-    stay as they were when the frame was made, or when the cursor last rested in it.
+    code points. `number` identifies the frame within its document while it is remembered. The `context`, text of
+    other files, stays as it was when the frame was made, or when the cursor last rested in it.
     """
 
     frame: FrameKind
@@ -68,7 +66,7 @@ class Plan:
     typed: str
     rest: str
     tail: str
-    excerpts: Excerpts = NO_EXCERPTS
+    context: PromptContext = NO_CONTEXT
 
 
 PromptOf = Callable[[Plan], Prompt]
@@ -107,20 +105,18 @@ class Planner:
         self._resumes_at = resumes_at
         self._frames: list[Frame] = []
         self._made = 0
-        self._offered = NO_EXCERPTS
+        self._offered: PromptContext = NO_CONTEXT
         self._excluded_files = frozenset[str]()
 
-    def set_excerpts(self, excerpts: Excerpts, excluded_files: frozenset[str] = frozenset()) -> None:
-        """Let new frames show these excerpts; what others show of `excluded_files` goes at once.
+    def offer(self, context: PromptContext, excluded_files: frozenset[str] = frozenset()) -> None:
+        """Let new frames show the steady part of a context; what others show of `excluded_files` goes at once.
 
-        The volatile ones are shown where the cursor rests: nobody waits for them.
+        All of it is shown where the cursor rests: nobody waits for it.
         """
-        self._offered = excerpts.without(excluded_files)
+        self._offered = context.without(excluded_files) if excluded_files else context
         if excluded_files != self._excluded_files:
             self._excluded_files = excluded_files
-            self._frames = [
-                self._showing(frame, frame.plan.excerpts.without(excluded_files)) for frame in self._frames
-            ]
+            self._frames = [self._showing(each, each.plan.context.without(excluded_files)) for each in self._frames]
 
     def plan(self, text: str, cursor: int, cancel: Cancel = NEVER) -> Frame:
         """Return the frame with the fewest recomputed tokens (R10): a frame that fits or, if costly, a new frame.
@@ -141,15 +137,9 @@ class Planner:
         return self.plan_at_rest(text, len(self._window.beginning(text, 0, self._budget.head)), cancel)
 
     def plan_at_rest(self, text: str, cursor: int, cancel: Cancel = NEVER) -> Frame:
-        """Return the frame to prefetch where the cursor rests, with the excerpts that are offered now.
-
-        Volatile ones stay until others are offered: to take them away would cost as much as to change them.
-        """
+        """Return the frame to prefetch where the cursor rests, with the context that is offered now."""
         frame = self.plan(text, cursor, cancel)
-        offered = self._offered
-        if not offered.similar:
-            offered = offered._replace(similar=frame.plan.excerpts.similar)
-        return self._remember(self._showing(frame, offered))
+        return self._remember(self._showing(frame, frame.plan.context.renewed(self._offered)))
 
     def plan_next(self, text: str, cursor: int, cancel: Cancel = NEVER) -> Frame | None:
         """Return a frame to prefetch if typed has nearly outgrown the last one, else None."""
@@ -169,7 +159,7 @@ class Planner:
     def restore(self, plans: Iterable[Plan]) -> None:
         """Adopt the frames of the document's earlier planner, most recently used last."""
         for plan in plans:
-            shown = replace(plan, number=self._made, excerpts=self._offered)
+            shown = replace(plan, number=self._made, context=self._offered)
             self._remember(Frame(shown, self._prompt_of(shown)))
 
     def copy(self) -> Planner:
@@ -178,11 +168,11 @@ class Planner:
         other._frames = list(self._frames)
         return other
 
-    def _showing(self, frame: Frame, excerpts: Excerpts) -> Frame:
-        """Return a frame with other excerpts."""
-        if frame.plan.excerpts == excerpts:
+    def _showing(self, frame: Frame, context: PromptContext) -> Frame:
+        """Return a frame with another context."""
+        if frame.plan.context == context:
             return frame
-        plan = replace(frame.plan, excerpts=excerpts)
+        plan = replace(frame.plan, context=context)
         return Frame(plan, self._prompt_of(plan))
 
     def _cheapest(self, fitting: Iterator[Plan], new: Iterator[Plan], cancel: Cancel) -> Frame:
@@ -236,7 +226,7 @@ class Planner:
         windows = [(frame.plan.start, frame.plan.head) for frame in reversed(self._frames)] or [None]
         for start in dict.fromkeys(self._window.start(text, anchor, last) for last in _until(cancel, windows)):
             head, typed, rest = text[start:anchor], text[anchor:cursor], text[cursor:line_end]
-            yield Plan("new", self._made, start, head, typed, rest, tail, self._offered._replace(similar=()))
+            yield Plan("new", self._made, start, head, typed, rest, tail, self._offered.steady)
 
     def _kept_anchor(self, text: str, cursor: int, below: int, last: Plan) -> int | None:
         """Return a frame's current anchor, None if the frame does not fit.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from efim_ls.text.lines import starts_line
-from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
+from model_runtime.prompt.context import ContextBudget
 
 Pieces = Callable[[str], list[tuple[str, int]]]
 MARKERS = 3  # tokens of a template with markers of one token each and no BOS
@@ -15,7 +15,7 @@ MOST_CHARACTERS = 8  # per token: text longer than this times the budget is not 
 STARVED = 8  # a head below 1/8 of its budget, with more text above, shows the model too little
 BLANK_LINES = re.compile(r"\s*[\r\n]")
 OPENING = 256  # characters that identify a window's start
-PATHS = 64  # tokens for the names of the repository and of the document before excerpts of other files
+PATHS = 64  # tokens for the names of the repository and of the document before text of other files
 SURROUNDING_CHARACTERS = 1 << 16  # on each side of a window that are counted, too: nearly always the whole file
 FURTHEST_MOVE = 1 << 20  # characters: a window moved further by one edit is not searched for, but made again
 
@@ -29,14 +29,14 @@ def surroundings(text: str, start: int, end: int) -> tuple[str, str]:
 class Budget:
     """The most tokens of each part of a prompt; `markers` is the template's (`Template.markers`).
 
-    Excerpts that lie `apart`, before the window, take nothing from the prompt's length. The `reason` says why
-    there are excerpts of other files, or why not.
+    A `context` that lies `apart`, before the window, takes nothing from the prompt's length. The `reason` says why
+    there is text of other files, or why not.
     """
 
     head: int = 1536
     tail: int = 384
     markers: int = MARKERS
-    excerpts: ExcerptBudget = NO_EXCERPT_BUDGET
+    context: ContextBudget = ()
     apart: bool = False
     reason: str = ""
 
@@ -45,7 +45,7 @@ class Budget:
         return {
             "head_tokens": self.head,
             "tail_tokens": self.tail,
-            "other_files": "on" if any(self.excerpts) else "off",
+            "other_files": "on" if any(self.context) else "off",
             "other_files_reason": self.reason,
         }
 
@@ -55,14 +55,14 @@ class Budget:
         return self.head // 4
 
     @property
-    def excerpt_tokens(self) -> int:
-        """The most tokens of excerpts among a prompt's own, with their markers and the names that come with them."""
-        return sum(self.excerpts) + PATHS if any(self.excerpts) and not self.apart else 0
+    def context_tokens(self) -> int:
+        """The most tokens of other files among a prompt's own, with markers and the names that come with them."""
+        return sum(self.context) + PATHS if any(self.context) and not self.apart else 0
 
     @property
     def prompt_tokens(self) -> int:
         """Tokens of the longest prompt: in an overlong line, typed may take twice its budget."""
-        return self.markers + self.excerpt_tokens + self.head + self.tail + 2 * self.typed
+        return self.markers + self.context_tokens + self.head + self.tail + 2 * self.typed
 
 
 class Window:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
-from itertools import groupby
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -18,18 +17,14 @@ from efim_ls.request import Answer, Costs
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.engine.output import TextProbability
 from model_runtime.ids import Ids
-from model_runtime.prompt.excerpt_layout import excerpt_ids
-from model_runtime.prompt.excerpts import ExcerptPlace
-from model_runtime.prompt.prompt import PartName, Prompt, count_tokens
+from model_runtime.prompt.prompt import WINDOW_PARTS, Prompt
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.shelves.excerpts.layout import placed
 
 LEAST_SHARE = 0.1  # of a word that the repository said, from which places are named
 MOST_PLACES = 3  # of a word
 UNKNOWN: Mapping[str, object] = {"model": None, "file": None, "repository": None, "from": []}
-
-# Parts of a prompt that hold markers; in the others, text that looks like one is text.
-WITH_MARKERS = frozenset({"marker", "signatures", "imports", "similar"})
 
 PartCost = Literal["kept", "ahead", "disk", "recomputed"]
 
@@ -54,16 +49,16 @@ class ExplainedPart(NamedTuple):
     they were saved (`disk`), or `recomputed`.
     """
 
-    part: PartName
+    part: str
     text: str
     tokens: int
     cost: PartCost
 
 
-class ShownExcerpt(NamedTuple):
-    """An excerpt of another file in a prompt: where it is from, lines from 1, why it was chosen, and its cost."""
+class ShownPiece(NamedTuple):
+    """A piece of another file in a prompt: where it is from, lines from 1, why it was chosen, and its cost."""
 
-    place: ExcerptPlace
+    place: str
     path: str
     file: str
     lines: tuple[int, ...]
@@ -86,7 +81,7 @@ def explained(
     return {
         "prompt": tokenizer.decode(np.concatenate([part.ids for part in prompt.parts])),
         "parts": [each._asdict() for each in prompt_parts(tokenizer, prompt, spent or costs)],
-        "excerpts": [each._asdict() for each in shown_excerpts(tokenizer, template, frame, spent or costs)],
+        "other_files": [each._asdict() for each in shown_pieces(tokenizer, template, frame, spent or costs)],
         "head": plan.head,
         "tail": plan.tail,
         "typed": plan.typed,
@@ -97,22 +92,14 @@ def explained(
     }
 
 
-def shown_excerpts(tokenizer: Tokenizer, template: Template, frame: Frame, costs: Costs) -> list[ShownExcerpt]:
-    """Return the excerpts that a frame's prompt shows, in its order; each costs what its last token does."""
-    prompt, excerpts = frame.prompt, frame.plan.excerpts
-    ends, start, found = _cost_ends(costs, prompt.tokens), 0, list[ShownExcerpt]()
-    parts = {"signatures": excerpts.signatures, "imports": excerpts.imports, "similar": excerpts.similar}
-    for name, group in groupby(prompt.parts, key=lambda part: part.name):
-        size = count_tokens(group)
-        shown = parts.get(name, ()) if size else ()
-        sizes = [len(excerpt_ids(tokenizer, template, each)) for each in shown]
-        at = start + (max(0, size - sum(sizes)) if name == "signatures" else 0)  # the repository's name stands first
-        for each, tokens in zip(shown, sizes, strict=True):
-            at = min(at + tokens, start + size)
-            cost: PartCost = next(cost for cost, end in ends if at <= end)
-            lines = tuple(line + 1 for line in each.lines)
-            found.append(ShownExcerpt(each.place, each.path, each.file, lines, each.why, tokens, cost))
-        start += size
+def shown_pieces(tokenizer: Tokenizer, template: Template, frame: Frame, costs: Costs) -> list[ShownPiece]:
+    """Return the pieces of other files that a frame's prompt shows, in order; each costs what its last token does."""
+    prompt, found = frame.prompt, list[ShownPiece]()
+    ends = _cost_ends(costs, prompt.tokens)
+    for each, tokens, end in placed(tokenizer, template, prompt.parts, frame.plan.context):
+        cost: PartCost = next(cost for cost, ended in ends if end <= ended)
+        lines = tuple(line + 1 for line in each.lines)
+        found.append(ShownPiece(each.place, each.path, each.file, lines, each.why, tokens, cost))
     return found
 
 
@@ -120,7 +107,8 @@ def prompt_parts(tokenizer: Tokenizer, prompt: Prompt, costs: Costs) -> list[Exp
     """Return a prompt in order, split where its part or the cost changes; the texts together are the whole prompt."""
     ends, start, found = _cost_ends(costs, prompt.tokens), 0, list[ExplainedPart]()
     for part in prompt.parts:
-        decode = tokenizer.decode if part.name in WITH_MARKERS else _decoder(tokenizer)
+        # Text of the window that looks like a marker is text.
+        decode = _decoder(tokenizer) if part.name in WINDOW_PARTS else tokenizer.decode
         for cost, from_here, to_here in _overlaps(ends, start, start + len(part.ids)):
             text = decode(part.ids[from_here - start : to_here - start])
             found.append(ExplainedPart(part.name, text, to_here - from_here, cost))

@@ -71,7 +71,7 @@ def sections(explained: Explained, uri: str, line: int, column: int) -> list[Pag
         drawn.append(_section("The next edit", "lines", list(_next_edit(edit))))
     if explained["parts"]:
         drawn.append(_section("What the model reads, and its cost", "lines", list(_costs(explained))))
-        drawn += _excerpts(explained.get("excerpts", ()))
+        drawn += _other_files(explained.get("other_files", ()))
         drawn += _parts(explained["parts"])
     if rest := explained["rest"].strip():
         drawn.append(_section("rest: the rest of the line, which the model does not read", "prompt", [[_span(rest)]]))
@@ -171,13 +171,13 @@ def _costs(explained: Explained) -> Iterator[Row]:
         yield [_span(cost, cost), _span(f": {_counted(tokens)} {meaning}")]
 
 
-def _excerpts(excerpts: Sequence[Explained]) -> Iterator[PageSection]:
-    if excerpts:
+def _other_files(pieces: Sequence[Explained]) -> Iterator[PageSection]:
+    if pieces:
         names = [_span(name) for name in ("file", "part", "lines", "tokens", "cost", "reason")]
-        yield _section("Text of other files", "table", [names, *map(_excerpt, excerpts)])
+        yield _section("Text of other files", "table", [names, *map(_piece, pieces)])
 
 
-def _excerpt(each: Explained) -> Row:
+def _piece(each: Explained) -> Row:
     first, last = each["lines"][0], each["lines"][-1]
     whole = last - first + 1 == len(each["lines"]) > 1
     numbers = f"{first}-{last}" if whole else ", ".join(map(str, each["lines"]))

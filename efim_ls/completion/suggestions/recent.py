@@ -14,7 +14,7 @@ from efim_ls.text.lines import line_start
 from efim_ls.text.suggestion import Suggestion
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.engine.output import TextProbability
-from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
+from model_runtime.prompt.context import NO_CONTEXT, PromptContext
 
 MOST_SUGGESTIONS = 16  # per document
 _STUB = re.compile(r"\w+\Z")
@@ -25,12 +25,12 @@ class Seen(NamedTuple):
     """What an answer was made with: a suggestion holds only for a request that sees the same.
 
     `others` is the hash of the other open texts, and `counts` the version of the repository's; the view itself would
-    stay in memory with each suggestion. `excerpts` of other files stand in the prompt.
+    stay in memory with each suggestion. The `context` is what the prompt shows of other files.
     """
 
     others: int
     counts: int | None
-    excerpts: Excerpts = NO_EXCERPTS
+    context: PromptContext = NO_CONTEXT
 
     @classmethod
     def by(cls, request: Request) -> Seen:
@@ -105,9 +105,9 @@ class Asked:
         """The rest of the latest suggestion with the same inputs."""
         return next((each for each in self.remainders if each.suggestion.seen == self.seen), None)
 
-    def showing(self, excerpts: Excerpts) -> Asked:
-        """Return the same request with the excerpts that its prompt shows."""
-        return replace(self, seen=self.seen._replace(excerpts=excerpts))
+    def showing(self, context: PromptContext) -> Asked:
+        """Return the same request with what its prompt shows of other files."""
+        return replace(self, seen=self.seen._replace(context=context))
 
     def counting(self, counts: CountsView | None) -> Asked:
         """Return the same request with another view of the repository."""
@@ -116,9 +116,9 @@ class Asked:
 
     @property
     def is_typed_through(self) -> bool:
-        """Whether a part of a suggestion stands before the cursor that saw the same, excerpts apart."""
+        """Whether a part of a suggestion stands before the cursor that saw the same, whatever its context."""
         made = (each.suggestion.seen for each in self.remainders if each.typed)
-        return any(seen._replace(excerpts=self.seen.excerpts) == self.seen for seen in made)
+        return any(seen._replace(context=self.seen.context) == self.seen for seen in made)
 
 
 class RecentSuggestions:

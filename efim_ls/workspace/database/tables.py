@@ -1,6 +1,6 @@
 """The tables of an index, in a file or in memory. Every error of SQLite is the caller's.
 
-Tables of outlines and words are only in an index that excerpts are chosen from: nothing else reads them.
+Tables of outlines and words are only in an index that is searched for text to show: nothing else reads them.
 
 SQLite does not check what its pages hold, so rows whose damage could change a suggestion carry a checksum: the state
 of each file, and the token ids of each text.

@@ -10,9 +10,10 @@ from efim_ls.text.outline import Outline
 from efim_ls.workspace.excerpts.imports import OpenFile, choose_imports
 from efim_ls.workspace.excerpts.ranked import RankedSource, signature_steps
 from efim_ls.workspace.excerpts.signatures import ExcerptRules, OpenDefinitions, relative_name
-from efim_ls.workspace.excerpts.similar import PassageSource, RecentEdit, TextOf, choose_similar
-from model_runtime.prompt.excerpts import Excerpt, ExcerptBudget, Excerpts
+from efim_ls.workspace.excerpts.similar import PassageSource, choose_similar
+from efim_ls.workspace.files.context import RecentEdit, TextOf
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.shelves.excerpts.excerpts import Excerpt, ExcerptBudget, Excerpts
 
 MARKERS = 3  # most tokens of an excerpt in a prompt in addition to its path and its text
 
@@ -39,6 +40,11 @@ class ExcerptChooser:
         self._index, self._tokenizer, self._budget = index, tokenizer, budget
         self._folders = tuple(sorted(folders))
         self._rules = ExcerptRules(relative_name(folders), self.size, is_shown)
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether there is room for similar code."""
+        return self._budget.similar > 0
 
     def empty(self, path: str) -> Excerpts:
         """Return no excerpts, for the document at a real path."""

@@ -17,7 +17,7 @@ from efim_ls.workspace.excerpts.signatures import (
     with_owners,
 )
 from efim_ls.workspace.imports.paths import ImportedName, is_from, read_import
-from model_runtime.prompt.excerpts import Excerpt
+from model_runtime.shelves.excerpts.excerpts import Excerpt
 
 MOST_NAMES = 200  # imported names that are looked up
 

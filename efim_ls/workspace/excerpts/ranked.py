@@ -16,7 +16,7 @@ from efim_ls.workspace.excerpts.signatures import (
     is_whole,
     with_owners,
 )
-from model_runtime.prompt.excerpts import Excerpt
+from model_runtime.shelves.excerpts.excerpts import Excerpt
 
 RANKED = frozenset({"class", "enum", "function", "interface", "macro", "method", "struct", "type"})
 NAMES_A_STEP = 100  # whose references are counted at once, in some milliseconds

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from efim_ls.languages.table import LANGUAGES, language_of
 from efim_ls.text.outline import LONGEST_SIGNATURE, MEMBERS, Definition, Outline
 from efim_ls.workspace.database.queries import FoundDefinition
-from model_runtime.prompt.excerpts import Excerpt, ExcerptPlace
+from model_runtime.shelves.excerpts.excerpts import Excerpt, ExcerptPlace
 
 TYPES = frozenset({"class", "enum", "interface", "struct", "module"})  # kinds that have members
 CUT = 4  # characters that may be missing at the end of a signature that was cut off

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from efim_ls.workspace.database.queries import Passage
 from efim_ls.workspace.excerpts.signatures import ExcerptRules, Name
-from model_runtime.prompt.excerpts import Excerpt
+from efim_ls.workspace.files.context import RecentEdit, TextOf
+from model_runtime.shelves.excerpts.excerpts import Excerpt
 
 QUERY_LINES = 12  # above the cursor, whose words are looked for
 CHUNK_LINES, CHUNK_STEP = 12, 4  # lines of a chunk, and between the beginnings of two
@@ -17,16 +18,6 @@ PASSAGES = 8  # that the index finds and that are compared closer
 LEAST_WORD = 3  # characters; shorter words are everywhere
 LEAST_SIMILAR = 0.1  # Jaccard's index of the words; less is chance
 WORD = re.compile(r"[^\W\d]\w*")
-
-TextOf = Callable[[str], str | None]  # the present text of a file by its real path, None if it may not be shown
-
-
-class RecentEdit(NamedTuple):
-    """Where another open document was edited last: its real path, its text and the line, from 0."""
-
-    file: str
-    text: str
-    line: int
 
 
 class PassageSource(Protocol):

@@ -9,25 +9,15 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from efim_ls.text.outline import outline
-from efim_ls.workspace.excerpts.chooser import ExcerptChooser
+from efim_ls.workspace.excerpts.chooser import ExcerptChooser, ExcerptSource
 from efim_ls.workspace.excerpts.imports import OpenFile
-from efim_ls.workspace.excerpts.similar import RecentEdit, TextOf
-from model_runtime.prompt.excerpts import Excerpt, Excerpts
+from efim_ls.workspace.files.context import ClientContext, FilesContext, RetrievalPlace, TextOf
+from model_runtime.prompt.context import ContextBudget
+from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.shelves.excerpts.excerpts import Excerpt, ExcerptBudget, Excerpts
 
 DAY = 24 * 60 * 60.0  # seconds for which a preamble stays: a new one makes all prompts be computed again
 NEARBY = 2_000  # characters from the place for which a chunk was looked up, within which it may still help
-
-
-class RetrievalPlace(NamedTuple):
-    """A place that volatile excerpts are wanted for: a document by its real path, its text and an offset in it.
-
-    `edits` are the last ones in other open documents, the oldest first.
-    """
-
-    path: str
-    text: str
-    cursor: int
-    edits: tuple[RecentEdit, ...] = ()
 
 
 class ExcerptSnapshot(NamedTuple):
@@ -42,7 +32,7 @@ class ExcerptSnapshot(NamedTuple):
     excluded_files: frozenset[str] = frozenset()
 
 
-class WorkspaceExcerpts:
+class WorkspaceExcerpts(FilesContext):
     """What prompts of all clients of an index may show, chosen on the index's thread."""
 
     def __init__(self, chooser: ExcerptChooser, clock: Callable[[], float] = monotonic) -> None:
@@ -58,9 +48,9 @@ class WorkspaceExcerpts:
         self._clients.append(client)
         return client
 
-    def leave(self, client: ClientExcerpts) -> None:
+    def leave(self, client: ClientContext) -> None:
         """Forget a client."""
-        self._clients.remove(client)
+        self._clients = [each for each in self._clients if each is not client]
 
     def renew(self, rebuilt: bool = False) -> Generator[None]:
         """Choose the preamble anew if the index was rebuilt or a day has passed, then what open documents import."""
@@ -89,16 +79,19 @@ class WorkspaceExcerpts:
             client.adopt(self.common)
 
 
-class ClientExcerpts:
-    """The excerpts of one client. Used on the index's thread, except `excerpts` and `excluded_files`."""
+class ClientExcerpts(ClientContext):
+    """The excerpts of one client. Used on the index's thread, except `at` and `excluded_files`."""
+
+    shows = True
 
     def __init__(self, shared: WorkspaceExcerpts, on_change: Callable[[], None]) -> None:
         """Start with the excerpts common to all clients; `on_change` is called after each change."""
         self._chooser, self._on_change = shared.chooser, on_change
+        self.looks_up = shared.chooser.looks_up
         self._snapshot = shared.common  # replaced whole
         self._opened: dict[str, OpenFile] = {}  # by path
 
-    def excerpts(self, path: str, cursor: int) -> Excerpts:
+    def at(self, path: str, cursor: int) -> Excerpts:
         """Return what a prompt at an offset of a document may show; on any thread."""
         snapshot = self._snapshot
         at, similar = snapshot.similar.get(path, (0, ()))
@@ -136,7 +129,7 @@ class ClientExcerpts:
         similar = {name: each for name, each in self._snapshot.similar.items() if name != path}
         self._publish(self._snapshot._replace(imports=imports, similar=similar))
 
-    def retrieve(self, place: RetrievalPlace, text_of: TextOf) -> None:
+    def look_up(self, place: RetrievalPlace, text_of: TextOf) -> None:
         """Choose the volatile excerpts for a place; `text_of` reads a file that is not open."""
         opened = {edit.file: edit.text for edit in place.edits}
         opened |= {path: file.text for path, file in self._opened.items() if path not in opened}
@@ -168,3 +161,16 @@ class ClientExcerpts:
 
 def _without(excerpts: Sequence[Excerpt], files: frozenset[str]) -> tuple[Excerpt, ...]:
     return tuple(each for each in excerpts if each.file not in files)
+
+
+def files_context(
+    index: ExcerptSource,
+    folders: Sequence[str],
+    tokenizer: Tokenizer,
+    budget: ContextBudget,
+    is_shown: Callable[[str], bool],
+) -> FilesContext:
+    """Return what prompts with room for a `budget` may show of an index's files."""
+    if not any(budget):
+        return FilesContext()
+    return WorkspaceExcerpts(ExcerptChooser(index, folders, tokenizer, ExcerptBudget(*budget), is_shown))

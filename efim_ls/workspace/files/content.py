@@ -1,4 +1,4 @@
-"""What the index keeps of a text: its token ids, an outline to look names up, and its words to choose excerpts."""
+"""What the index keeps of a text: its token ids, an outline to look names up, and its words to find similar code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CAPITAL, CAPITAL_SIGN = re.compile("[A-Z]"), "^"
 
 
 class SearchText(NamedTuple):
-    """What names are looked up in, and excerpts chosen from.
+    """What names are looked up in, and similar code found in.
 
     `passages` are the distinct words of each 40 `lines`, as they are indexed; none of no lines if only names matter.
     """
@@ -68,7 +68,7 @@ def content_of(text: str, language: str, ids: Ids, keeps: Kept) -> Content:
 
 
 def search_text(text: str, language: str) -> SearchText:
-    """Return what excerpts of a text are chosen from."""
+    """Return the words and the outline of a text, to search it."""
     lines = text.split("\n")
     passages = ("\n".join(lines[at : at + PASSAGE_LINES]) for at in range(0, len(lines), PASSAGE_LINES))
     words = (" ".join(dict.fromkeys(WORD.findall(each))) for each in passages)

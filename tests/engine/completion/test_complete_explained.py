@@ -142,7 +142,7 @@ def test_isolated_excerpts_are_listed_one_by_one_where_they_are_seen_from(tokeni
     excerpts = tuple(PromptPart("similar", tokenizer.encode(text), False, "file:///b.py") for text in ("a\n", "b\n"))
     laid = LaidOut(apart=excerpts, mask=mask)
     head, tail, typed = map(tokenizer.encode, texts.values())
-    prompt = Prompt(order_parts(Template((), (), ()), head, tail, typed, excerpts=laid), b"", typed)
+    prompt = Prompt(order_parts(Template((), (), ()), head, tail, typed, context=laid), b"", typed)
     listed = prompt_parts(tokenizer, prompt, Costs(recomputed=prompt.tokens))
     shown, window = [("similar", "a\n"), ("similar", "b\n")], list(texts.items())
     before = 2 if mask == "typed" else 0

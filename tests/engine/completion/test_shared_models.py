@@ -75,7 +75,7 @@ def test_one_model_for_clients_whose_prompts_show_the_same(
         monkeypatch.setattr("efim_ls.completion.models.open.shows_other_files", reading_by_itself)
     mine = replace(settings, model=str(EMBEDDED))
     clients = {way: load(models, replace(mine, other_files=way)) for way in ways}
-    shown = {way: any(client.excerpt_budget) for way, client in clients.items()}
+    shown = {way: any(client.context_budget) for way, client in clients.items()}
     assert shown == {"auto": reads, "phrases": False, "off": False}
     assert {each["clients"] for each in models.describe()} == ({1, 2} if reads else {3})
 

@@ -33,9 +33,10 @@ from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.errors import EngineError
 from model_runtime.kv.pool import FrameId
 from model_runtime.loading.load import LoadedModel
-from model_runtime.prompt.excerpts import Excerpt, Excerpts
+from model_runtime.prompt.context import NO_CONTEXT
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.shelves.excerpts.excerpts import Excerpt, Excerpts
 from tests.engine.completion.test_complete import BUDGET, SETTINGS, loaded_from
 from tests.engine.doubles import ids_of
 
@@ -230,7 +231,7 @@ def test_an_excerpt_of_a_private_file_makes_the_text_private(make: Make) -> None
     shown = Excerpt("imports", "sums.py", "/project/sums.py", (0,), "def total(values): ...\n", "it is imported")
     asked = replace(request(uri=OTHER), excerpts=Excerpts(imports=(shown,), repository="project", path="means.py"))
     assert completer.complete(asked, NEVER).cause == PRIVATE
-    assert completer.complete(replace(asked, excerpts=None), NEVER).cause == PRIVATE, "it is still shown"
+    assert completer.complete(replace(asked, excerpts=NO_CONTEXT), NEVER).cause == PRIVATE, "it is still shown"
     assert not engine.jobs
 
 

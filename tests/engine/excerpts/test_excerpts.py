@@ -70,7 +70,7 @@ class Served:
         texts = CODE[:head], CODE[cursor + 60 : cursor + 200], CODE[head:cursor]
         assert model.mask
         excerpts = tuple(isolated(tokenizer.encode(TEXTS[i]), origin) for i in chosen)
-        return build(tokenizer, model.template, *texts, excerpts=LaidOut(apart=excerpts, mask=model.mask))
+        return build(tokenizer, model.template, *texts, context=LaidOut(apart=excerpts, mask=model.mask))
 
     def generate(self, frame: int, prompt: Prompt) -> Generation:
         private = frozenset(prompt.origins) & {PRIVATE}

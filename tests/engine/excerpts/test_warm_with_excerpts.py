@@ -14,7 +14,7 @@ from efim_ls.completion.planning.window import Budget
 from efim_ls.request import Request, Upcoming
 from efim_ls.session.prefetch import accepted
 from model_runtime.cancel import NEVER, Cancel
-from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
+from model_runtime.shelves.excerpts.excerpts import NO_EXCERPTS, Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
 from tests.compiled import require_compiled
 from tests.engine.completion.test_warm_equals_cold import (
     DOCUMENTS,
@@ -52,7 +52,7 @@ FILES = tuple(each.file for each in (A, B, C, D))
 class ExcerptBench(Bench):
     """A model whose prompts have room for a few excerpts."""
 
-    budget = Budget(head=96, tail=32, excerpts=ExcerptBudget(40, 30, 20))
+    budget = Budget(head=96, tail=32, context=ExcerptBudget(40, 30, 20))
 
 
 class Surrounded(Session):
@@ -161,7 +161,7 @@ def test_excerpts_are_explained_with_their_places_and_costs(bench: Bench) -> Non
     request = Request(DOCUMENTS[0], session.place.text, session.place.cursor, explicit=True, excerpts=OFFERS[2])
     completer.prepare(Upcoming(request, "rested"), Cancel(lambda: True))
     told = completer.explain(request)
-    shown = told["excerpts"]
+    shown = told["other_files"]
     assert isinstance(shown, list)
     assert [(each["place"], each["path"], each["lines"], each["cost"]) for each in shown] == [
         ("signatures", "alpha.py", (1,), "recomputed"),
@@ -170,10 +170,10 @@ def test_excerpts_are_explained_with_their_places_and_costs(bench: Bench) -> Non
     ]
     completer.prepare(Upcoming(request, "rested"), NEVER)
     costs = completer.complete(request, NEVER).costs
-    assert [costs.signatures, costs.imports, costs.similar] == [each["tokens"] for each in shown]
-    again = completer.explain(request)["excerpts"]
+    assert costs.others == sum(each["tokens"] for each in shown)
+    again = completer.explain(request)["other_files"]
     assert isinstance(again, list)
     assert {each["cost"] for each in again} == {"kept"}
     other = replace(request, uri=DOCUMENTS[1], text="x = 1\n", cursor=6, excerpts=OFFERS[3])
     costs = completer.complete(other, NEVER).costs
-    assert costs.reused >= costs.signatures > 0, "the preamble is shared by all files"
+    assert costs.reused >= shown[0]["tokens"] > 0, "the preamble is shared by all files"

@@ -30,9 +30,9 @@ from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.ngrams import NGRAMS_FILE, Ngrams
 from model_runtime.kv.arena import DenseArena
 from model_runtime.loading.load import LoadedModel
-from model_runtime.prompt.excerpts import ExcerptBudget
 from model_runtime.prompt.prompt import Prompt, build
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.shelves.excerpts.excerpts import ExcerptBudget
 from tests.engine.doubles import decoder_of
 from tests.engine.evaluating import with_ngrams
 

@@ -251,7 +251,7 @@ async def test_explain_tells_the_prompt_and_its_costs_and_changes_nothing(editor
     page = editor.open("# explained\n" + AREA)
     explained = await page.explain()
     fields = {"prompt", "head", "tail", "typed", "rest", "costs", "reason", "why", "notice", "suggestion"}
-    assert set(explained) == fields | {"parts", "spent", "excerpts", "next_edit", "sections"}
+    assert set(explained) == fields | {"parts", "spent", "other_files", "next_edit", "sections"}
     assert explained["suggestion"] is None
     assert "".join(part["text"] for part in explained["parts"]) == explained["prompt"]
     assert (explained["head"] + explained["typed"]).endswith('"""The area of a ring."""\n    return circle(rad')

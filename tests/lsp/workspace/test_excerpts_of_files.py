@@ -47,7 +47,7 @@ async def explained(editor: Editor, folder: Path) -> dict[str, Any]:
 
 
 def places(told: dict[str, Any]) -> Sequence[tuple[str, str]]:
-    return [(each["place"], each["path"]) for each in told["excerpts"]]
+    return [(each["place"], each["path"]) for each in told["other_files"]]
 
 
 async def test_signatures_of_the_workspace_stand_in_the_prompt(folder: Path):
@@ -56,14 +56,14 @@ async def test_signatures_of_the_workspace_stand_in_the_prompt(folder: Path):
         assert places(told) == [("signatures", "store.py"), ("imports", "store.py")]
         assert told["prompt"].startswith("<|repo_name|>project\n<|file_sep|>store.py\nclass ZebraStore:\n")
         assert f"<|file_sep|>store.py\n{SIGNATURE}<|file_sep|>visit.py\n<|fim_prefix|>" in told["prompt"]
-        assert told["excerpts"][0]["lines"] == [1, 4, 8]
-        assert told["costs"]["signatures"] > told["costs"]["imports"] > 0
+        assert told["other_files"][0]["lines"] == [1, 4, 8]
+        assert told["costs"]["others"] >= sum(each["tokens"] for each in told["other_files"]) > 0
 
 
 async def test_by_default_no_text_of_other_files_stands_in_the_prompt(folder: Path):
     async with working_in(folder) as editor:
         told = await explained(editor, folder)
-        assert told["excerpts"] == [] and told["prompt"].startswith("<|fim_prefix|>")
+        assert told["other_files"] == [] and told["prompt"].startswith("<|fim_prefix|>")
 
 
 @pytest.mark.parametrize("setting", ["disabled_files", "private_files"])
@@ -71,7 +71,7 @@ async def test_an_excluded_file_is_in_no_prompt(folder: Path, setting: str):
     settings: dict[str, Any] = {**PARTS, setting: ["*/store.py"]}
     async with working_in(folder, **settings) as editor:
         told = await explained(editor, folder)
-        assert told["excerpts"] == [] and told["prompt"].startswith("<|fim_prefix|>")
+        assert told["other_files"] == [] and told["prompt"].startswith("<|fim_prefix|>")
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from efim_ls.completion.committed_parts import committed_parts
 from efim_ls.completion.planning.planner import Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget
-from model_runtime.prompt.excerpt_layout import layout
-from model_runtime.prompt.excerpts import PLACES, Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
 from model_runtime.prompt.prompt import Prompt, build
 from model_runtime.prompt.template import find_template
 from model_runtime.sequence_key import Mask
+from model_runtime.shelves.excerpts.excerpts import PLACES, Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
+from model_runtime.shelves.excerpts.layout import layout
 from tests.unit.planning import TOKENIZER, Session, histories, short_texts, states, unhurried
 
-BUDGET = Budget(head=120, tail=40, excerpts=ExcerptBudget(40, 40, 40))
+BUDGET = Budget(head=120, tail=40, context=ExcerptBudget(40, 40, 40))
 TEMPLATE = find_template(TOKENIZER)
 OWN = "file:///d.py"
 Masked = Mask | Literal[""]  # of isolated excerpts; none for a model that reads them in its prompt
@@ -37,13 +37,13 @@ masks = st.sampled_from(["", "typed", "head"])
 
 
 def frame_of(text: str, cursor: int, mask: Masked) -> Frame:
-    lay_out = layout(TOKENIZER, TEMPLATE, mask, BUDGET.excerpt_tokens)
+    lay_out = layout(TOKENIZER, TEMPLATE, mask, BUDGET.context_tokens)
 
     def prompt(plan: Plan) -> Prompt:
-        return build(TOKENIZER, TEMPLATE, plan.head, plan.tail, plan.typed, excerpts=lay_out(plan.excerpts))
+        return build(TOKENIZER, TEMPLATE, plan.head, plan.tail, plan.typed, context=lay_out(plan.context))
 
     planner = Planner(BUDGET, TOKENIZER.pieces, prompt)
-    planner.set_excerpts(OFFER)
+    planner.offer(OFFER)
     planner.plan_at_rest(text, cursor)
     return planner.frames[-1]
 
@@ -69,7 +69,7 @@ def test_no_part_is_shared_that_is_not_committed(
             continue
         assert not (part.sees_excerpts and lacking)
         if part.name in PLACES:
-            assert all(Path(each.file).as_uri() in files for each in getattr(plan.excerpts, part.name))
+            assert all(Path(each.file).as_uri() in files for each in getattr(plan.context, part.name))
         elif part.name != "marker":
             assert getattr(plan, part.name).replace("\r\n", "\n") in own
 

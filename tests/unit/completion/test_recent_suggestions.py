@@ -12,7 +12,7 @@ from efim_ls.completion.suggestions.recent import MOST_SUGGESTIONS, NEARBY, Aske
 from efim_ls.completion.suggestions.shown import ShownPart
 from efim_ls.request import Request
 from model_runtime.counts.snapshot import CountsView
-from model_runtime.prompt.excerpts import Excerpts
+from model_runtime.shelves.excerpts.excerpts import Excerpts
 from tests.unit.likelihoods import suggestion
 
 BEFORE, AFTER = "def f():\n    ", "\n\nprint(f())\n"

@@ -11,9 +11,9 @@ from efim_ls.workspace.files.content import IndexedFile, content_of, digest_of
 from efim_ls.workspace.files.discovery import SourceFile
 from efim_ls.workspace.index_file import IndexFile
 from model_runtime.checkpoint.embedded import EMBEDDED
-from model_runtime.prompt.excerpts import ExcerptBudget
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
+from model_runtime.shelves.excerpts.excerpts import ExcerptBudget
 
 ROOT = "/project"
 TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")

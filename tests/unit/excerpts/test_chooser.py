@@ -12,8 +12,8 @@ from efim_ls.text.outline import outline
 from efim_ls.workspace.excerpts.chooser import finished
 from efim_ls.workspace.excerpts.imports import OpenFile
 from efim_ls.workspace.excerpts.ranked import weight
-from efim_ls.workspace.excerpts.similar import RecentEdit
-from model_runtime.prompt.excerpts import Excerpt, ExcerptBudget
+from efim_ls.workspace.files.context import RecentEdit
+from model_runtime.shelves.excerpts.excerpts import Excerpt, ExcerptBudget
 from tests.unit.excerpts.choosers import ROOT, make_chooser
 
 STORE = '''class BlockStore:

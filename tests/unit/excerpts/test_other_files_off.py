@@ -17,12 +17,13 @@ from efim_ls.workspace.database.tables import APPLICATION_ID
 from efim_ls.workspace.files import content
 from efim_ls.workspace.index import Scope
 from efim_ls.workspace.shared import IndexClient, SharedIndexes
-from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
+from model_runtime.prompt.context import NO_CONTEXT, ContextBudget
+from model_runtime.shelves.excerpts.excerpts import ExcerptBudget
 from tests.unit.workspace_index.conftest import TOKENIZERS
 from tests.unit.workspace_index.test_index_privacy import SECRET, SOURCE, WORDS, traces
 from tests.waiting import HANG
 
-OFF, ON = NO_EXCERPT_BUDGET, ExcerptBudget(300, 300, 300)
+OFF, ON = (), ExcerptBudget(300, 300, 300)
 SEARCHED = {"outlines", "definitions", "passages"}
 
 
@@ -46,7 +47,7 @@ def repository() -> Iterator[IndexClient]:
     assert made.close(HANG)
 
 
-def adopt(repository: IndexClient, folder: Path, cache: Path, budget: ExcerptBudget, next_edit: bool = False) -> None:
+def adopt(repository: IndexClient, folder: Path, cache: Path, budget: ContextBudget, next_edit: bool = False) -> None:
     settings = Settings(cache_folder=str(cache), next_edit=next_edit)
     repository.adopt(Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], TOKENIZERS, budget))
     assert repository.wait(HANG)
@@ -64,7 +65,11 @@ def test_nothing_is_made_or_stored(
     adopt(repository, folder, cache, OFF)
     repository.open(str(folder / "b.py"), "python", "x = 1\n")
     assert repository.wait(HANG)
-    assert repository.excerpts is None and repository.status and repository.status.files == 2
+    assert (
+        repository.context.at(str(folder / "b.py"), 0) is NO_CONTEXT
+        and repository.status
+        and repository.status.files == 2
+    )
     assert not SEARCHED & tables(folder, cache) and traces(cache) == {"token ids"}
 
 
@@ -99,8 +104,8 @@ def test_it_is_made_once_it_is_on(repository: IndexClient, folder: Path, cache: 
     assert tables(folder, cache) > SEARCHED and traces(cache) == {*WORDS, "token ids"}
     importing = str(folder / "b.py")
     repository.open(importing, "python", f"from a import {SECRET}\n")
-    assert repository.wait(HANG) and repository.excerpts
-    (shown,) = repository.excerpts.excerpts(importing, 0).imports
+    assert repository.wait(HANG)
+    (shown,) = repository.context.at(importing, 0).all
     assert shown.path == "a.py" and SECRET in shown.text
 
 

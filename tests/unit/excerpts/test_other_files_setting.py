@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from efim_ls.completion.models.open import FULL_EXCERPTS, load_model, shows_other_files
+from efim_ls.completion.models.open import load_model, shows_other_files
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import ModelConfig, parse_config, read_config
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.loading.checkpoint_reader import Checkpoint, read_checkpoint
-from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.shelves.excerpts.excerpts import FULL_EXCERPTS
 from tests.models import Tiny, make
 from tests.tiny_tokenizers import write
 from tests.unit.prompt.test_excerpt_layout import CASES
@@ -56,9 +56,9 @@ def test_a_small_model_reads_none_and_keeps_no_rows_for_them(tmp_path: Path) -> 
         assert not is_on and " million parameters: too few" in reason
     settings = Settings(model=str(folder), persist=False)
     off, budget = load_model(settings, lambda *_: None)
-    assert (off.excerpt_rows, off.mask, off.parts.library, budget.excerpts) == (0, "", None, NO_EXCERPT_BUDGET)
+    assert (off.excerpt_rows, off.mask, off.parts.library, budget.context) == (0, "", None, ())
     assert budget.describe()["other_files"] == "off" and budget.describe()["other_files_reason"] == reason
     on, budget = load_model(replace(settings, other_files="text"), lambda *_: None)
-    assert on.excerpt_rows == 512 >= sum(budget.excerpts) > 500 and on.parts.library
-    assert all(tokens <= most for tokens, most in zip(budget.excerpts, FULL_EXCERPTS, strict=True))
+    assert on.excerpt_rows == 512 >= sum(budget.context) > 500 and on.parts.library
+    assert all(tokens <= most for tokens, most in zip(budget.context, FULL_EXCERPTS, strict=True))
     assert budget.describe()["other_files"] == "on"

@@ -9,15 +9,15 @@ from efim_ls.completion.planning.planner import Plan, Planner
 from efim_ls.completion.planning.window import PATHS, Budget
 from efim_ls.completion.suggestions.recent import RecentSuggestions
 from efim_ls.request import Request
-from model_runtime.prompt.excerpt_layout import PlainLayout
-from model_runtime.prompt.excerpts import Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
-from model_runtime.prompt.prompt import PartName, Prompt, build, count_tokens, sizes_of
+from model_runtime.prompt.prompt import Prompt, build, count_tokens, sizes_of
 from model_runtime.prompt.template import find_template
+from model_runtime.shelves.excerpts.excerpts import Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
+from model_runtime.shelves.excerpts.layout import PlainLayout
 from tests.unit.planning import TOKENIZER, Session, histories, short_texts, states, unhurried
 
-BUDGET = Budget(head=120, tail=40, excerpts=ExcerptBudget(40, 40, 40))
+BUDGET = Budget(head=120, tail=40, context=ExcerptBudget(40, 40, 40))
 TEMPLATE = find_template(TOKENIZER)
-LAYOUT = PlainLayout(TOKENIZER, TEMPLATE, BUDGET.excerpt_tokens)
+LAYOUT = PlainLayout(TOKENIZER, TEMPLATE, BUDGET.context_tokens)
 
 
 def excerpt(place: ExcerptPlace, number: int) -> Excerpt:
@@ -37,7 +37,7 @@ offers = st.lists(st.tuples(st.sampled_from(OFFERS), st.booleans()), min_size=1,
 
 
 def prompt(plan: Plan) -> Prompt:
-    return build(TOKENIZER, TEMPLATE, plan.head, plan.tail, plan.typed, excerpts=LAYOUT.lay_out(plan.excerpts))
+    return build(TOKENIZER, TEMPLATE, plan.head, plan.tail, plan.typed, context=LAYOUT.lay_out(plan.context))
 
 
 def planner() -> Planner:
@@ -50,17 +50,18 @@ def test_what_a_frame_shows_changes_only_at_rest(session: Session, offered: list
     made, shown = planner(), dict[int, Excerpts]()
     for number, (text, cursor) in enumerate(states(*session)):
         offer, rests = offered[number % len(offered)]
-        made.set_excerpts(offer)
+        made.offer(offer)
         if rests:
             plan = made.plan_at_rest(text, cursor).plan
-            assert plan.excerpts[:2] == offer[:2]
-            assert plan.excerpts.similar in (offer.similar, shown.get(plan.number, offer).similar)
+            assert isinstance(plan.context, Excerpts) and plan.context[:2] == offer[:2]
+            assert plan.context.similar in (offer.similar, shown.get(plan.number, offer).similar)
         else:
             plan = made.plan(text, cursor).plan
             new = offer._replace(similar=())
-            assert plan.excerpts == (new if plan.frame == "new" else shown[plan.number])
-        shown[plan.number] = plan.excerpts
-        assert {frame.plan.number: frame.plan.excerpts for frame in made.frames}.items() <= shown.items()
+            assert plan.context == (new if plan.frame == "new" else shown[plan.number])
+        assert isinstance(plan.context, Excerpts)
+        shown[plan.number] = plan.context
+        assert {frame.plan.number: frame.plan.context for frame in made.frames}.items() <= shown.items()
 
 
 @unhurried
@@ -69,17 +70,17 @@ def test_a_prompt_with_excerpts_keeps_to_its_budget(session: Session, offered: l
     made = planner()
     for number, (text, cursor) in enumerate(states(*session)):
         offer, rests = offered[number % len(offered)]
-        made.set_excerpts(offer)
+        made.offer(offer)
         frame = made.plan_at_rest(text, cursor) if rests else made.plan(text, cursor)
         assert len(frame.ids) <= BUDGET.prompt_tokens
         window = [part for part in frame.prompt.parts if part.name in ("head", "tail", "typed")]
         shown = frame.prompt.tokens - count_tokens(window) - len(TEMPLATE.marker_ids)
-        assert shown == count_tokens(LAYOUT.lay_out(frame.plan.excerpts).parts)
-        assert shown <= BUDGET.excerpt_tokens == 120 + PATHS
+        assert shown == count_tokens(LAYOUT.lay_out(frame.plan.context).parts)
+        assert shown <= BUDGET.context_tokens == 120 + PATHS
 
 
 def test_parts_that_do_not_fit_are_left_out_whole_the_one_that_changes_most_first() -> None:
-    names: tuple[PartName, ...] = ("signatures", "imports", "marker", "similar")
+    names = ("signatures", "imports", "marker", "similar")
     whole = LAYOUT.lay_out(OFFERS[1]).parts
     sizes = [sizes_of(whole)[name] for name in names]
     for most in range(sum(sizes) + 1):
@@ -95,10 +96,10 @@ def test_parts_that_do_not_fit_are_left_out_whole_the_one_that_changes_most_firs
 def test_what_is_withdrawn_is_in_no_frame(session: Session, gone: set[str]) -> None:
     made = planner()
     for number, (text, cursor) in enumerate(states(*session)):
-        made.set_excerpts(OFFERS[number % len(OFFERS)], frozenset(gone) if number % 2 else frozenset())
+        made.offer(OFFERS[number % len(OFFERS)], frozenset(gone) if number % 2 else frozenset())
         made.plan_at_rest(text, cursor)
         if number % 2:
-            assert not [each for frame in made.frames for each in frame.plan.excerpts.all if each.file in gone]
+            assert not [each for frame in made.frames for each in frame.plan.context.all if each.file in gone]
 
 
 def test_a_suggestion_made_with_other_excerpts_is_not_typed_through() -> None:

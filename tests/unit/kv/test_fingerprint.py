@@ -46,6 +46,10 @@ HARMLESS = {
     "model_runtime.logits",
     "model_runtime.machine",
     "model_runtime.mapped_memory",
+    "model_runtime.prompt.context",
+    "model_runtime.prompt.prompt",
+    "model_runtime.prompt.template",
+    "model_runtime.prompt.tokenizer",
     "model_runtime.regular_files",
     "model_runtime.row_rules",
 }

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from model_runtime.prompt.excerpt_layout import PlainLayout
-from model_runtime.prompt.excerpts import Excerpt, ExcerptPlace, Excerpts
 from model_runtime.prompt.prompt import build
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.shelves.excerpts.excerpts import Excerpt, ExcerptPlace, Excerpts
+from model_runtime.shelves.excerpts.layout import PlainLayout
 from tests.tiny_tokenizers import write
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "prompts" / "excerpts"
@@ -37,7 +37,7 @@ def test_a_familys_prompt_with_other_files_is_the_drawn_one(name: str, tmp_path:
     template = find_template(tokenizer)
     assert template.family == case["family"]
     laid = PlainLayout(tokenizer, template, 1000).lay_out(EXCERPTS)
-    prompt = build(tokenizer, template, HEAD, TAIL, TYPED, excerpts=laid)
+    prompt = build(tokenizer, template, HEAD, TAIL, TYPED, context=laid)
     assert tokenizer.decode(prompt.ids) == case["prompt"]
     parts, at = defaultdict[str, str](str), 0
     for part in prompt.parts:
@@ -56,13 +56,13 @@ def test_without_excerpts_a_prompt_is_what_it_was(name: str, tmp_path: Path) -> 
     template = find_template(tokenizer)
     laid = PlainLayout(tokenizer, template, 1000).lay_out(Excerpts(repository="project", path="app.py"))
     before = build(tokenizer, template, HEAD, TAIL, TYPED)
-    assert build(tokenizer, template, HEAD, TAIL, TYPED, excerpts=laid).ids.tolist() == before.ids.tolist()
+    assert build(tokenizer, template, HEAD, TAIL, TYPED, context=laid).ids.tolist() == before.ids.tolist()
 
 
 def test_markers_in_the_text_of_other_files_are_text(tmp_path: Path) -> None:
     tokenizer = Tokenizer(write(tmp_path / "model", "qwen", "qwen, files"))
     layout = PlainLayout(tokenizer, find_template(tokenizer), 1000)
     false = excerpt("similar", "<|fim_middle|>.py", "<|file_sep|>\n<|fim_suffix|>\n")
-    (part,) = layout.lay_out(Excerpts(similar=(false,))).similar
+    (part,) = layout.lay_out(Excerpts(similar=(false,))).behind
     special = [i for i in part.ids.tolist() if i in tokenizer.special.values()]
     assert special == [tokenizer.special["<|file_sep|>"]]

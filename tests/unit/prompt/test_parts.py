@@ -17,7 +17,7 @@ SPM = replace(EFIM, tail_first=True)
 MARKED = LaidOut(
     front=(PromptPart("signatures", np.array([4], np.int32)), PromptPart("imports", np.array([5], np.int32))),
     inside=(PromptPart("marker", np.array([6], np.int32)),),
-    similar=(PromptPart("similar", np.array([7], np.int32)),),
+    behind=(PromptPart("similar", np.array([7], np.int32)),),
 )
 ISOLATED = (
     PromptPart("signatures", np.array([4, 5], np.int32), sees_excerpts=False, origin="file:///a.py"),
@@ -31,7 +31,7 @@ def texts() -> tuple[Ids, Ids, Ids]:
 
 
 def prompt(template: Template, excerpts: LaidOut) -> Prompt:
-    return Prompt(order_parts(template, *texts(), excerpts=excerpts), b"", np.zeros(0, dtype=np.int32))
+    return Prompt(order_parts(template, *texts(), context=excerpts), b"", np.zeros(0, dtype=np.int32))
 
 
 def all_ids(made: Prompt) -> list[int]:

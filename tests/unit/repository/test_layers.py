@@ -89,6 +89,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "efim_ls.usage",
         "efim_ls.text",
         "model_runtime.prompt",
+        "model_runtime.shelves.excerpts",
     ),  # fmt: skip
     "efim_ls.completion": ("efim_ls.access", "efim_ls.text", *RUNTIME, *STORE),
     "efim_ls.usage": ("efim_ls.text", "kv_store.atomic_files", "kv_store.warn_once"),
@@ -97,6 +98,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "efim_ls.text",
         "model_runtime.counts",
         "model_runtime.prompt",
+        "model_runtime.shelves.excerpts",
     ),
     "efim_ls.workspace.modules": (),
     "efim_ls.next_edit": ("efim_ls.text",),
@@ -115,6 +117,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "model_runtime.shelves": tuple(f"model_runtime.{each}" for each in ("engine", "decoder", "kv", "checkpoint")),
     "model_runtime.decoder": ("model_runtime.kv", "model_runtime.checkpoint"),
     "model_runtime.kv": ("model_runtime.checkpoint", "model_runtime.shelves.states", "model_runtime.shelves.windows"),
+    "model_runtime.shelves.excerpts": ("model_runtime.prompt",),
     "model_runtime.shelves.states": (),
     "model_runtime.shelves.windows": (),
     "model_runtime.checkpoint": (),
@@ -257,7 +260,7 @@ def test_only_the_stores_entrance_knows_its_disk_and_its_team() -> None:
     outside = {module for module in importers("kv_store.disk") if not within(module, "kv_store.disk")}
     assert outside == {"kv_store.open", "efim_ls.commands.cache"}
     shared = {module for module in importers("kv_store.shared") if not within(module, "kv_store.shared")}
-    assert shared == {"kv_store.open", "efim_ls.commands.cache"}
+    assert shared == {"kv_store.open", "efim_ls.commands.team_cache"}
     above = ("kv_store.open", "kv_store.store", "kv_store.memory", "kv_store.notes", "kv_store.writer")
     assert {m for m in importers(*above) if within(m, "kv_store.disk", "kv_store.shared")} == set()
 

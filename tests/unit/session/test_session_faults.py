@@ -14,7 +14,7 @@ from efim_ls.session.documents import IdleTimer
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
-from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
+from model_runtime.prompt.context import ContextBudget
 from tests.sized import Sized
 from tests.waiting import HANG, loop_at_rest
 
@@ -37,8 +37,8 @@ class Fake:
         return Answer("more")
 
     @property
-    def excerpt_budget(self) -> ExcerptBudget:
-        return NO_EXCERPT_BUDGET
+    def context_budget(self) -> ContextBudget:
+        return ()
 
     def notice(self, language: str) -> str | None:
         return None

@@ -15,7 +15,7 @@ from efim_ls.session.requests import PAUSE, Debounce
 from efim_ls.session.session import Session
 from efim_ls.text.document import Change
 from model_runtime.cancel import Cancel
-from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
+from model_runtime.prompt.context import ContextBudget
 from tests.waiting import HANG, Clock, eventually, happened, loop_at_rest
 
 COSTS = Costs(recomputed=5, new_tokens=5, passes=4, ms=Milliseconds(prefill=30.0, decode=20.0, total=50.0))
@@ -47,8 +47,8 @@ class Fake:
         return Answer(f"after {request.text}", self.costs, at_rest=self.at_rest, better=self.better)
 
     @property
-    def excerpt_budget(self) -> ExcerptBudget:
-        return NO_EXCERPT_BUDGET
+    def context_budget(self) -> ContextBudget:
+        return ()
 
     def prepare(self, place: Upcoming, cancel: Cancel) -> bool:
         self.prepared.append(place)

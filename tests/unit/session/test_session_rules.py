@@ -16,7 +16,7 @@ from efim_ls.session import prefetch
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
-from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
+from model_runtime.prompt.context import ContextBudget
 from tests.waiting import HANG
 
 OFF, ON = Settings(disabled_languages=("python",)), Settings()
@@ -39,8 +39,8 @@ class Fake:
         return Answer("more")
 
     @property
-    def excerpt_budget(self) -> ExcerptBudget:
-        return NO_EXCERPT_BUDGET
+    def context_budget(self) -> ContextBudget:
+        return ()
 
     def prepare(self, place: Upcoming, cancel: Cancel) -> bool:
         self.foreseen.append(place.request.uri)

@@ -11,7 +11,6 @@ from efim_ls.session.workspace import SessionWorkspace
 from efim_ls.settings import Settings
 from efim_ls.usage.counters import Counters
 from efim_ls.workspace.shared import SharedIndexes
-from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET
 from tests.unit.workspace_index.test_workspace_index import TOKENIZERS
 from tests.waiting import HANG
 
@@ -19,7 +18,7 @@ from tests.waiting import HANG
 class CountingModel:
     """What indexing needs of a completer whose prompts show no other files."""
 
-    tokenizers, excerpt_budget = TOKENIZERS, NO_EXCERPT_BUDGET
+    tokenizers, context_budget = TOKENIZERS, ()
 
 
 async def test_a_document_is_completed_with_the_counts_of_all_languages_that_share_its_words(tmp_path: Path) -> None:

@@ -7,9 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from kv_store.block import BLOCK_TOKENS
+from kv_store.level import StoreContext
 from kv_store.shared.opening import open_shared, open_shelf, read_key
 from kv_store.shared.shelf import ShelfError
+from model_runtime.kv.codec import Form, KvCodec
+from model_runtime.kv.layout import KvLayout
 from tests.unit.shared_shelves import KEY
+
+
+def context(reported: list[str]) -> StoreContext:
+    codec = KvCodec(KvLayout.keys_and_values(2, 1, 32), BLOCK_TOKENS, None)
+    return StoreContext(b"a model", codec, None, reported.append)
 
 
 @pytest.fixture
@@ -35,7 +44,8 @@ def test_a_key_is_in_a_file_or_a_variable(key_file: str, monkeypatch: pytest.Mon
 def test_without_a_key_there_is_no_tier(file: str, variable: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHORT_KEY", "secret")
     reported = list[str]()
-    assert open_shared({"url": "redis://host", "key_file": file, "key_variable": variable}, reported.append) is None
+    options = {"url": "redis://host", "key_file": file, "key_variable": variable, "form": Form.RAW}
+    assert open_shared(context(reported), options) is None
     assert len(reported) == 1 and said in reported[0] and "secret" not in reported[0]
 
 
@@ -50,7 +60,7 @@ def test_a_missing_package_is_named(key_file: str, url: str, package: str, monke
     from kv_store.shared.opening import open_shared
 
     reported = list[str]()
-    assert open_shared({"url": url, "key_file": key_file}, reported.append) is None
+    assert open_shared(context(reported), {"url": url, "key_file": key_file, "form": Form.RAW}) is None
     assert len(reported) == 1 and f"the Python package {package};" in reported[0]
 
 

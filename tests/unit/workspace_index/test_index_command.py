@@ -18,9 +18,9 @@ from efim_ls.workspace.database.place import index_path
 from efim_ls.workspace.index import Scope, WorkspaceIndex, open_index
 from efim_ls.workspace.index_file import IndexFile
 from model_runtime.checkpoint.embedded import EMBEDDED
-from model_runtime.prompt.excerpts import ExcerptBudget
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
+from model_runtime.shelves.excerpts.excerpts import ExcerptBudget
 from tests.lsp.wire import ENV
 from tests.processes import command_line
 from tests.waiting import HANG

@@ -16,12 +16,13 @@ from efim_ls.access.rules import Rules
 from efim_ls.settings import Settings
 from efim_ls.workspace import index as index_module
 from efim_ls.workspace import thread as thread_module
-from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
+from efim_ls.workspace.files.context import RetrievalPlace
 from efim_ls.workspace.index import Scope, Steps, WorkspaceIndex
 from efim_ls.workspace.overlay import IndexStatus
 from efim_ls.workspace.shared import IndexClient, SharedIndexes
 from efim_ls.workspace.thread import IndexThread
-from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
+from model_runtime.prompt.context import ContextBudget
+from model_runtime.shelves.excerpts.excerpts import ExcerptBudget
 from tests.unit.workspace_index.conftest import TOKENIZER, TOKENIZERS
 from tests.waiting import HANG
 
@@ -41,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def make_scope(folder: Path, tmp_path: Path) -> MakeScope:
-    def make(budget: ExcerptBudget = NO_EXCERPT_BUDGET, **wanted: Any) -> Scope:
+    def make(budget: ContextBudget = (), **wanted: Any) -> Scope:
         settings = Settings(cache_folder=str(tmp_path / "cache"), **wanted)
         return Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], TOKENIZERS, budget)
 
@@ -224,10 +225,8 @@ def test_excerpts_of_a_client_show_nothing_that_another_types(
     for client in (first, second):
         client.open(str(folder / "use.py"), "python", using)
         client.retrieve(RetrievalPlace(str(folder / "use.py"), using, len(using)))
-        assert client.wait(HANG) and client.excerpts
-    shown = [
-        str(client.excerpts and client.excerpts.excerpts(str(folder / "use.py"), 0)) for client in (first, second)
-    ]
+        assert client.wait(HANG)
+    shown = [str(client.context.at(str(folder / "use.py"), 0)) for client in (first, second)]
     assert "def total(values)" in shown[0] and "def total(values)" in shown[1]
     assert "def novelty" in shown[0] and "novelty" not in shown[1]
 
@@ -241,4 +240,4 @@ def test_a_client_that_joins_later_shows_nothing_that_came_to_be_excluded(
     assert first.wait(HANG)
     second = join(make_scope(ROOMY))
     for client in (first, second):
-        assert client.excerpts and client.excerpts.excluded_files == {str(folder / "b.py")}
+        assert client.context.excluded_files == {str(folder / "b.py")}

@@ -32,9 +32,14 @@ OPTIONS = {
     ),
     "windows": Option(r"windows\.rule|WindowRule|SLIDE_UNIT|KEPT_BEHIND", ("model_runtime/shelves/windows/",), 1),
     "isolated excerpts": Option("(?i)isolated", ("model_runtime/shelves/isolated/",), 2),
+    "text of other files": Option(
+        "(?i)excerpt",
+        ("efim_ls/workspace/excerpts/", "model_runtime/shelves/excerpts/", "model_runtime/shelves/isolated/"),
+        35,
+    ),
     "transformers": Option(r"decoder\.hf\b", ("model_runtime/decoder/hf/",), 3),
     "GPU": Option(r"decoder\.gpu\b", ("model_runtime/decoder/gpu/",), 5),
-    "shared tier": Option(r"shared_tier|kv_store\.shared", ("kv_store/shared/",), 8),
+    "shared tier": Option(r"shared_tier|kv_store\.shared", ("kv_store/shared/", "efim_ls/commands/team_cache.py"), 5),
 }
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from model_runtime.ids import Ids
-from model_runtime.prompt.excerpts import Excerpt, Excerpts
+from model_runtime.prompt.context import ContextPiece, PromptContext
 from model_runtime.prompt.prompt import NO_IDS, NOTHING_LAID_OUT, LaidOut, PromptPart, count_tokens
 from model_runtime.prompt.template import FileMarkers, Template
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.sequence_key import Mask
+from model_runtime.shelves.excerpts.excerpts import Excerpt, Excerpts
 
 # Endings of files whose comments begin with a number sign; comments of other files begin with two slashes.
 NUMBER_SIGN = frozenset({".py", ".pyi", ".rb", ".sh", ".toml", ".yaml", ".yml", ".r", ".jl", ".pl", ".ex", ".exs"})
@@ -46,7 +48,7 @@ class PlainLayout:
         form, separator = files.format, np.array(files.separator, dtype=np.int32)
         similar = self._similar(excerpts)
         if not (excerpts.signatures or excerpts.imports):
-            return LaidOut(similar=similar)
+            return LaidOut(behind=similar)
         name = self._tokenizer.encode_file(excerpts.repository + form.end) if files.repository else NO_IDS
         repository = np.concatenate((np.array(files.repository, dtype=np.int32), name))
         signatures, imports = (self._joined(part) for part in (excerpts.signatures, excerpts.imports))
@@ -69,7 +71,7 @@ class PlainLayout:
     def _as_comments(self, excerpts: Excerpts) -> LaidOut:
         signatures, imports = (self._joined(part) for part in (excerpts.signatures, excerpts.imports))
         inside = PromptPart("signatures", signatures), PromptPart("imports", imports)
-        return LaidOut(inside=inside, similar=self._similar(excerpts))
+        return LaidOut(inside=inside, behind=self._similar(excerpts))
 
     def _similar(self, excerpts: Excerpts) -> tuple[PromptPart, ...]:
         return (PromptPart("similar", self._joined(excerpts.similar)),) if self._template.shows_similar else ()
@@ -104,14 +106,43 @@ class ApartLayout:
 
 def layout(
     tokenizer: Tokenizer, template: Template, mask: Mask | Literal[""], most: int
-) -> Callable[[Excerpts], LaidOut]:
+) -> Callable[[PromptContext], LaidOut]:
     """Return how a model reads excerpts, of `most` tokens in all: apart if it was trained with a mask."""
-    if mask:
-        return ApartLayout(tokenizer, template, mask, most).lay_out
-    return PlainLayout(tokenizer, template, most).lay_out
+    apart = ApartLayout(tokenizer, template, mask, most) if mask else None
+    made = apart or PlainLayout(tokenizer, template, most)
+
+    def lay_out(context: PromptContext) -> LaidOut:
+        assert isinstance(context, Excerpts)
+        return made.lay_out(context)
+
+    return lay_out
 
 
-def excerpt_ids(tokenizer: Tokenizer, template: Template, excerpt: Excerpt) -> Ids:
+class PlacedExcerpt(NamedTuple):
+    """An excerpt in a prompt, how many tokens it has, and the place after its last one."""
+
+    piece: ContextPiece
+    tokens: int
+    end: int
+
+
+def placed(
+    tokenizer: Tokenizer, template: Template, parts: Sequence[PromptPart], context: PromptContext
+) -> Iterator[PlacedExcerpt]:
+    """Yield the excerpts that a prompt of these parts shows, in its order."""
+    start = 0
+    for name, group in groupby(parts, key=lambda part: part.name):
+        size = count_tokens(group)
+        shown = [each for each in context.all if each.place == name] if size else []
+        sizes = [len(excerpt_ids(tokenizer, template, each)) for each in shown]
+        at = start + (max(0, size - sum(sizes)) if name == "signatures" else 0)  # the repository's name stands first
+        for each, tokens in zip(shown, sizes, strict=True):
+            at = min(at + tokens, start + size)
+            yield PlacedExcerpt(each, tokens, at)
+        start += size
+
+
+def excerpt_ids(tokenizer: Tokenizer, template: Template, excerpt: ContextPiece) -> Ids:
     """Return the ids of one excerpt: its marker, path and text or, without a marker, the path as a comment."""
     path, text, encode = excerpt.path, excerpt.text, tokenizer.encode_file
     if template.files is None:

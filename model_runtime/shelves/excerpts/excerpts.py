@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Literal, NamedTuple
 
+from model_runtime.prompt.context import PromptContext
+
 ExcerptPlace = Literal["signatures", "imports", "similar"]
 PLACES: tuple[ExcerptPlace, ...] = ("signatures", "imports", "similar")
 
@@ -46,6 +48,11 @@ class Excerpts(NamedTuple):
         """All excerpts, in their order."""
         return self.signatures + self.imports + self.similar
 
+    @property
+    def steady(self) -> Excerpts:
+        """The excerpts that change seldom."""
+        return self._replace(similar=())
+
     def without(self, files: Collection[str]) -> Excerpts:
         """Return the excerpts that are from none of these files, by their real paths."""
         if not files or all(each.file not in files for each in self.all):
@@ -55,6 +62,14 @@ class Excerpts(NamedTuple):
             return tuple(each for each in part if each.file not in files)
 
         return self._replace(signatures=kept(self.signatures), imports=kept(self.imports), similar=kept(self.similar))
+
+    def renewed(self, offered: PromptContext) -> PromptContext:
+        """Return the offer; similar code stays until other is offered.
+
+        To take it away would cost as much as to change it.
+        """
+        others = offered if isinstance(offered, Excerpts) else NO_EXCERPTS
+        return others._replace(similar=others.similar or self.similar)
 
 
 NO_EXCERPTS = Excerpts()
@@ -68,4 +83,13 @@ class ExcerptBudget(NamedTuple):
     similar: int = 0
 
 
-NO_EXCERPT_BUDGET = ExcerptBudget()
+# The volatile part is short because every new frame computes it again.
+FULL_EXCERPTS = ExcerptBudget(signatures=512, imports=384, similar=256)
+
+
+def budget_of(rows: int, shows_similar: bool) -> ExcerptBudget:
+    """Return the budgets for a model's template; where the model has `rows` for excerpts, they share these."""
+    if rows:
+        share = min(1.0, rows / sum(FULL_EXCERPTS))
+        return ExcerptBudget(*(int(tokens * share) for tokens in FULL_EXCERPTS))
+    return FULL_EXCERPTS if shows_similar else FULL_EXCERPTS._replace(similar=0)
