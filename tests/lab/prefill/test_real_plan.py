@@ -38,5 +38,5 @@ def test_a_bit_that_differs_is_told(folder: Path, monkeypatch: pytest.MonkeyPatc
 
     split = real.split_prefill
     monkeypatch.setattr(real, "split_prefill", spoilt)
-    with pytest.raises(WorkError, match="bits differ"):
+    with pytest.raises(WorkError, match="different bits"):
         real.run_real(folder)
