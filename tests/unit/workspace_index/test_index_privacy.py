@@ -16,7 +16,8 @@ from efim_ls.workspace.index import Scope, WorkspaceIndex
 from efim_ls.workspace.index_file import IndexFile
 from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZER, TOKENIZERS, Open, has_name, indexed
 
-SECRET = "hunter_two_password"  # a name, so that it stands in words, outlines and token ids
+# A name, so that it stands in words, outlines and token ids; a short word could stand among random bytes by chance.
+SECRET = "hunter_seventh_password"
 WORDS = SECRET.split("_")
 SOURCE = f"import {SECRET}_module\n\n\nclass {SECRET}:\n    {SECRET}_field = 1\n" * 30
 
