@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
+from efim_ls.workspace import thread
 from model_runtime.engine.drafts import PassCosts
 from tests.processes import daemons
 
@@ -29,6 +30,7 @@ PASS_MS, ROW_MS = 0.5, 0.05  # milliseconds that a pass takes in this process, a
 CACHE = TemporaryDirectory(prefix="efim-ls-tests-")  # no test sees what its user's servers keep
 os.environ["XDG_CACHE_HOME"] = CACHE.name
 daemons.isolate()
+thread.NICENESS = 0  # nobody types here: an index that waits for the tests beside it holds up its own
 
 
 def pytest_configure(config: pytest.Config) -> None:

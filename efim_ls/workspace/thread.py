@@ -108,7 +108,8 @@ class IndexThread:
     def _run(self, after: Iterable[IndexThread]) -> None:
         """Work until the last client leaves, on the thread: first on posts, then on the index itself."""
         with suppress(AttributeError, OSError):  # only Linux gives each thread a priority
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+            own = os.getpriority(os.PRIO_PROCESS, 0)  # a server may have been started with less urgency
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), max(own, NICENESS))
         for each in after:
             each.ended()
         self._begin()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -95,6 +97,31 @@ def test_clients_share_a_thread_and_neither_sees_what_the_other_types(
     first.close_document(path)
     assert first.wait(HANG)
     assert (follows(first, typed), follows(second, typed)) == (set(), {" two"})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives each thread a priority")
+@pytest.mark.parametrize(("given", "own"), [(0, 10), (15, 15)])
+def test_the_thread_is_never_more_urgent_than_its_server(
+    join: Join, monkeypatch: pytest.MonkeyPatch, given: int, own: int
+) -> None:
+    monkeypatch.setattr(thread_module, "NICENESS", 10)
+    found = list[int]()
+
+    def look(_: WorkspaceIndex) -> Steps:
+        found.append(os.getpriority(os.PRIO_PROCESS, 0))
+        yield
+
+    def serve() -> None:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), given)
+        client = join()
+        assert client._thread
+        client._thread.post(look)
+        assert client.wait(HANG)
+
+    server = threading.Thread(target=serve)
+    server.start()
+    server.join(HANG)
+    assert found == [max(own, os.getpriority(os.PRIO_PROCESS, 0))]
 
 
 def test_a_client_that_joins_reads_no_file_and_is_told_at_once(join: Join, monkeypatch: pytest.MonkeyPatch) -> None:
