@@ -5,37 +5,27 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Browser
 
 from tests.waiting import eventually
 
-from .conftest import EXTENSION, lacking
+from .conftest import EXTENSION, lacking, newest_only
 from .drivers.vscode import running
 from .drivers.window import address
 from .drivers.workbench import Windows
-from .fetching.vscode import NEWEST, OLDEST
 
 TESTS = EXTENSION / "dist" / "test" / "index.js"
 DRIVER = "--enable-smoke-test-driver"  # lets a page name tests to run; also keeps messages from being shown
 
 
-# In the oldest VS Code those of what VS Code itself does.
-@pytest.mark.parametrize(
-    ("installed", "titles"),
-    [(NEWEST, ""), (OLDEST, "^(suggestions|the server) ")],
-    ids=["newest", "oldest"],
-    indirect=["installed"],
-)
-def test_mocha_is_content(
-    browser: Browser, installed: tuple[Path, Path], titles: str, windows: Windows, tmp_path: Path
-):
+@newest_only  # in the oldest a person at the keyboard does what these tests do
+def test_mocha_is_content(browser: Browser, installed: tuple[Path, Path], windows: Windows, tmp_path: Path) -> None:
     if not TESTS.exists():
         lacking(f"no {TESTS.name} of the extension's tests: run `make vsix`")
     windows.close()
     (project := tmp_path / "project").mkdir()
     said, ended = list[str](), list[int]()
-    with running(*installed, tmp_path / "home", {}, {"MOCHA_GREP": titles}, DRIVER) as code:
+    with running(*installed, tmp_path / "home", {}, {}, DRIVER) as code:
         page = browser.new_page()
         page.expose_function("codeAutomationLog", lambda kind, words: kind == "error" or said.append(written(*words)))
         page.expose_function("codeAutomationExit", lambda status: ended.append(status))
