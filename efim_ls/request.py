@@ -89,9 +89,9 @@ class Request:
     `others` are the texts of other open documents in the same language, most recently used last. `count` is the most
     suggestions to return; the shown part of each has a probability of `least` (0 to 1, or by the place) or more.
     `language` is LSP's name of the document's language, empty if it has none. `counts` are the repository's,
-    without the document and the other texts; None if there are none. `excerpts` of other files are offered to the
-    prompt, and text of `excluded_files` (real paths) must leave it. Of `modules` that the document may
-    import it is known which names they have, if not None.
+    without the document and the other texts; None if there are none. The `context`, text of other files, is offered
+    to the prompt, and text of `excluded_files` (real paths) must leave it. `modules` are those that the document may
+    import, with the names that are known to be in them, if not None.
     """
 
     uri: str
@@ -103,7 +103,7 @@ class Request:
     least: float | Preset = 0.0
     language: str = ""
     counts: CountsView | None = None
-    excerpts: PromptContext = NO_CONTEXT
+    context: PromptContext = NO_CONTEXT
     excluded_files: frozenset[str] = frozenset()
     modules: KnownModules | None = None
 
@@ -156,7 +156,7 @@ class Upcoming:
     """A place that may be asked about next, for what the answer needs to be computed ahead; it equals itself alone.
 
     It is where the user will be once a suggestion is `accepted`, where the cursor has `rested` and no suggestion is
-    shown, so that the prompt takes up the excerpts that are offered, or anywhere in a document just `opened`.
+    shown, so that the prompt takes up the context that is offered, or anywhere in a document just `opened`.
     """
 
     request: Request

@@ -157,4 +157,4 @@ def with_repository(
     known = mine.counts.get(family_of(request.language))
     counts = known and known.without([str(path)])
     index.close()
-    return replace(request, counts=counts, excerpts=mine.context.at(str(path), request.cursor))
+    return replace(request, counts=counts, context=mine.context.at(str(path), request.cursor))

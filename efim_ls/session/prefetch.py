@@ -129,8 +129,8 @@ class BackgroundWork:
         if document.cursor is not None:
             self.prefetch_rested(document, document.cursor)
         elif self._documents.why_off(document.uri) is None:
-            excerpts = self._request_at(document, 0).excerpts
-            opened = Request(document.uri, document.public, 0, language=document.language, excerpts=excerpts)
+            context = self._request_at(document, 0).context
+            opened = Request(document.uri, document.public, 0, language=document.language, context=context)
             self._prepare(document, Upcoming(opened, "opened"))
 
     def _prepare(self, document: OpenDocument, place: Upcoming) -> None:

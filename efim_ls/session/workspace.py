@@ -115,7 +115,7 @@ class SessionWorkspace:
         request = Request(document.uri, text, len(above) + cursor, language=document.language)
         if not (context := self._index.context).shows:
             return request
-        return replace(request, excerpts=context.at(document.path, cursor), excluded_files=context.excluded_files)
+        return replace(request, context=context.at(document.path, cursor), excluded_files=context.excluded_files)
 
     def request_at(self, document: OpenDocument, cursor: int) -> Request:
         """Return the inputs of an answer at a place other than the prompt: other texts and counts over files."""

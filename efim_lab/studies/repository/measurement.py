@@ -60,7 +60,7 @@ class AskedCompleter(Completer):
     def prompt(self, request: Request) -> Prompt:
         """Return the prompt of a request with all that the n-grams read; changes nothing."""
         planner = self._document(request.uri).planner.copy()
-        planner.offer(request.excerpts, request.excluded_files)
+        planner.offer(request.context, request.excluded_files)
         frame = planner.plan(request.text, request.cursor)
         return self.models.first.model_answerer.with_surroundings(request, frame, NEVER)
 
@@ -116,7 +116,7 @@ class ArmSubject:
             least="balanced",
             language="python",
             counts=self._others.memories.beside(place.document) if self._arm.counts else None,
-            excerpts=excerpts,
+            context=excerpts,
         )
 
 

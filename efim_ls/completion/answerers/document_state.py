@@ -92,7 +92,7 @@ class DocumentState:
 
     def plan(self, request: Request, cancel: Cancel) -> Frame:
         """Return the frame for a request; raises Cancelled soon after `cancel()` is true."""
-        frame = self.offer(request.excerpts, request.excluded_files).plan(request.text, request.cursor, cancel)
+        frame = self.offer(request.context, request.excluded_files).plan(request.text, request.cursor, cancel)
         self._requested[frame.plan.number] = frame
         return frame
 
@@ -113,7 +113,7 @@ class DocumentState:
 
     def _planned_ahead(self, place: Upcoming, cancel: Cancel) -> Sequence[Frame]:
         request = place.request
-        planner = self.offer(request.excerpts, request.excluded_files)
+        planner = self.offer(request.context, request.excluded_files)
         if place.because == "opened":
             frames = [planner.plan_unopened(request.text, cancel)]
         else:
@@ -139,4 +139,4 @@ class DocumentState:
 
     def forget_frames(self) -> None:
         """Forget all but the saved plans."""
-        self._planner, self._requested, self._preparing = None, {}, None
+        self._planner, self._requested, self._preparing, self._frames_ahead = None, {}, None, None

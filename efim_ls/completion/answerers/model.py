@@ -137,7 +137,7 @@ class ModelAnswerer:
     def explain(self, document: DocumentState, request: Request, answered: Answer | None) -> dict[str, object]:
         """Return the exact prompt that a request would send, its costs, and the last answer there, `answered`."""
         model, planner = self._model, document.planner.copy()
-        planner.offer(request.excerpts, request.excluded_files)
+        planner.offer(request.context, request.excluded_files)
         frame, meter = planner.plan(request.text, request.cursor), CostMeter()
         plan, prompt = frame.plan, frame.prompt
         reusable = self._engine.reusable(self.frame_id(request.uri, plan), prompt)

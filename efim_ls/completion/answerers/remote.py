@@ -197,7 +197,7 @@ class RemoteAnswerer:
 
     def _sent(self, request: Request) -> Request:
         """Return a request without what stays on this machine."""
-        return replace(request, others=(), counts=None, excerpts=NO_CONTEXT, excluded_files=frozenset(), modules=None)
+        return replace(request, others=(), counts=None, context=NO_CONTEXT, excluded_files=frozenset(), modules=None)
 
     def _may_be_sent(self, uri: str) -> bool:
         return self._options.private or not self._is_private(uri)

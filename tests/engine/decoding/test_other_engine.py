@@ -229,9 +229,9 @@ def test_private_text_is_said_to_be(make: Make) -> None:
 def test_an_excerpt_of_a_private_file_makes_the_text_private(make: Make) -> None:
     completer, engine = make(replace(SETTINGS, private_files=("sums.*",)))
     shown = Excerpt("imports", "sums.py", "/project/sums.py", (0,), "def total(values): ...\n", "it is imported")
-    asked = replace(request(uri=OTHER), excerpts=Excerpts(imports=(shown,), repository="project", path="means.py"))
+    asked = replace(request(uri=OTHER), context=Excerpts(imports=(shown,), repository="project", path="means.py"))
     assert completer.complete(asked, NEVER).cause == PRIVATE
-    assert completer.complete(replace(asked, excerpts=NO_CONTEXT), NEVER).cause == PRIVATE, "it is still shown"
+    assert completer.complete(replace(asked, context=NO_CONTEXT), NEVER).cause == PRIVATE, "it is still shown"
     assert not engine.jobs
 
 

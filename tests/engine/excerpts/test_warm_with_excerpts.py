@@ -108,7 +108,7 @@ def test_a_warm_answer_is_the_cold_answer_whatever_other_files_say(
             place = session.place
             request = Request(
                 DOCUMENTS[session.open], place.text, place.cursor, session.explicit,
-                counts=bench.memories[session.indexed], excerpts=OFFERS[session.offered],
+                counts=bench.memories[session.indexed], context=OFFERS[session.offered],
                 excluded_files=session.excluded_files,
             )  # fmt: skip
             if session.restarted:
@@ -142,7 +142,7 @@ def test_a_warm_answer_is_the_cold_answer_whatever_other_files_say(
 def test_a_file_excluded_at_run_time_is_out_of_the_next_answer_and_its_frames(bench: Bench) -> None:
     completer, engine = bench.completer(2)
     session = Surrounded((24, 9))
-    request = Request(DOCUMENTS[0], session.place.text, session.place.cursor, explicit=True, excerpts=OFFERS[2])
+    request = Request(DOCUMENTS[0], session.place.text, session.place.cursor, explicit=True, context=OFFERS[2])
     completer.prepare(Upcoming(request, "rested"), NEVER)
     completer.complete(request, NEVER)
     assert all(name in bench.text_of(engine.log) for name in ("alpha", "beta", "gamma"))
@@ -151,14 +151,14 @@ def test_a_file_excluded_at_run_time_is_out_of_the_next_answer_and_its_frames(be
     assert "beta" not in bench.text_of(engine.log) and "alpha" in bench.text_of(engine.log)
     completer.forget_suggestions()
     assert not completer._document(request.uri).requested_frames(), "what showed them is not saved"
-    completer.complete(replace(request, excerpts=NO_EXCERPTS), NEVER)
+    completer.complete(replace(request, context=NO_EXCERPTS), NEVER)
     assert not [name for name in ("alpha", "beta", "gamma") if name in bench.text_of(engine.log)]
 
 
 def test_excerpts_are_explained_with_their_places_and_costs(bench: Bench) -> None:
     completer, _ = bench.completer(2)
     session = Surrounded((24, 9))
-    request = Request(DOCUMENTS[0], session.place.text, session.place.cursor, explicit=True, excerpts=OFFERS[2])
+    request = Request(DOCUMENTS[0], session.place.text, session.place.cursor, explicit=True, context=OFFERS[2])
     completer.prepare(Upcoming(request, "rested"), Cancel(lambda: True))
     told = completer.explain(request)
     shown = told["other_files"]
@@ -174,6 +174,6 @@ def test_excerpts_are_explained_with_their_places_and_costs(bench: Bench) -> Non
     again = completer.explain(request)["other_files"]
     assert isinstance(again, list)
     assert {each["cost"] for each in again} == {"kept"}
-    other = replace(request, uri=DOCUMENTS[1], text="x = 1\n", cursor=6, excerpts=OFFERS[3])
+    other = replace(request, uri=DOCUMENTS[1], text="x = 1\n", cursor=6, context=OFFERS[3])
     costs = completer.complete(other, NEVER).costs
     assert costs.reused >= shown[0]["tokens"] > 0, "the preamble is shared by all files"

@@ -35,7 +35,7 @@ OPTIONS = {
     "text of other files": Option(
         "(?i)excerpt",
         ("efim_ls/workspace/excerpts/", "model_runtime/shelves/excerpts/", "model_runtime/shelves/isolated/"),
-        35,
+        29,
     ),
     "transformers": Option(r"decoder\.hf\b", ("model_runtime/decoder/hf/",), 3),
     "GPU": Option(r"decoder\.gpu\b", ("model_runtime/decoder/gpu/",), 5),
