@@ -134,7 +134,7 @@ def _add_cache(commands: Subparsers) -> None:
     what = "list the cache, check it for damage, or remove it"
     cache.add_argument("action", metavar="ls|verify|clear", choices=("ls", "verify", "clear"), help=what)
     cache.add_argument("--file", type=Path, metavar="FILE", help="with clear: remove only this file's data")
-    shared = "with ls or clear: a team's cache instead: the JSON object of its setting"
+    shared = "with ls or clear: use a team's cache, given as the JSON object of its setting"
     cache.add_argument("--shared", metavar="SETTING", help=shared)
     cache.add_argument("--yes", action="store_true", help="with clear --shared: do not ask")
     cache.add_argument("--folder", metavar="DIR", default="", help=CACHE_FOLDER)

@@ -30,7 +30,7 @@ PASS_MS, ROW_MS = 0.5, 0.05  # milliseconds that a pass takes in this process, a
 CACHE = TemporaryDirectory(prefix="efim-ls-tests-")  # no test sees what its user's servers keep
 os.environ["XDG_CACHE_HOME"] = CACHE.name
 daemons.isolate()
-thread.NICENESS = 0  # nobody types here: an index that waits for the tests beside it holds up its own
+thread.NICENESS = 0  # nobody types here, and an index that waits for other tests holds up its own
 
 
 def pytest_configure(config: pytest.Config) -> None:

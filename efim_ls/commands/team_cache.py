@@ -18,7 +18,10 @@ DELETED = 1000  # blocks that are removed from a server in one step
 
 
 def show(setting: str) -> int:
-    """Tell what a team's cache, which is described as in the setting `shared_tier`, holds; raises Failure."""
+    """Print the number and size of the blocks in a team's cache; raises Failure.
+
+    `setting` is the JSON object of the setting `shared_tier`.
+    """
     with _shelf(setting) as (shelf, place):
         print(f"{place}: {_described(list(shelf.scan()))} of your team")
     return 0

@@ -142,7 +142,7 @@ class ModelConfig:
 
     @property
     def plain(self) -> ModelConfig:
-        """The same without rows before its context."""
+        """The config without rows for text of other files."""
         return replace(self, excerpt_rows=0, mask="")
 
     @property

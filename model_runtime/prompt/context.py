@@ -1,4 +1,4 @@
-"""What a prompt shows next to its window: pieces of other files' text, which an option chooses and lays out."""
+"""Text of other files in a prompt, in addition to its window; an option chooses and lays out the pieces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ContextPiece(Protocol):
 
     @property
     def path(self) -> str:
-        """What the model reads, relative to the workspace's folder."""
+        """The path that the model reads, relative to the workspace's folder."""
         ...
 
     @property
@@ -60,7 +60,7 @@ class PromptContext(Protocol):
         ...
 
     def renewed(self, offered: PromptContext) -> PromptContext:
-        """Return what a prompt that shows this shows where the cursor rests and other pieces are offered."""
+        """Return the pieces to show where the cursor rests: the offer, with pieces of this context that it lacks."""
         ...
 
 
@@ -73,7 +73,7 @@ class NoContext:
         self.steady: PromptContext = self
 
     def without(self, files: Collection[str]) -> PromptContext:
-        """Return the same."""
+        """Return no pieces."""
         return self
 
     def renewed(self, offered: PromptContext) -> PromptContext:

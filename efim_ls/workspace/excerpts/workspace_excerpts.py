@@ -92,7 +92,7 @@ class ClientExcerpts(ClientContext):
         self._opened: dict[str, OpenFile] = {}  # by path
 
     def at(self, path: str, cursor: int) -> Excerpts:
-        """Return what a prompt at an offset of a document may show; on any thread."""
+        """Return the text of other files that a prompt at an offset of a document may show; on any thread."""
         snapshot = self._snapshot
         at, similar = snapshot.similar.get(path, (0, ()))
         return self._chooser.empty(path)._replace(

@@ -39,7 +39,7 @@ class ClientContext:
     shows = looks_up = False
 
     def at(self, path: str, cursor: int) -> PromptContext:
-        """Return what a prompt at an offset of a document may show; on any thread."""
+        """Return the text of other files that a prompt at an offset of a document may show; on any thread."""
         return NO_CONTEXT
 
     @property
