@@ -41,8 +41,14 @@ def expanded(
     for name, shape in shapes.items():
         if name + DIGITS in stored:
             found[name] = _matrix(stored, name, shape)
+            parts = DIGITS, LARGEST
         elif name + LOW in stored:
             found[name] = _table(stored, name, shape)
+            parts = LOW, HIGH
+        else:
+            continue
+        for part in parts:
+            del found[name + part]
     return found
 
 

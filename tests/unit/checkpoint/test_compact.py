@@ -17,7 +17,7 @@ from safetensors.numpy import load_file, save_file
 
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.embedded import EMBEDDED
-from model_runtime.checkpoint.tensor_shapes import TOKEN_VALUES
+from model_runtime.checkpoint.tensor_shapes import TOKEN_VALUES, expected_shapes
 from model_runtime.checkpoint.tensors.quantized_rows import QuantizedRows
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.quantization import quantized
@@ -56,6 +56,12 @@ def test_rows_of_each_magnitude_that_fp16_has_are_quantized_to_themselves() -> N
 @pytest.mark.parametrize("name", EXPORTED)
 def test_the_embedded_models_are_what_their_exported_weights_are_quantized_to(name: str) -> None:
     assert computed_with(EMBEDDED.with_name(name)) == EXPORTED[name]
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_nothing_is_read_of_a_compact_model_but_its_weights(name: str) -> None:
+    config = read_config(folder := EMBEDDED.with_name(name))
+    assert set(read_weights(folder, config)) == set(expected_shapes(config))
 
 
 @pytest.fixture
