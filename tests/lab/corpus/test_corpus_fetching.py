@@ -17,9 +17,12 @@ import pytest
 
 from efim_lab.gate.errors import WorkError
 from efim_lab.workshop.training.corpus import fetching
+from efim_lab.workshop.training.corpus.debian.archives import fetch_sources
 from efim_lab.workshop.training.corpus.fetching import ListedPackage, check_digest, read_list
 from efim_lab.workshop.training.corpus.go import packages as go
 from efim_lab.workshop.training.corpus.javascript import packages as javascript
+from efim_lab.workshop.training.corpus.language import CorpusSource
+from efim_lab.workshop.training.corpus.languages import LANGUAGES
 
 CODE = "export const one = 1;\n"
 
@@ -144,6 +147,36 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
     data = made.read_bytes()
     fields = f"Filename: ./{made.name}\nSize: {len(data)}\nSHA256: {hashlib.sha256(data).hexdigest()}\n"
     (shelf / "Packages").write_text((root / "DEBIAN" / "control").read_text() + fields)
+    _known_to_apt(tmp_path, shelf, monkeypatch)
+    return data
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """An archive of Debian's with one package's sources, which apt-get can know; returns their description."""
+    shelf = tmp_path / "archive"
+    root = shelf / "alpha"
+    for path, text in {
+        "debian/control": "Source: alpha\nMaintainer: A <a@example.org>\nSection: misc\nPriority: optional\n"
+        "Standards-Version: 4.6.2\n\nPackage: alpha\nArchitecture: all\nDescription: A\n",
+        "debian/changelog": "alpha (2.0) stable; urgency=low\n\n  * One.\n\n"
+        " -- A <a@example.org>  Thu, 01 Jan 2026 00:00:00 +0000\n",
+        "debian/source/format": "3.0 (native)\n",
+        "debian/copyright": "Files: *\nLicense: Expat\n",
+        "src/A.java": "class A {}\n",
+    }.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    subprocess.run(["dpkg-source", "--build", "alpha"], cwd=shelf, check=True, capture_output=True)
+    listed = subprocess.run(["dpkg-scansources", "."], cwd=shelf, check=True, capture_output=True)
+    (shelf / "Sources").write_bytes(listed.stdout)
+    (shelf / "Packages").touch()
+    _known_to_apt(tmp_path, shelf, monkeypatch)
+    return (shelf / "alpha_2.0.dsc").read_bytes()
+
+
+def _known_to_apt(tmp_path: Path, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make apt-get know an archive, without the archive's sources."""
     for name in ("lists/partial", "cache/archives/partial", "etc"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "sources.list").write_text(f"deb [trusted=yes] file:{shelf} ./\n")
@@ -156,7 +189,21 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
     (tmp_path / "apt.conf").write_text("".join(lines) + 'APT::Sandbox::User "root";\n')
     monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
     subprocess.run(["apt-get", "--quiet=2", "update"], check=True, capture_output=True)
-    return data
+
+
+def test_apt_fetches_the_sources_that_are_listed(tmp_path: Path, sources: bytes) -> None:
+    listed = written(tmp_path, f"alpha=2.0 {digest('sha256', sources)}  # MIT")
+    (folder,) = fetch_sources(tmp_path / "fetched", listed)
+    assert folder == tmp_path / "fetched" / "alpha_2.0"
+    assert LANGUAGES["java"].fetched(tmp_path / "fetched") == [folder]
+    (found,) = LANGUAGES["java"].found_in(folder)
+    assert found == CorpusSource("alpha", "2.0", "(MIT)", folder, ("src/A.java",))
+
+
+def test_sources_with_another_digest_are_refused(tmp_path: Path, sources: bytes) -> None:
+    listed = written(tmp_path, f"alpha=2.0 {digest('sha256', b'other')}  # MIT")
+    with pytest.raises(WorkError, match="has a digest other than the one listed"):
+        fetch_sources(tmp_path / "fetched", listed)
 
 
 def test_apt_fetches_what_is_listed(tmp_path: Path, archive: bytes) -> None:

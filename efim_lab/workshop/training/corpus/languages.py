@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from efim_lab.workshop.training.corpus import filters
 from efim_lab.workshop.training.corpus.comments import without_opening_notices
+from efim_lab.workshop.training.corpus.debian.languages import LANGUAGES as OF_DEBIAN
 from efim_lab.workshop.training.corpus.go import code as go_code
 from efim_lab.workshop.training.corpus.go import packages as go_packages
 from efim_lab.workshop.training.corpus.go.splits import SPLITS as GO_SPLITS
@@ -13,6 +16,7 @@ from efim_lab.workshop.training.corpus.javascript.splits import SPLITS as JAVASC
 from efim_lab.workshop.training.corpus.language import CorpusLanguage
 from efim_lab.workshop.training.corpus.python import cleanup, examples, repetition, sources, wheels
 from efim_lab.workshop.training.corpus.python.splits import SPLITS as PYTHON_SPLITS
+from efim_ls.languages.table import listed
 
 LANGUAGES = {
     each.name: each
@@ -58,5 +62,11 @@ LANGUAGES = {
             clean=go_code.clean,
             snippets=go_code.snippets,
         ),
+        *OF_DEBIAN,
     )
 }
+
+
+def titles(names: Sequence[str]) -> str:
+    """Return what people call some of the languages, as an enumeration."""
+    return listed([LANGUAGES[name].title for name in names])

@@ -5,9 +5,12 @@ from email.message import Message
 from typing import cast
 
 PERMISSIVE = frozenset(
-    {"0bsd", "afl-2.1", "apache", "apache-2.0", "apache-2", "apache2", "apache2.0", "bsd", "bsd-2-clause"}
-    | {"bsd-3-clause", "bsd-3", "bsl-1.0", "cc0-1.0", "cnri-python", "hpnd", "isc", "mit", "mit-0", "mit-cmu"}
-    | {"new-bsd", "psf", "psf-2.0", "psfl", "python-2.0", "unlicense", "zlib", "zpl-2.1"}
+    """
+    0bsd afl-2.1 apache apache-2 apache-2-llvm-exceptions apache-2.0 apache2 apache2.0 boost-1.0 bsd bsd-2
+    bsd-2-clause bsd-2-clauses bsd-3 bsd-3-clause bsd-3-clauses bsd3 bsl-1 bsl-1.0 cc0 cc0-1.0 cnri-python curl
+    edl-1.0 hpnd isc mit mit-0 mit-1 mit-cmu mit-x mit/x mit/x11 ncsa new-bsd ntp php-3.01 postgresql psf
+    psf-2.0 psfl public-domain python-2.0 unlicense wtfpl x11 zlib zlib/libpng zpl-2.1
+    """.split()  # noqa: SIM905 - shorter than a list
 )
 _CLASSIFIERS = {
     "Apache Software License": "Apache-2.0",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath, PurePosixPath
 from urllib.parse import unquote
 
-from efim_lab.workshop.training.corpus.fetching import ListedPackage, archives, new_folder, run, unpacked
-from efim_lab.workshop.training.corpus.go.notices import read_notice
+from efim_lab.workshop.training.corpus.debian.archives import fetch_binaries
+from efim_lab.workshop.training.corpus.debian.notices import read_notice
+from efim_lab.workshop.training.corpus.fetching import unpacked
 from efim_lab.workshop.training.corpus.go.splits import SPLITS
 from efim_lab.workshop.training.corpus.language import CorpusSource, Found, RefusedPackage
 from efim_lab.workshop.training.corpus.licences import is_permissive
@@ -17,7 +17,6 @@ from efim_lab.workshop.training.corpus.own_code import sources_in
 
 PACKAGES = Path(__file__).with_name("packages.txt")  # of Debian 12
 _NOTICE = "usr/share/doc/*/copyright"
-_AT_ONCE = 100  # packages that apt is asked for
 _SOURCES = ("usr/share/gocode/src", "usr/share/go-*/src")  # where modules lie, and the standard library
 _OTHERS = re.compile(
     r"(^|/)(\.[^/]*|_[^/]*|testdata|tests?|vendor|third[-_]?party)/|_test\.go$|"
@@ -26,19 +25,8 @@ _OTHERS = re.compile(
 
 
 def fetch(out: Path, listed: Path = PACKAGES) -> list[Path]:
-    """Download the listed packages with apt-get and check their digests; return their unpacked folders."""
-    new_folder(out)
-    folders = list[Path]()
-    for each, archive in archives(listed, _AT_ONCE, _download):
-        name, _, version = each.package.partition("=")
-        folders.append(out / f"{name}_{version.replace(':', '%3a')}")
-        run(("dpkg-deb", "--extract", str(archive), str(folders[-1])), out)
-    return folders
-
-
-def _download(packages: Sequence[ListedPackage], folder: Path) -> Iterator[Path]:
-    run(("apt-get", "--quiet=2", "download", *(each.package for each in packages)), folder)
-    return (path for each in packages for path in folder.glob(f"{each.package.partition('=')[0]}_*.deb"))
+    """Download the listed packages and check their digests; return their unpacked folders."""
+    return fetch_binaries(out, listed)
 
 
 def fetched(folder: Path) -> list[Path]:

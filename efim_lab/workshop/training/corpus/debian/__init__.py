@@ -1,0 +1,1 @@
+"""Languages whose corpora come from Debian's packages, of sources or installed."""
