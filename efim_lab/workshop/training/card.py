@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from efim_lab.workshop.training.corpus.corpus import Manifest, ManifestEntry
 from efim_lab.workshop.training.corpus.language import Part
-from efim_lab.workshop.training.corpus.languages import LANGUAGES
+from efim_lab.workshop.training.corpus.languages import titles
 from efim_lab.workshop.training.samples.sample_maker import Shares
 
 
@@ -48,7 +48,7 @@ def model_card(training: PretrainingSummary, tables: CardTables, manifest: Manif
     learnt = [entry for entry in entries if entry.learnt]
     rows = [f"| {e.name} | {e.version} | {e.licence} | {e.files} | {e.bytes / 1000:.0f} |" for e in learnt]
     return _TEXT.format(
-        language=LANGUAGES[manifest.language].title,
+        language=titles(manifest.languages),
         start=_start(training.origin),
         architecture=training.architecture,
         millions=f"{training.parameters / 1e6:.1f}",

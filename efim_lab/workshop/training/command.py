@@ -63,6 +63,7 @@ def build_parser() -> Parser:
     )
     steps = parser.add_subparsers(required=True, metavar="STEP")
     _add_gathering(steps)
+    _add_join(steps)
     _add_overlap(steps)
     summary = "train the tokenizer on part of the corpus"
     step = add_command(steps, "tokenizer", summary, "python -m efim_lab train tokenizer --corpus py --out py")
@@ -159,6 +160,16 @@ def _add_gathering(steps: "Subparsers") -> None:
     step.set_defaults(step=_corpus)
 
 
+def _add_join(steps: "Subparsers") -> None:
+    summary = "join corpora of several languages, for a model that knows them all"
+    step = add_command(steps, "join", summary, "python -m efim_lab train join java cpp --most 110 --out joined")
+    step.add_argument("corpora", nargs="+", type=Path, metavar="DIR", help="folders written by `corpus`")
+    most = "the most megabytes to train on of each (default: all)"
+    step.add_argument("--most", type=_millions, default=sys.maxsize, metavar="MB", help=most)
+    step.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write the corpus to")
+    step.set_defaults(step=_join)
+
+
 def _add_language(step: argparse.ArgumentParser) -> None:
     text = "the language of the files; typescript is JavaScript, too (default: %(default)s)"
     step.add_argument("--language", choices=tuple(LANGUAGES), default="python", help=text)
@@ -250,6 +261,13 @@ def _corpus(arguments: argparse.Namespace) -> int:
     sources = [item for item in found if isinstance(item, CorpusSource)]
     gathered = corpus.gather(language, sources, _warn, progress=_report)
     print(corpus.write(arguments.out, language, gathered, refused))
+    return 0
+
+
+def _join(arguments: argparse.Namespace) -> int:
+    from efim_lab.workshop.training.corpus.joining import join
+
+    print(join(arguments.corpora, arguments.most, arguments.out))
     return 0
 
 

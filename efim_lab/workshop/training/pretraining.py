@@ -21,7 +21,7 @@ from efim_lab.workshop.training.loop import device, worth_compiling
 from efim_lab.workshop.training.report import plot, read_log
 from efim_lab.workshop.training.run.measurement import MeasuringStep, record
 from efim_lab.workshop.training.run.other_vocabulary import same_vocabulary
-from efim_lab.workshop.training.run.snapshot import MANIFEST, copy_history
+from efim_lab.workshop.training.run.snapshot import copy_history
 from efim_lab.workshop.training.samples import bpe
 from efim_lab.workshop.training.samples.sample_maker import MOST_EXCERPT_TOKENS, Shares
 from efim_lab.workshop.training.samples.stream import ShardSource
@@ -54,14 +54,20 @@ class PretrainingJob:
 
 def pretrain(order: PretrainingJob) -> Path:
     """Train on a corpus; return the folder of the finished model."""
-    manifest = corpus.read_manifest(order.corpus / MANIFEST)
+    manifest = corpus.read_manifest(order.corpus / corpus.MANIFEST)
     tuning, held_out = (documents.read_documents(order.corpus / f"{part}.jsonl") for part in ("tuning", "heldout"))
     vocabulary = bpe.load(order.tokenizer)
     trainer = _begun(order, _settings(order, vocabulary), vocabulary)
     source = ShardSource(order.corpus / "train.jsonl", order.tokenizer, trainer.settings.seed, shares=order.shares)
     trainer.learn(source, MeasuringStep(trainer, vocabulary, held_out, order.lines) if order.lines else None)
     target = order.out / "export"
-    export(trainer.model, vocabulary, target, LANGUAGES[manifest.language].known, _room(order))
+    export(
+        trainer.model,
+        vocabulary,
+        target,
+        [name for each in manifest.languages for name in LANGUAGES[each].known],
+        _room(order),
+    )
     plot(order.out / "log.jsonl", target / "loss.png")
     if order.lines:
         mixed = mixture.fit_in_place(target, tuning, order.lines, order.lines // 2)
@@ -109,7 +115,7 @@ def _begun(order: PretrainingJob, settings: TrainerSettings, vocabulary: Tokeniz
             f"continues at {trainer.progress.tokens / 1e6:.2f}M tokens with fresh optimizer state: "
             f"the learning rate rises over {settings.warmup_tokens / 1e6:g}M tokens"
         )
-    shutil.copy(order.corpus / MANIFEST, order.out)
+    shutil.copy(order.corpus / corpus.MANIFEST, order.out)
     return trainer
 
 

@@ -12,9 +12,9 @@ from tree_sitter import Node, Parser
 
 from efim_lab.gate import documents
 from efim_lab.workshop.training.command import main
+from efim_lab.workshop.training.corpus.debian.notices import read_notice
 from efim_lab.workshop.training.corpus.fetching import read_list
 from efim_lab.workshop.training.corpus.go import packages as go
-from efim_lab.workshop.training.corpus.go.notices import read_notice
 from efim_lab.workshop.training.corpus.javascript import packages as javascript
 from efim_lab.workshop.training.corpus.javascript.code import looks_written, snippets
 from efim_lab.workshop.training.corpus.language import CorpusSource, RefusedPackage
@@ -288,7 +288,7 @@ def test_a_corpus_of_typescript_is_gathered_from_fetched_and_own_folders(tmp_pat
     }
     assert parts["train"][0].text == script("alpha")
     manifest = json.loads((out / "manifest.json").read_text())
-    assert manifest["language"] == "typescript"
+    assert manifest["languages"] == ["typescript"]
     assert [each["name"] for each in manifest["refused"]] == ["undici"]
 
 

@@ -61,7 +61,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> StoppedRun:
     source = ShardSource(folder / "train.jsonl", folder, characters=100_000)
 
     go_on(trainer_of(folder / "run", BEFORE), source)
-    (folder / "run" / "manifest.json").write_text('{"language": "python", "packages": []}')
+    (folder / "run" / "manifest.json").write_text('{"languages": ["python"], "packages": []}')
     shutil.copytree(folder / "run", folder / "same")
     same = trainer_of(folder / "same", BEFORE + WARMUP + AFTER)
     same.resume()

@@ -12,8 +12,15 @@ from efim_lab.gate.documents import CodeDocument
 from efim_lab.gate.errors import WorkError
 from efim_lab.workshop.training.corpus.examples import examples_in
 from efim_lab.workshop.training.corpus.filters import SeenLines
-from efim_lab.workshop.training.corpus.language import CorpusLanguage, CorpusSource, Part, RefusedPackage
+from efim_lab.workshop.training.corpus.language import (
+    CorpusLanguage,
+    CorpusSource,
+    Part,
+    RefusedPackage,
+    folder_of,
+)
 
+MANIFEST = "manifest.json"
 CAP = 10_000_000  # bytes of each source: the whole standard library, a part of the few larger ones
 EXAMPLE_COPIES = 2  # of each example in the text to train on: short idiomatic programs are rare in libraries
 _APART_OF_FILES = 20  # without any of these packages, one file in this many is set apart for each part
@@ -36,11 +43,16 @@ class ManifestEntry:
         """Whether it was trained on."""
         return self.part == "train"
 
+    @property
+    def folder(self) -> str:
+        """Where its documents lie in a corpus."""
+        return folder_of(self.name, self.version)
+
 
 class Manifest(NamedTuple):
-    """What a corpus was gathered from; `language` is LSP's name."""
+    """What a corpus was gathered from; `languages` are their names in `languages.LANGUAGES`."""
 
-    language: str
+    languages: tuple[str, ...]
     packages: list[ManifestEntry]
 
 
@@ -63,7 +75,7 @@ def gather(
     seen, is_learnt = SeenLines(), language.splits.is_learnt
     gathered: Gathered = {}
     for source in sorted(sources, key=lambda source: (is_learnt(source.name), source.name, source.version)):
-        kept = _capped(_documents(language, source, seen, warn), cap)
+        kept = capped(_documents(language, source, seen, warn), cap)
         gathered[source] = kept
         progress(f"{source.name} {source.version}: {len(kept)} files, {_size(kept) / 1e6:.1f} MB")
     return gathered
@@ -85,7 +97,7 @@ def write(folder: Path, language: CorpusLanguage, gathered: Gathered, refused: I
     written = [document for part in parts.values() for document in part]
     examples = examples_in(parts["train"], language.snippets)
     content = {
-        "language": language.name,
+        "languages": [language.name],
         "packages": _entries(language, gathered, written),
         "examples": {"documents": len(examples), "bytes": _size(examples), "copies": EXAMPLE_COPIES},
         "refused": [each._asdict() for each in sorted(set(refused), key=lambda r: (r.name, r.version))],
@@ -94,7 +106,7 @@ def write(folder: Path, language: CorpusLanguage, gathered: Gathered, refused: I
     folder.mkdir(parents=True, exist_ok=True)
     for name, part in parts.items():
         documents.write_documents(folder / f"{name}.jsonl", part)
-    manifest = folder / "manifest.json"
+    manifest = folder / MANIFEST
     manifest.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8", newline="\n")
     return manifest
 
@@ -103,7 +115,7 @@ def read_manifest(path: Path) -> Manifest:
     """Read a manifest.json written by `write`."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        return Manifest(content["language"], [ManifestEntry(**entry) for entry in content["packages"]])
+        return Manifest((*content["languages"],), [ManifestEntry(**entry) for entry in content["packages"]])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise WorkError(f"cannot read {path} ({error}): make it with `corpus` first") from error
 
@@ -166,7 +178,7 @@ def _documents(
             yield CodeDocument(f"{source.folder}/{name}", texts[name])
 
 
-def _capped(found: Iterator[CodeDocument], cap: int) -> list[CodeDocument]:
+def capped(found: Iterable[CodeDocument], cap: int) -> list[CodeDocument]:
     """Keep up to `cap` bytes of documents, in an order independent of folder and size."""
     kept: list[CodeDocument] = []
     for document in sorted(found, key=lambda d: _order(d.path)):

@@ -11,6 +11,11 @@ from efim_lab.gate.documents import CodeDocument
 Part = Literal["train", "tuning", "heldout"]
 
 
+def folder_of(name: str, version: str) -> str:
+    """Return where a package's documents lie in a corpus: one folder, although names may have slashes."""
+    return f"{name.replace('/', '.')}-{version}"
+
+
 class CorpusSource(NamedTuple):
     """A package to read; `files` are its code files relative to `root`, sorted."""
 
@@ -22,8 +27,8 @@ class CorpusSource(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """Where its documents lie in a corpus: one folder, although names may have slashes."""
-        return f"{self.name.replace('/', '.')}-{self.version}"
+        """Where its documents lie in a corpus."""
+        return folder_of(self.name, self.version)
 
 
 class RefusedPackage(NamedTuple):

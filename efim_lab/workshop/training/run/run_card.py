@@ -9,7 +9,7 @@ from efim_lab.gate.network import Shape
 from efim_lab.workshop.training.card import mixture_text
 from efim_lab.workshop.training.checkpoint import RunProgress
 from efim_lab.workshop.training.corpus.corpus import Manifest
-from efim_lab.workshop.training.corpus.languages import LANGUAGES
+from efim_lab.workshop.training.corpus.languages import titles
 from efim_lab.workshop.training.report import thinned
 from efim_lab.workshop.training.run.measurement import Measurement
 from efim_lab.workshop.training.samples.sample_maker import WITHOUT_FRAGMENTS, Shares
@@ -43,7 +43,7 @@ def run_card(run: RunSummary) -> str:
         parameters=f"{run.parameters / MILLION:.1f}",
         vocabulary=f"{settings['shape']['vocabulary']:,}",
         corpus=f"{sum(entry.bytes for entry in learnt) / MILLION:.0f}",
-        language=LANGUAGES[run.manifest.language].title,
+        language=titles(run.manifest.languages),
         sources=f"{len(learnt):,}",
         mixture=mixture_text(Shares(**settings["shares"])),
         rate=f"{settings['rate']:g}",

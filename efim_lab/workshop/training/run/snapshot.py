@@ -9,13 +9,13 @@ from safetensors.torch import load_model  # pyright: ignore[reportUnknownVariabl
 from efim_lab.gate import network
 from efim_lab.gate.errors import WorkError
 from efim_lab.workshop.training import checkpoint
-from efim_lab.workshop.training.corpus.corpus import read_manifest
+from efim_lab.workshop.training.corpus.corpus import MANIFEST, read_manifest
 from efim_lab.workshop.training.export import save_halves
 from efim_lab.workshop.training.report import plot, read_log, thinned, write_log
 from efim_lab.workshop.training.run.measurement import MEASUREMENTS, read_measurements
 from efim_lab.workshop.training.run.run_card import RunSummary, run_card
 
-LOG, MANIFEST = "log.jsonl", "manifest.json"
+LOG = "log.jsonl"
 THINNED = 500_000  # tokens of training to an entry of the log
 
 
