@@ -7,8 +7,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 
-from efim_ls.languages import go, others, prose, python, rust, script
-from efim_ls.languages.language import Language
+from efim_ls.languages.records import go, others, python, rust, script
+from efim_ls.languages.records.language import Language
 
 JSX = " JSX"  # ends the name of a dialect
 ANY = "*"  # in place of a language: all of them
@@ -31,9 +31,9 @@ def by_name(languages: Iterable[Language]) -> Mapping[str, Language]:
     return listed
 
 
-MODULES = (python, script, go, rust, others, prose)  # a row for each file of languages
+MODULES = (python, script, go, rust, others)  # a row for each file of languages
 LANGUAGES: Mapping[str, Language] = by_name(each for module in MODULES for each in module.LANGUAGES)
-PROSE = tuple(each.id for each in prose.LANGUAGES)
+PROSE = tuple(each.id for each in LANGUAGES.values() if each.is_prose)
 ENDINGS = {ending: each.id for each in LANGUAGES.values() for ending in each.endings.split()}
 _GRAMMARS = [each.grammar for each in LANGUAGES.values() if each.grammar]
 # What nodes are in any of the grammars: functions, and the fields through which they bind names.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from efim_ls.languages.language import CallForm, Grammar, Import, ImportForm, Language, TextOf
+from efim_ls.languages.records.language import CallForm, Grammar, Import, ImportForm, Language, TextOf
 
 
 def _load() -> object:

@@ -1,10 +1,10 @@
-"""Languages of which the server knows names, endings, comments and quotes: languages without a separate file."""
+"""Languages without a separate file, of which names, endings, comments and quotes are known; prose is among them."""
 
 from __future__ import annotations
 
-from efim_ls.languages.language import Language
+from efim_ls.languages.records.language import Language
 
-LANGUAGES = (
+_CODE = (
     Language(
         "c",
         "C",
@@ -96,3 +96,24 @@ LANGUAGES = (
     Language("yaml", "YAML", ".yaml .yml", comment="#"),
     Language("zig", "Zig", ".zig", is_code=True),
 )
+# Prose, logs and messages to a version control system, as VS Code, Neovim, Helix and Emacs name them.
+_PROSE = (
+    ("plaintext", "plain text", ".txt"),
+    ("text", "", ""),
+    ("markdown", "Markdown", ".md"),
+    ("restructuredtext", "reStructuredText", ".rst"),
+    ("rst", "", ""),
+    ("asciidoc", "AsciiDoc", ".adoc .asciidoc"),
+    ("org", "Org", ".org"),
+    ("mail", "", ""),
+    ("help", "", ""),
+    ("log", "logs", ".log"),
+    ("scminput", "", ""),
+    ("git-commit", "commit messages", "commit_editmsg merge_msg squash_msg tag_editmsg"),
+    ("gitcommit", "", ""),
+    ("git-rebase", "rebase lists", "git-rebase-todo"),
+    ("gitrebase", "", ""),
+    ("hgcommit", "", ""),
+    ("jjdescription", "", ""),
+)
+LANGUAGES = (*_CODE, *(Language(id, name or id, endings, is_prose=True) for id, name, endings in _PROSE))
