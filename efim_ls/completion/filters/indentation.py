@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from efim_ls.completion.filters.place import Place, indent_of, lines_with
+from efim_ls.languages.table import LANGUAGES
+from efim_ls.text.brackets import Bracket, brackets_of, close
 
 _OPENS_BLOCK = re.compile(r"(?:[(\[{:>=]|\b(?:then|do|else|begin|repeat))$")
 _HEADER = re.compile(r"[{:]$")  # what follows is one level deeper, not aligned with anything
@@ -119,7 +121,7 @@ def _first_line(text: str, place: Place, style: Style) -> str:
     if place.before.strip():
         return text
     above = place.lines_above[-1:]
-    allowed = max([style.width(place.before), *(_depth_after(line, style) for line in above)])
+    allowed = max([style.width(place.before), *(_depth_after(line, style, place.language) for line in above)])
     if not place.before and style.width(blanks) > allowed:
         return ""
     while blanks and style.width(place.before + blanks) > allowed:
@@ -127,17 +129,24 @@ def _first_line(text: str, place: Place, style: Style) -> str:
     return text
 
 
-def _depth_after(line: str, style: Style) -> int:
-    return style.width(indent_of(line)) + (style.columns if _OPENS_BLOCK.search(line) else 0)
+def _depth_after(line: str, style: Style, language: str) -> int:
+    """Return the columns of the next line, at most: one level more below what opens a block, or a clause."""
+    opens, blocks = _OPENS_BLOCK.search(line) is not None, LANGUAGES[language].word_blocks
+    if blocks and not blocks.before:
+        opened = list[Bracket]()
+        close(opened, brackets_of(line, language).signs)
+        opens = opens or bool(opened) or blocks.clauses.match(line) is not None
+    return style.width(indent_of(line)) + (style.columns if opens else 0)
 
 
 def _within_block(text: str, place: Place, style: Style) -> str:
     """Stop before a line indented less than the cursor's, or after it if it only closes the block."""
     lines = text.split("\n")
     first, *later = lines_with(text, place)
-    base = style.width(indent_of(first))
+    base, language = style.width(indent_of(first)), LANGUAGES[place.language]
     for number, line in enumerate(later, 1):
-        if line.strip() and style.width(indent_of(line)) < base:
-            closes = _CLOSES_BLOCK.fullmatch(line.strip()) is not None
-            return "\n".join(lines[: number + closes])
+        if line.strip() and style.width(indent_of(line)) < base and not language.outdented.match(line):
+            blocks = language.word_blocks
+            closes = _CLOSES_BLOCK.fullmatch(line.strip()) or (blocks is not None and blocks.closes(line))
+            return "\n".join(lines[: number + bool(closes)])
     return text

@@ -5,26 +5,8 @@ from __future__ import annotations
 from efim_ls.languages.records.language import Language
 
 _CODE = (
-    Language(
-        "c",
-        "C",
-        ".c .h",
-        telling=r"^\s*#\s*(include\b.*\.h[>\"]$|define |ifn?def )"
-        r"|^\s*(static |const )*(int|void|char|size_t)\b.*[;{(]$",
-        is_code=True,
-        single_quotes="characters",
-    ),
     Language("clojure", "Clojure", ".clj", is_code=True),
     Language("coffeescript", "CoffeeScript", ".coffee", comment="#"),
-    Language(
-        "cpp",
-        "C++",
-        ".cc .cpp .cxx .hh .hpp",
-        family="c",
-        telling=r"^\s*#include <\w+>$|\bstd::|^\s*template ?<|^\s*namespace \w+ \{",
-        is_code=True,
-        single_quotes="characters",
-    ),
     Language(
         "csharp",
         "C#",
@@ -42,14 +24,6 @@ _CODE = (
     Language("fsharp", "F#", ".fs", is_code=True),
     Language("haskell", "Haskell", ".hs", is_code=True, comment="--", single_quotes="characters"),
     Language("html", "HTML", ".htm .html", telling=r"^\s*<(!DOCTYPE|/?(html|head|body|div|span|p|a|ul|li|script))\b"),
-    Language(
-        "java",
-        "Java",
-        ".java",
-        telling=r"^\s*(public|private|protected) .*[;{]$|^import [\w.]+;$|^package [\w.]+;$|^\s*@Override$",
-        is_code=True,
-        single_quotes="characters",
-    ),
     Language("json", "JSON", ".json", is_data=True),
     Language("julia", "Julia", ".jl", is_code=True, comment="#"),
     Language("kotlin", "Kotlin", ".kt .kts", is_code=True, single_quotes="characters"),
@@ -66,27 +40,10 @@ _CODE = (
     Language("objective-c", "Objective-C", ".m", is_code=True),
     Language("ocaml", "OCaml", ".ml .mli", is_code=True),
     Language("perl", "Perl", ".pl .pm", is_code=True, comment="#"),
-    Language("php", "PHP", ".php", telling=r"^<\?php|^\s*\$\w+ = |\$this->", is_code=True),
     Language("powershell", "PowerShell", ".ps1", comment="#"),
     Language("r", "R", ".r", is_code=True, comment="#"),
-    Language(
-        "ruby",
-        "Ruby",
-        ".rb gemfile podfile rakefile vagrantfile",
-        telling=r"^\s*(def [\w.?!]+(\(.*\))?|end|(module|class) [A-Z]\w*( < .*)?)$"
-        r"|^\s*require(_relative)? ['\"]|\bdo \|",
-        is_code=True,
-        comment="#",
-    ),
     Language("scala", "Scala", ".scala", is_code=True, single_quotes="characters"),
     Language("scss", "SCSS", ".scss", family="css", is_code=True),
-    Language(
-        "shellscript",
-        "shell scripts",
-        ".bash .sh .zsh",
-        telling=r"^#!.*sh$|^\s*(fi|done|esac)$|; (then|do)$|^\s*export \w+=",
-        comment="#",
-    ),
     Language("sql", "SQL", ".sql", comment="--"),
     Language("svelte", "Svelte", ".svelte", is_code=True),
     Language("swift", "Swift", ".swift", is_code=True, single_quotes="characters"),
