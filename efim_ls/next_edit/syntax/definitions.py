@@ -19,7 +19,9 @@ from efim_ls.text.lines import enclosing_line, line_start
 Called = Literal["plainly", "as member", "by path", "as class", "with new", "in module"]
 
 HEAD = re.compile(r"\b(?:def|fn|func|function|constructor)\b|=>|\)[^()]*\{\s*$")
-CLASS = re.compile(r"([^\S\r\n]*)(?:(?:export|default|abstract) +)*class +(\w+)")
+CLASS = re.compile(
+    r"([^\S\r\n]*)(?:(?:export|default|abstract|final|private|protected|public|sealed|static) +)*class +(\w+)"
+)
 _MEMBERS = ("pair", "public_field_definition")
 _CONSTRUCTORS = ("__init__", "constructor")
 
