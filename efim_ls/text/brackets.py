@@ -77,9 +77,17 @@ def here_documents(code: str, language: str) -> Iterator[HereDocument]:
     pattern, at = LANGUAGES[language].here_document, 0
     while pattern and (begun := pattern.search(code, at)):
         at = code.find("\n", begun.end()) + 1 or len(code)
-        last = re.compile(rf"^[ \t]*{re.escape(begun['end'])}\b", re.MULTILINE).search(code, at)
+        last = re.compile(rf"^[ \t]*{re.escape(begun['end'])}(?=[ \t]*$|[;,.)\]])", re.MULTILINE).search(code, at)
         yield HereDocument(begun, at, last and last.end())
         at = last.end() if last else len(code)
+
+
+def text_lines(code: str, language: str) -> set[int]:
+    """Return the numbers of the lines that here-documents have in a piece of code, the last ones included."""
+    numbers = set[int]()
+    for _, start, end in here_documents(code, language):
+        numbers.update(range(code.count("\n", 0, start), code.count("\n", 0, end) + 1))
+    return numbers
 
 
 def without_documents(code: str, language: str) -> tuple[str, str]:

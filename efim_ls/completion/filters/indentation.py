@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from efim_ls.completion.filters.place import Place, indent_of, lines_with
 from efim_ls.languages.table import LANGUAGES
-from efim_ls.text.brackets import Bracket, brackets_of, close
+from efim_ls.text.brackets import Bracket, brackets_of, close, text_lines
 
 _OPENS_BLOCK = re.compile(r"(?:[(\[{:>=]|\b(?:then|do|else|begin|repeat))$")
 _HEADER = re.compile(r"[{:]$")  # what follows is one level deeper, not aligned with anything
@@ -120,8 +120,9 @@ def _first_line(text: str, place: Place, style: Style) -> str:
     blanks = indent_of(text.split("\n", 1)[0])
     if place.before.strip():
         return text
-    above = place.lines_above[-1:]
-    allowed = max([style.width(place.before), *(_depth_after(line, style, place.language) for line in above)])
+    outdented = LANGUAGES[place.language].outdented
+    above = next((line for line in reversed(place.lines_above) if not outdented.match(line)), "")
+    allowed = max(style.width(place.before), _depth_after(above, style, place.language))
     if not place.before and style.width(blanks) > allowed:
         return ""
     while blanks and style.width(place.before + blanks) > allowed:
@@ -144,8 +145,11 @@ def _within_block(text: str, place: Place, style: Style) -> str:
     lines = text.split("\n")
     first, *later = lines_with(text, place)
     base, language = style.width(indent_of(first)), LANGUAGES[place.language]
+    texts = text_lines("\n".join([first, *later]), place.language)
     for number, line in enumerate(later, 1):
-        if line.strip() and style.width(indent_of(line)) < base and not language.outdented.match(line):
+        if language.outdented.match(line) or number in texts:
+            continue
+        if line.strip() and style.width(indent_of(line)) < base:
             blocks = language.word_blocks
             closes = _CLOSES_BLOCK.fullmatch(line.strip()) or (blocks is not None and blocks.closes(line))
             return "\n".join(lines[: number + bool(closes)])

@@ -57,7 +57,7 @@ SHELL = Language(
     telling=r"^#!.*sh$|^\s*(fi|done|esac)$|; (then|do)$|^\s*export \w+=",
     comment="#",
     skipped=_SKIPPED,
-    here_document=re.compile(r"<<-?[ \t]*[\"'\\]?(?P<end>\w+)"),
+    here_document=re.compile(r"(?<!<)<<-?[ \t]*[\"'\\]?(?P<end>[^\W\d]\w*)(?![^\n]*\)\))"),
     word_blocks=WordBlocks(
         _WORDS, {"case": "esac", "do": "done", "if": "fi"}, clauses=re.compile(r"[ \t]*(?:(?:else|elif)\b|[^()]*\)$)")
     ),

@@ -75,8 +75,10 @@ def open_code(code: bytes, language: str) -> OpenCode:
             closers = b"*/" if opening[0] == b"/*" else opening[0]
     begun = [] if open_string is None else [open_string]
     if of.here_document:
-        documents = here_documents(code.decode("latin-1"), language)  # a character is a byte
-        begun += [each.begun.start() for each in documents if each.end is None]
+        text = code.decode("latin-1")  # a character is a byte
+        for mark, first, end in here_documents(text, language):
+            if end is None or ";" in text[mark.end() : first]:  # which Bash's grammar does not read
+                begun.append(mark.start())
     closers += b"".join(reversed(brackets))
     return OpenCode(lines, _LAST_BRACE.sub(b"};", closers) if of.closed_types else closers, min(begun, default=None))
 
