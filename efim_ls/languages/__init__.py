@@ -1,1 +1,1 @@
-"""What the server knows of each language: one record a language, one file for each that it knows well."""
+"""What the server knows of each language: records, and the table of them by name."""

@@ -7,8 +7,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 
-from efim_ls.languages import go, others, prose, python, rust, script
-from efim_ls.languages.language import Language
+from efim_ls.languages.records import c, go, java, others, php, python, ruby, rust, script, shell
+from efim_ls.languages.records.language import Language
 
 JSX = " JSX"  # ends the name of a dialect
 ANY = "*"  # in place of a language: all of them
@@ -31,18 +31,10 @@ def by_name(languages: Iterable[Language]) -> Mapping[str, Language]:
     return listed
 
 
-MODULES = (python, script, go, rust, others, prose)  # a row for each file of languages
+MODULES = (python, script, go, rust, java, c, ruby, php, shell, others)  # a row for each file of languages
 LANGUAGES: Mapping[str, Language] = by_name(each for module in MODULES for each in module.LANGUAGES)
-PROSE = tuple(each.id for each in prose.LANGUAGES)
+PROSE = tuple(each.id for each in LANGUAGES.values() if each.is_prose)
 ENDINGS = {ending: each.id for each in LANGUAGES.values() for ending in each.endings.split()}
-_GRAMMARS = [each.grammar for each in LANGUAGES.values() if each.grammar]
-# What nodes are in any of the grammars: functions, and the fields through which they bind names.
-FUNCTIONS = frozenset[str]().union(*(each.functions for each in _GRAMMARS))
-CLASSES = frozenset[str]().union(*(each.classes for each in _GRAMMARS))
-BINDING = frozenset[tuple[str, str]]().union(
-    *(each.binding for each in _GRAMMARS),
-    ((function, field) for function in FUNCTIONS for field in ("parameter", "parameters")),
-)
 
 
 def language_named(name: str) -> str:

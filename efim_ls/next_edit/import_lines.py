@@ -15,10 +15,10 @@ from efim_ls.text.lines import enclosing_line, line_start
 from efim_ls.text.outline import Importable
 
 ITEM = re.compile(r"[^,\s][^,]*?(?=\s*(?:,|\Z))")
-# What stands above the first statement of a file: blank lines, comments, a docstring, a package's name.
+# What stands above the first statement of a file: blank lines, comments, a docstring, a package's name, a tag.
 PREAMBLE = re.compile(
-    r"(?:[ \t]*(?:#[^\r\n]*|//[^\r\n]*|/\*(?s:.*?)\*/|\"\"\"(?s:.*?)\"\"\"|package[ \t]+\w+|#!?\[[^\r\n]*\])?[ \t]*"
-    r"(?:\r\n|\n|\r))*"
+    r"(?:[ \t]*(?:#[^\r\n]*|//[^\r\n]*|/\*(?s:.*?)\*/|\"\"\"(?s:.*?)\"\"\"|#!?\[[^\r\n]*\]|<\?php"
+    r"|(?:package|namespace)[ \t]+[\w.\\]+;?|declare[ \t]*\([^()\r\n]*\);)?[ \t]*(?:\r\n|\n|\r))*"
 )
 
 
@@ -116,7 +116,7 @@ def _steps(module: str) -> list[str]:
     """Return the parts of a module's name; parts of relative modules begin alike."""
     if module.startswith("."):
         return [".", *filter(None, re.split(r"[./]+", module))]
-    return re.split(r"::|[./]", module)
+    return re.split(r"::|[./\\]", module)
 
 
 def _above_all(text: str, line: str) -> Edit:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tree_sitter import Node, Parser, Tree
 
-from efim_ls.languages.language import Grammar, Import
+from efim_ls.languages.records.language import Grammar, Import
 from efim_ls.languages.table import LANGUAGES
 from efim_ls.text.grammars import grammar_of
 
@@ -101,8 +101,11 @@ class _Reader:
                 waiting += ((child, inside) for child in reversed(node.named_children))
 
     def _define(self, node: Node, kind: str) -> None:
-        field = "left" if node.type in ("assignment", "type_alias_statement") else "name"
-        names = [each for each in node.children_by_field_name(field) if each.type in _NAMES]
+        if self._nodes.named:
+            names = [each for each in self._nodes.named(node) if not each.child_count]
+        else:
+            field = "left" if node.type in ("assignment", "type_alias_statement") else "name"
+            names = [each for each in node.children_by_field_name(field) if each.type in _NAMES]
         for name in names:
             line = self._line + name.start_point.row
             self.definitions.append(Definition(self._text(name), kind, line, self._signature(node)))

@@ -18,6 +18,7 @@ from efim_ls.completion.filters.syntax.errors import syntax
 from efim_ls.completion.filters.syntax.names import unknown_names
 from efim_ls.completion.filters.syntax.statements import breaks_off
 from efim_ls.completion.filters.trimming import line_cap, notices, silencers, trailing_blanks
+from efim_ls.languages.table import LANGUAGES
 from efim_ls.text.brackets import ENDS
 from model_runtime.engine.stops import is_closers
 
@@ -51,8 +52,11 @@ def _may_define(text: str, place: Place) -> bool:
     return any(word in line for word in DEFINING_WORDS)
 
 
-def _may_close(text: str, _place: Place) -> bool:
-    return any(sign in text for sign in ENDS)
+def _may_close(text: str, place: Place) -> bool:
+    blocks = LANGUAGES[place.language].word_blocks
+    return any(sign in text for sign in ENDS) or (
+        blocks is not None and any(map(text.__contains__, blocks.closers.values()))
+    )
 
 
 # When each filter may change a suggestion; elsewhere it is not called.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from efim_ls.completion.filters.place import Place, indent_of
 from efim_ls.languages.table import PROSE
-from efim_ls.text.brackets import Bracket, Brackets, brackets_of, close
+from efim_ls.text.brackets import LONG, Bracket, Brackets, brackets_of, close
 from model_runtime.engine.stops import is_closers
 
 FAR = 20_000  # characters above and below in which brackets are looked for
@@ -78,7 +78,7 @@ class _Around(NamedTuple):
             return inf, inf
         here = sum(opener is None for _, opener in closed)
         below = brackets_of(line.inside + self.below, self.language)
-        return here, here + sum(opener is None for _, opener in close(opened, below.signs)) + bool(below.inside)
+        return here, here + sum(opener is None for _, opener in close(opened, below.signs)) + (below.inside in LONG)
 
     def _goes_on(self, opener: Bracket) -> bool:
         """Return whether the next line is deeper than the line above that has an opener."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from efim_ls.completion.filters.place import Place, indent_of, lines_with
+from efim_ls.languages.table import LANGUAGES
+from efim_ls.text.brackets import Bracket, brackets_of, close, text_lines
 
 _OPENS_BLOCK = re.compile(r"(?:[(\[{:>=]|\b(?:then|do|else|begin|repeat))$")
 _HEADER = re.compile(r"[{:]$")  # what follows is one level deeper, not aligned with anything
@@ -118,8 +120,9 @@ def _first_line(text: str, place: Place, style: Style) -> str:
     blanks = indent_of(text.split("\n", 1)[0])
     if place.before.strip():
         return text
-    above = place.lines_above[-1:]
-    allowed = max([style.width(place.before), *(_depth_after(line, style) for line in above)])
+    outdented = LANGUAGES[place.language].outdented
+    above = next((line for line in reversed(place.lines_above) if not outdented.match(line)), "")
+    allowed = max(style.width(place.before), _depth_after(above, style, place.language))
     if not place.before and style.width(blanks) > allowed:
         return ""
     while blanks and style.width(place.before + blanks) > allowed:
@@ -127,17 +130,27 @@ def _first_line(text: str, place: Place, style: Style) -> str:
     return text
 
 
-def _depth_after(line: str, style: Style) -> int:
-    return style.width(indent_of(line)) + (style.columns if _OPENS_BLOCK.search(line) else 0)
+def _depth_after(line: str, style: Style, language: str) -> int:
+    """Return the columns of the next line, at most: one level more below what opens a block, or a clause."""
+    opens, blocks = _OPENS_BLOCK.search(line) is not None, LANGUAGES[language].word_blocks
+    if blocks and not blocks.before:
+        opened = list[Bracket]()
+        close(opened, brackets_of(line, language).signs)
+        opens = opens or bool(opened) or blocks.clauses.match(line) is not None
+    return style.width(indent_of(line)) + (style.columns if opens else 0)
 
 
 def _within_block(text: str, place: Place, style: Style) -> str:
     """Stop before a line indented less than the cursor's, or after it if it only closes the block."""
     lines = text.split("\n")
     first, *later = lines_with(text, place)
-    base = style.width(indent_of(first))
+    base, language = style.width(indent_of(first)), LANGUAGES[place.language]
+    texts = text_lines("\n".join([first, *later]), place.language)
     for number, line in enumerate(later, 1):
+        if language.outdented.match(line) or number in texts:
+            continue
         if line.strip() and style.width(indent_of(line)) < base:
-            closes = _CLOSES_BLOCK.fullmatch(line.strip()) is not None
-            return "\n".join(lines[: number + closes])
+            blocks = language.word_blocks
+            closes = _CLOSES_BLOCK.fullmatch(line.strip()) or (blocks is not None and blocks.closes(line))
+            return "\n".join(lines[: number + bool(closes)])
     return text

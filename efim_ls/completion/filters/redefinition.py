@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator
 
 from efim_ls.completion.filters.place import Place, indent_of, lines_with
+from efim_ls.languages.records.language import Language
 from efim_ls.languages.table import LANGUAGES
 from efim_ls.text.lines import line_start, lines_upwards
 
 DEFINING_WORDS = ("def", "class", "func", "type", "const", "let", "enum", "interface", "{")  # each has one of them
 _MAY_REPEAT = frozenset({"_", "init"})  # a name that is never used, and Go's initializers
-_OVERLOADED = re.compile(r"@(?:[\w.]+\.)?(?:overload|setter|getter|deleter|register|\w*dispatch\w*)\b")
+_OVERLOADED = re.compile(r"@(?:[\w.]+\.)?(?:overload|setter|getter|deleter|register|\w*dispatch\w*)\b|#\[cfg\b")
 _LONGEST_DECORATORS = 20  # lines
 _Definition = re.Match[str]
 
@@ -21,8 +22,8 @@ def redefinition(text: str, place: Place) -> str:
 
     A name that the user typed may repeat, and so may overloads, setters, and definitions in other branches.
     """
-    pattern = LANGUAGES[place.language].definition
-    if pattern is None:
+    language = LANGUAGES[place.language]
+    if (pattern := language.definition) is None:
         return text
     lines, whole = text.split("\n"), lines_with(text, place)
     for number, line in enumerate(whole):
@@ -30,21 +31,23 @@ def redefinition(text: str, place: Place) -> str:
         if found is None or (number == 0 and found.end("name") <= len(place.before)):
             continue
         above = place.above + "".join(f"{each}\n" for each in whole[:number])
-        if _is_defined(found, pattern, above, place.below):
-            return "\n".join(lines[: max(0, number - len(_decorators(above, found["indent"])))])
+        if _is_defined(found, language, above, place.below):
+            decorators = _decorators(above, found["indent"], language.decorator)
+            return "\n".join(lines[: max(0, number - len(decorators))])
     return text
 
 
-def _is_defined(found: _Definition, pattern: re.Pattern[str], above: str, below: str) -> bool:
+def _is_defined(found: _Definition, language: Language, above: str, below: str) -> bool:
     """Return whether the scope of a definition has its name, unless decorators of either say that it may."""
     name, indent = found["name"], found["indent"]
     if name in _MAY_REPEAT or (name not in above and name not in below):
         return False
-    decorators, same = _decorators(above, indent), False
+    mark, same = language.decorator, False
+    decorators = _decorators(above, indent, mark)
     for scope in (_end_of_scope(above, indent), _beginning_of_scope(below, indent)):
-        for other in _definitions(name, pattern, scope):
+        for other in _definitions(name, found.re, scope):
             if _key(other) == _key(found):
-                same, decorators = True, decorators + _decorators(scope[: other.start()], indent)
+                same, decorators = True, decorators + _decorators(scope[: other.start()], indent, mark)
     return same and not any(_OVERLOADED.match(each) or each.startswith(f"@{name}.") for each in decorators)
 
 
@@ -88,13 +91,13 @@ def _leaves(line: str, indent: str) -> bool:
     return bool(line.strip()) and len(indent_of(line)) < len(indent)
 
 
-def _decorators(above: str, indent: str) -> list[str]:
+def _decorators(above: str, indent: str, mark: str) -> list[str]:
     """Return the lines of decorators at the end of a text, without their indentation."""
     found: list[str] = []
     lines = above[-4000:].splitlines()[-_LONGEST_DECORATORS:]
     for count, line in enumerate(reversed(lines), 1):
         own = line[len(indent) :] if line.startswith(indent) else ""
-        if own.startswith("@"):
+        if own.startswith(mark):
             found = [each.strip() for each in lines[-count:]]
         elif not own.startswith((" ", "\t", ")", "]", "}")):  # of an argument list in several lines
             break

@@ -23,8 +23,8 @@ MOST_NAMES = 8  # of an edit that are looked for
 MOST_TYPED = 1_000  # characters of an edit: longer ones were pasted, and each name is searched for in all of the text
 SHORTEST = 3  # characters of a name
 IMPORTS = re.compile(r"\s*(?:import|from|use|export|package)\b|\t\"")
-IMPORTS_ALL = re.compile(r"^(?:from\b[^\n]*\bimport[ \t]*\*|use\b[^\n]*::\*)", re.MULTILINE)
-NO_USE_BEFORE = re.compile(r"(?:\.|::|->|['\"$#])[ \t]*$")
+IMPORTS_ALL = re.compile(r"^(?:from\b[^\n]*\bimport[ \t]*\*|use\b[^\n]*::\*|import\b[^\n]*\.\*;)", re.MULTILINE)
+NO_USE_BEFORE = re.compile(r"(?:\.|::|->|['\"$#\\])[ \t]*$")
 # Behind a name that begins a line: the type of a variable, an item of a list, the head of a method.
 ALONE = re.compile(r":|,?[ \t]*$|\([^()]*\)[^()]*\{$")
 

@@ -103,7 +103,7 @@ def argument(call: Call, number: int, name: str, language: str) -> str:
     plain = [each for each in call.arguments.items if not keyword(each, language)]
     by_name = (each.text for each in call.arguments.items if keyword(each, language) == name)
     if given := next(by_name, None):
-        return given.partition("=")[2].strip()
+        return given.partition(LANGUAGES[language].calls.keyword_mark)[2].strip()
     return plain[number].text if number < len(plain) else ""
 
 
@@ -124,9 +124,11 @@ def _added(call: Call, names: Sequence[str], number: int, new: Parameter, passed
     if new.name in names or any(each.text == passed for each in arguments):
         return None
     if new.by_keyword or number > names.count(""):
-        if not LANGUAGES[language].calls.by_keyword:
+        form = LANGUAGES[language].calls
+        if not form.by_keyword:
             return None
-        text, number = f"{new.name}={passed}", len(arguments)
+        mark = f"{form.keyword_mark} " if form.keyword_mark == ":" else form.keyword_mark
+        text, number = f"{new.name}{mark}{passed}", len(arguments)
     if not arguments:
         return Step(call.start, call.start, text, passed)
     if number == len(arguments):

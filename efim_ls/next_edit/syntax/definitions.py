@@ -8,7 +8,8 @@ from typing import Literal, NamedTuple
 
 from tree_sitter import Node
 
-from efim_ls.languages.table import CLASSES, FUNCTIONS, LANGUAGES
+from efim_ls.languages.records.language import Grammar
+from efim_ls.languages.table import LANGUAGES
 from efim_ls.next_edit.changes import LineChange
 from efim_ls.next_edit.syntax.parameters import LONGEST, Parameter, parameters
 from efim_ls.next_edit.syntax.pieces import Piece, piece_at
@@ -18,7 +19,9 @@ from efim_ls.text.lines import enclosing_line, line_start
 Called = Literal["plainly", "as member", "by path", "as class", "with new", "in module"]
 
 HEAD = re.compile(r"\b(?:def|fn|func|function|constructor)\b|=>|\)[^()]*\{\s*$")
-CLASS = re.compile(r"([^\S\r\n]*)(?:(?:export|default|abstract) +)*class +(\w+)")
+CLASS = re.compile(
+    r"([^\S\r\n]*)(?:(?:export|default|abstract|final|private|protected|public|sealed|static) +)*class +(\w+)"
+)
 _MEMBERS = ("pair", "public_field_definition")
 _CONSTRUCTORS = ("__init__", "constructor")
 
@@ -74,12 +77,17 @@ def changed_definition(document: Document, change: LineChange) -> ChangedDefinit
     start, end, _ = enclosing_line(document.text, change.start)
     before = "".join((*change.change.left, *change.change.removed, *change.change.right))
     at = narrowed(start, before, document.text[start:end]).at
-    if not _may_hold_parameters(document.text, start, at, end):
+    nodes = LANGUAGES[document.language].grammar
+    if nodes is None or not _may_hold_parameters(document.text, start, at, end):
         return None
     piece = piece_at(document, at)
     node = piece.node(at) if piece else None
-    while node is not None and (node.parent is None or not _holds_parameters(node)):
-        node = node.parent
+    while node is not None and not (
+        (parent := node.parent)
+        and parent.type in nodes.functions
+        and parent.child_by_field_name("parameters") == node
+    ):
+        node = parent
     if piece is None or node is None or node.parent is None:
         return None
     opened, closed = piece.offset(node.start_byte), piece.offset(node.end_byte)
@@ -87,10 +95,10 @@ def changed_definition(document: Document, change: LineChange) -> ChangedDefinit
         return None
     old = _line_before(document.text, opened + 1, (start, end), before)
     lists = parameters(old, 0, document.language), parameters(document.text, opened + 1, document.language)
-    called = _called(document, piece, node.parent)
+    called = _called(document, piece, node.parent, nodes)
     if called is None or lists[0] is None or lists[1] is None:
         return None
-    around = _ancestor(node.parent, FUNCTIONS)
+    around = _ancestor(node.parent, nodes.functions)
     visible = (piece.offset(around.start_byte), piece.offset(around.end_byte)) if around else (0, len(document.text))
     return ChangedDefinition(*called, opened, closed, visible, lists[0], lists[1])
 
@@ -102,11 +110,6 @@ def _may_hold_parameters(text: str, start: int, at: int, end: int) -> bool:
     return text[start:end].rstrip().endswith(",") or text[end : end + LONGEST].lstrip().startswith(")")
 
 
-def _holds_parameters(node: Node) -> bool:
-    parent = node.parent
-    return parent is not None and parent.type in FUNCTIONS and parent.child_by_field_name("parameters") == node
-
-
 def _line_before(text: str, opened: int, line: tuple[int, int], before: str) -> str:
     """Return the text behind an opening parenthesis before a line of the text was changed."""
     start, end = line
@@ -114,7 +117,7 @@ def _line_before(text: str, opened: int, line: tuple[int, int], before: str) -> 
     return head + text[end : end + LONGEST]
 
 
-def _called(document: Document, piece: Piece, function: Node) -> tuple[str, Called, str] | None:
+def _called(document: Document, piece: Piece, function: Node, nodes: Grammar) -> tuple[str, Called, str] | None:
     """Return the name by which a function is called, what comes before it, and the type whose it is."""
     named = function.child_by_field_name("name") or _declared(function)
     if named is None:
@@ -125,10 +128,10 @@ def _called(document: Document, piece: Piece, function: Node) -> tuple[str, Call
         return (around, "as class" if name == "__init__" else "with new", around) if around else None
     form = LANGUAGES[document.language].calls
     if not form.by_path:
-        if not _is_method(function, form.in_classes):
+        if not _is_method(function, nodes, form.in_classes):
             return name, "plainly", ""
         return name, "as member", _class_around(document.text, piece.offset(function.start_byte))
-    block = _ancestor(function, CLASSES)
+    block = _ancestor(function, nodes.classes)
     owner = block.child_by_field_name("type") or block.child_by_field_name("name") if block else None
     found = re.match(r"\w+", owner.text.decode("utf-8", "replace")) if owner and owner.text else None
     called = "as member" if _has_self(function) else "by path" if found else "plainly"
@@ -143,13 +146,13 @@ def _declared(function: Node) -> Node | None:
     return parent.child_by_field_name("key" if parent.type == "pair" else "name")
 
 
-def _is_method(function: Node, in_classes: bool) -> bool:
+def _is_method(function: Node, nodes: Grammar, in_classes: bool) -> bool:
     if function.type in ("method_declaration", "method_definition") or _has_self(function):
         return True
     if function.parent is not None and function.parent.type in _MEMBERS:
         return True
-    around = _ancestor(function, CLASSES | FUNCTIONS) if in_classes else None
-    return around is not None and around.type in CLASSES
+    around = _ancestor(function, nodes.classes | nodes.functions) if in_classes else None
+    return around is not None and around.type in nodes.classes
 
 
 def _ancestor(node: Node, types: frozenset[str]) -> Node | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
+from efim_ls.languages.records.language import CallForm
 from efim_ls.languages.table import LANGUAGES
 
 LONGEST = 2000  # characters between two parentheses
@@ -16,7 +17,8 @@ NAME = re.compile(
     r"(?P<optional>\?)?"
 )
 RECEIVERS = re.compile(r"(?:self|cls)$|this\s*:|(?:&\s*(?:'\w+\s+)?)?(?:mut\s+)?self\b")
-KEYWORD = re.compile(r"([^\W\d]\w*)\s*=(?!=)")
+LAST_NAME = re.compile(r"(?P<name>\$?[^\W\d]\w*)(?:\s*\[\s*\])*(?P<optional>\s*=.*)?\Z", re.DOTALL)  # behind its type
+KEYWORD_ONLY = re.compile(r"(?P<name>[^\W\d]\w*):(?!:)\s*(?P<optional>\S.*)?", re.DOTALL)
 
 
 class Item(NamedTuple):
@@ -78,23 +80,35 @@ def parameters(text: str, start: int, language: str) -> Sequence[Parameter] | No
     listed = items(text, start, language, types=True)
     if listed is None:
         return None
-    found, by_keyword = list[Parameter](), False
+    form, found, by_keyword = LANGUAGES[language].calls, list[Parameter](), False
     for number, item in enumerate(listed.items):
         if item.text in ("*", "/") or (number == 0 and RECEIVERS.match(item.text)):
             by_keyword = by_keyword or item.text == "*"
             continue
-        named = NAME.match(item.text)
-        variadic = bool(named and named["star"]) or bool(re.search(r"\s\.{3}", item.text))
-        optional = bool(named and named["optional"]) or re.search(r"(?<![=!<>])=(?![=>])", item.text) is not None
-        found.append(Parameter(named["name"] if named else item.text, optional, variadic, by_keyword))
-        by_keyword = by_keyword or (variadic and LANGUAGES[language].calls.by_keyword)
+        found.append(parameter(item.text, form, by_keyword))
+        by_keyword = by_keyword or (found[-1].variadic and form.by_keyword)
     return found
 
 
 def keyword(item: Item, language: str) -> str:
     """Return the name by which an argument is passed; empty if it has none."""
-    found = KEYWORD.match(item.text) if LANGUAGES[language].calls.by_keyword else None
+    form = LANGUAGES[language].calls
+    mark = form.keyword_mark
+    found = re.match(rf"([^\W\d]\w*)\s*{mark}(?!{mark})", item.text) if form.by_keyword else None
     return found[1] if found else ""
+
+
+def parameter(text: str, form: CallForm, by_keyword: bool) -> Parameter:
+    """Return the parameter of a text; `by_keyword`: it can be passed by its keyword alone."""
+    if form.names_last:
+        last = LAST_NAME.search(text)
+        return Parameter(last["name"] if last else text, bool(last and last["optional"]), "..." in text, by_keyword)
+    if form.by_keyword and form.keyword_mark == ":" and (only := KEYWORD_ONLY.match(text)):
+        return Parameter(only["name"], bool(only["optional"]), False, True)
+    named = NAME.match(text)
+    variadic = bool(named and named["star"]) or bool(re.search(r"\s\.{3}", text))
+    optional = bool(named and named["optional"]) or re.search(r"(?<![=!<>])=(?![=>])", text) is not None
+    return Parameter(named["name"] if named else text, optional, variadic, by_keyword)
 
 
 def _item(text: str, start: int, end: int) -> Item | None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from tree_sitter import Node, Parser
 
+from efim_ls.languages.table import LANGUAGES
 from efim_ls.text.document import Document
 from efim_ls.text.grammars import grammar_of
 from efim_ls.text.lines import lines_upwards
@@ -54,26 +55,36 @@ def _largest(language: str, text: str, at: int) -> Piece | None:
     indent, starts = sys.maxsize, list[int]()
     for start in lines_upwards(text, at):
         here = _indent(text, start)
-        if here < indent and not text.startswith(CLOSERS, start + here):
+        if here < indent and not _continues(text, start + here, language):
             indent = here
             starts.append(start)
         if indent == 0 or at - start > MOST_PARSED:
             break
     for start in reversed(starts):
-        end = _block_end(text, start, _indent(text, start))
+        end = _block_end(language, text, start, _indent(text, start))
         if at < end <= start + MOST_PARSED:
             root = _root(language, text[start:end])
             return Piece(start, text[start:end], root) if root else None
     return None
 
 
-def _block_end(text: str, start: int, indent: int) -> int:
-    """Return where the lines below a block's first one end that are indented further or close it."""
+def _block_end(language: str, text: str, start: int, indent: int) -> int:
+    """Return where the lines below a block's first one end that are indented further, go on with it, or close it."""
     for line in LINE.finditer(text, start, start + MOST_PARSED + 1):
         here = len(line[1])
-        if line.start() > start and line[2] and (here < indent or (here == indent and line[2] not in CLOSERS)):
+        if (
+            line.start() > start
+            and line[2]
+            and (here < indent or (here == indent and not _continues(text, line.end(1), language)))
+        ):
             return line.start()
     return min(len(text), start + MOST_PARSED + 1)
+
+
+def _continues(text: str, at: int, language: str) -> bool:
+    """Return whether what begins a line closes a block, or goes on with one that a word opened."""
+    blocks = LANGUAGES[language].word_blocks
+    return text.startswith(CLOSERS, at) or (blocks is not None and blocks.goes_on(text, at))
 
 
 def _indent(text: str, start: int) -> int:

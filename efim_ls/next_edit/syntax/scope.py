@@ -7,7 +7,8 @@ from collections.abc import Collection
 
 from tree_sitter import Node
 
-from efim_ls.languages.table import BINDING, FUNCTIONS, LANGUAGES
+from efim_ls.languages.records.language import Grammar
+from efim_ls.languages.table import LANGUAGES
 from efim_ls.next_edit.pattern import whole_words
 from efim_ls.next_edit.syntax.pieces import piece_at
 from efim_ls.text.document import Document
@@ -30,14 +31,15 @@ def local_scope(document: Document, at: int, names: Collection[str]) -> tuple[in
     """
     piece = piece_at(document, at)
     here = piece.node(at) if piece else None
-    if piece is None or here is None or here.type not in _NAMES:
+    nodes = LANGUAGES[document.language].grammar
+    if piece is None or here is None or nodes is None or here.type not in _NAMES:
         return None
     any_name = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(names)))})(?!\w)")
-    nodes = [piece.node(piece.start + each.start()) for each in any_name.finditer(piece.text)]
-    bound = {function.id for node in nodes if node and (function := _binder(node))}
+    names_there = [piece.node(piece.start + each.start()) for each in any_name.finditer(piece.text)]
+    bound = {function.id for node in names_there if node and (function := _binder(node, nodes))}
     function = here.parent
     while function is not None:
-        if function.type in FUNCTIONS and function.id in bound:
+        if function.type in nodes.functions and function.id in bound:
             return piece.offset(function.start_byte), piece.offset(function.end_byte)
         function = function.parent
     return None
@@ -46,15 +48,15 @@ def local_scope(document: Document, at: int, names: Collection[str]) -> tuple[in
 def is_bound(document: Document, at: int, name: str) -> bool:
     """Return whether a variable of this name is bound above an offset in a function around it, or by the file."""
     piece = piece_at(document, at)
-    node = piece.node(at) if piece else None
-    if piece is None or node is None:
+    node, nodes = piece.node(at) if piece else None, LANGUAGES[document.language].grammar
+    if piece is None or node is None or nodes is None:
         return False
     around = set[int]()
     while (node := node.parent) is not None:
         around.add(node.id)
     above = re.finditer(whole_words(name), piece.text[: at - piece.start])
-    nodes = (piece.node(piece.start + each.start()) for each in above)
-    if any(each and (binder := _binder(each)) and binder.id in around for each in nodes):
+    names_above = (piece.node(piece.start + each.start()) for each in above)
+    if any(each and (binder := _binder(each, nodes)) and binder.id in around for each in names_above):
         return True
     text = document.text
     assigned = re.finditer(rf"{re.escape(name)}(?: *:[^=\n]+)? *:?=(?!=)", text)
@@ -76,24 +78,18 @@ def is_prose(document: Document, at: int) -> bool:
     return False
 
 
-def _binder(name: Node) -> Node | None:
+def _binder(name: Node, nodes: Grammar) -> Node | None:
     """Return the function in which a name is bound where it stands; None if it is used there, or bound outside."""
     if name.type not in _NAMES:
         return None
     node, bound = name, False
     while (parent := node.parent) is not None and parent.parent is not None:
-        field = _field(parent, node)
+        numbers = (number for number, each in enumerate(parent.children) if each.id == node.id)
+        field = next((parent.field_name_for_child(number) for number in numbers), None) or ""
         if not bound and field in _USING:
             return None
-        bound = bound or (parent.type, field) in BINDING
-        if parent.type in FUNCTIONS:
+        bound = bound or nodes.binds(parent.type, field)
+        if parent.type in nodes.functions:
             return parent if bound else None
         node = parent
-    return None
-
-
-def _field(parent: Node, child: Node) -> str | None:
-    for number, each in enumerate(parent.children):
-        if each.id == child.id:
-            return parent.field_name_for_child(number)
     return None

@@ -13,10 +13,13 @@ from efim_ls.text.document import Document
 
 Kind = Literal["variable", "shorthand", "other"]
 
-_VARIABLES = frozenset({"identifier", "type_identifier"})
+_VARIABLES = frozenset({"constant", "identifier", "name", "type_identifier", "variable_name", "word"})
 _SHORT = frozenset({"shorthand_property_identifier", "shorthand_property_identifier_pattern"})
 # Fields of nodes in which an identifier is no variable.
-_MEMBERS = frozenset({("attribute", "attribute"), ("keyword_argument", "name"), ("scoped_identifier", "name")})
+_MEMBERS = frozenset({
+    ("argument", "name"), ("attribute", "attribute"), ("keyword_argument", "name"), ("scoped_identifier", "name"),
+})  # fmt: skip
+_PROPERTIES = frozenset({"property_element", "scoped_property_access_expression"})  # around variables of PHP
 _BODIES = frozenset({"class_definition", "impl_item", "trait_item"})  # whose functions and assignments are members
 _DEFINING = frozenset({"def", "fn", "fun", "func", "function", "init"})
 
@@ -50,6 +53,10 @@ def _is_member(name: Node) -> bool:
         return False
     if any(parent.type == kind and parent.child_by_field_name(field) == name for kind, field in _MEMBERS):
         return True
+    if name.type == "word":  # of shell
+        return parent.type not in ("command_name", "function_definition")
+    if parent.type == "variable_name":
+        return parent.parent is not None and parent.parent.type in _PROPERTIES
     if parent.type == "keyword_pattern":
         return parent.children[0] == name
     if parent.type == "literal_element":

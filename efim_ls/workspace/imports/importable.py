@@ -7,12 +7,12 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
-from efim_ls.languages.language import Import
+from efim_ls.languages.records.language import Import
 from efim_ls.languages.table import LANGUAGES, family_of, language_of
 from efim_ls.text.outline import MEMBERS, Importable, outline
 from efim_ls.workspace.database.queries import FoundImport
 from efim_ls.workspace.imports.files import ImportSource, IndexedFiles
-from efim_ls.workspace.imports.modules import python_module, rust_module, script_module
+from efim_ls.workspace.imports.modules import package_of_name, python_module, rust_module, script_module
 from efim_ls.workspace.imports.paths import takes
 
 BY_PLACE = frozenset({"class", "function"})  # kinds that can be imported although no other file does
@@ -79,6 +79,8 @@ def find_importable(
         module = script_module(file.path, named)
     elif form.modules == "crates":
         module = rust_module(file.path, named)
+    elif form.modules == "package names":
+        module = package_of_name(file.path, file.text, named)
     return Importable(module, name, len({each.path for each in named})) if module else None
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Sequence
 from os.path import commonprefix
 from pathlib import PurePath
 
-from efim_ls.languages.language import Import
+from efim_ls.languages.records.language import Import
 from efim_ls.workspace.database.queries import FoundImport
 from efim_ls.workspace.imports.paths import PACKAGE_FILES, read_import
 
 SCRIPT_ENDINGS = frozenset({".cjs", ".js", ".jsx", ".mjs", ".ts", ".tsx"})  # that some files write behind a module
 DEEPEST = 8  # packages within one another
+PACKAGE = re.compile(r"^(?:package|namespace)[ \t]+([\w.\\]+)", re.MULTILINE)  # as a file says that it is in
 
 Parts = tuple[str, ...]
 
@@ -67,6 +69,14 @@ def rust_module(path: str, written: Sequence[FoundImport]) -> str:
         and (not module.startswith("crate") or _crate(each.path) == _crate(path))
     )
     return found.most_common(1)[0][0] if found else ""
+
+
+def package_of_name(path: str, text: str, written: Sequence[FoundImport]) -> str:
+    """Return the package from which most files near a file import a name; empty without any, or if it is its own."""
+    found = Counter(each.imported.module for each in _nearest(path, written))
+    package = found.most_common(1)[0][0] if found else ""
+    own = PACKAGE.search(text)
+    return "" if own and package.strip("\\") == own[1] else package
 
 
 def _nearest(path: str, written: Sequence[FoundImport]) -> list[FoundImport]:

@@ -7,7 +7,7 @@ import re
 from pathlib import PurePath
 from typing import NamedTuple
 
-from efim_ls.languages.language import Import
+from efim_ls.languages.records.language import Import
 
 PACKAGE_FILES = frozenset({"__init__", "index", "lib", "main", "mod"})  # stand for the folder that they are in
 WORD = re.compile(r"\w+")
@@ -42,6 +42,8 @@ def read_import(each: Import, path: str) -> tuple[str | None, tuple[str, ...], t
         parts = tuple(words if inner else words[:-1])
     elif "/" in module:  # Go, and what a build tool resolves: only the last step is a folder for sure
         parts = (PurePath(module).name,)
+    elif "\\" in module:  # PHP, where some folder stands for the first names
+        parts = tuple(filter(None, module.split("\\")))[1:]
     else:
         parts = tuple(module.split("."))
     if not levels:

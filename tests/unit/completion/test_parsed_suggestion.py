@@ -11,7 +11,6 @@ from tree_sitter import Node, Parser
 
 from efim_ls.completion.filters.syntax import parsed_suggestion
 from efim_ls.completion.filters.syntax.parsed_suggestion import ParsedSuggestion, open_code
-from efim_ls.languages.table import LANGUAGES
 from efim_ls.text.grammars import grammar_of
 
 ROOT = Path(__file__).parents[3]
@@ -33,6 +32,105 @@ impl<C: ListConfig> SkipList<C> {
         Ok(())
     }
 }
+""",
+    "java": """
+package shop;
+
+/** Rows in memory. */
+public final class Store<K extends Comparable<K>> {
+    private final Map<K, List<Row>> rows = new HashMap<>();
+
+    @Override
+    public Optional<Row> first(K key, Predicate<? super Row> wanted) {
+        for (Row row : rows.getOrDefault(key, List.of())) {
+            if (wanted.test(row) && row.size() >> 1 > 2) {
+                return Optional.of(row);
+            }
+        }
+        return Optional.empty();
+    }
+}
+""",
+    "cpp": """
+#ifndef STORE_H
+#define STORE_H
+namespace shop {
+// Rows in memory.
+template <typename Key> class Store : public Base<Key> {
+public:
+    explicit Store(std::vector<int> rows) : rows_{std::move(rows)} {}
+    int first(const Key &key) const {
+#ifdef CHECKED
+        if (rows_.empty()) { throw std::out_of_range("no rows"); }
+#endif
+        return *std::find_if(rows_.begin(), rows_.end(), [&](auto row) { return row > key; });
+    }
+private:
+    std::vector<int> rows_;
+};
+}
+#endif
+""",
+    "ruby": """
+require "json"
+# Rows in memory.
+module Shop
+  class Store < Base
+    NAME = /\\A\\w+["']?\\z/.freeze
+    def first(key, wanted: nil, &block)
+      rows = @rows.fetch(key) { [] }
+      rows.each do |row|
+        next if row.nil? || !block.call(row)
+        return row unless wanted
+      end
+      text = <<~TEXT
+        isn't (here
+      TEXT
+      case rows
+      when [] then nil
+      else raise KeyError, "no #{key} in #{text}"
+      end
+    end
+  end
+end
+""",
+    "php": """<?php
+namespace Shop;
+# Rows in memory.
+#[Entity]
+final class Store extends Base
+{
+    public function first(string $key, ?callable $wanted = null): ?Row
+    {
+        foreach ($this->rows[$key] ?? [] as $at => $row) {
+            if ($wanted === null || $wanted($row)) {
+                return $row;
+            }
+        }
+        return <<<TEXT
+            isn't (here {$key}
+            TEXT;
+    }
+}
+""",
+    "shellscript": """#!/bin/bash
+# Shows files.
+show() {
+    local path=$1 count=$(( ${#1} + 1 ))
+    case "$path" in
+        *.txt | *.md) cat "$path" ;;
+        *) echo "not a text: ${path##*/}" >&2; return 1 ;;
+    esac
+}
+for path in "$@"; do
+    if [ $# -gt 1 ] && [[ -f $path ]]; then
+        show "$path" || exit
+    else
+        cat <<END | sort
+no (file
+END
+    fi
+done
 """,
 }
 
@@ -62,8 +160,8 @@ def test_it_is_parsed_as_a_whole_would_be(
     before, said = source[max(0, cursor - above) : cursor], source[begin : begin + size] + more
     before = before[before.find("\n") + 1 :]
     start, code = len(before.encode()), (before + said + rest).encode()
-    found = ParsedSuggestion(grammar, LANGUAGES[language].comment, code, start, start + len(said.encode()))
-    whole = Parser(grammar).parse(code + open_code(code, LANGUAGES[language].comment).closers)
+    found = ParsedSuggestion(grammar, language, code, start, start + len(said.encode()))
+    whole = Parser(grammar).parse(code + open_code(code, language).closers)
     assert shape(found.tree.root_node) == shape(whole.root_node)
     if found.known_end >= found.start and whole.root_node.has_error and parses(found):
         assert found.error == unaided(found).error
@@ -71,12 +169,12 @@ def test_it_is_parsed_as_a_whole_would_be(
 
 def parses(found: ParsedSuggestion) -> bool:
     above = found.code[: found.code.rfind(b"\n", 0, found.start) + 1]
-    closed = above + open_code(above, found.comment).closers
-    return not Parser(found.language).parse(closed).root_node.has_error
+    closed = above + open_code(above, found.language).closers
+    return not Parser(found.grammar).parse(closed).root_node.has_error
 
 
 def unaided(found: ParsedSuggestion) -> ParsedSuggestion:
     """The same code, all of it suggested: there are no lines above."""
-    whole = ParsedSuggestion(found.language, found.comment, found.code, 0, found.end)
+    whole = ParsedSuggestion(found.grammar, found.language, found.code, 0, found.end)
     assert not whole._lines_above.code  # pyright: ignore[reportPrivateUsage]
     return whole

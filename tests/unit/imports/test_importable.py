@@ -116,3 +116,39 @@ def test_in_rust_the_path_begins_at_the_crate(tmp_path: Path, other: str, expect
     files = {"shape.rs": "pub struct Square;\n", "other.rs": f"use {other};\n", "own.rs": ""}
     importable = found(tmp_path, files, "own.rs", "Square")
     assert (importable and importable[0]) == expected
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "expected"),
+    [
+        ("package org.shop;\n", "import org.shapes.Square;\n", ("org.shapes", 1)),
+        ("package org.shapes;\n", "import org.shapes.Square;\n", None),  # a test, in another folder
+        ("package org.shop;\n", "import org.shapes.*;\n", None),
+        ("package org.shop;\n", "import com.other.Square;\n", None),
+    ],
+)
+def test_in_java_it_is_the_package_that_others_name(
+    tmp_path: Path, own: str, other: str, expected: tuple[str, int] | None
+) -> None:
+    shape = "package org.shapes;\n\npublic class Square {}\n"
+    files = {"main/org/shapes/Square.java": shape, "main/org/shop/Other.java": other, "test/org/Own.java": own}
+    assert found(tmp_path, files, "test/org/Own.java", "Square") == expected
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "expected"),
+    [
+        ("namespace App\\Shop;\n", "use App\\Shapes\\Square;\n", ("App\\Shapes\\", 1)),
+        ("namespace App\\Shop;\n", "use App\\Shapes\\{Circle, Square};\n", ("App\\Shapes\\", 1)),
+        ("namespace App\\Shapes;\n", "use App\\Shapes\\Square;\n", None),
+        ("namespace App\\Shop;\n", "use Other\\Square;\n", ("Other\\", 1)),
+        ("namespace App\\Shop;\n", "use function App\\Shapes\\Square;\n", None),
+    ],
+)
+def test_in_php_it_is_the_name_space_that_others_name(
+    tmp_path: Path, own: str, other: str, expected: tuple[str, int] | None
+) -> None:
+    """Some folder stands for the first names of a name space, so a name in none may be from anywhere."""
+    shape = "<?php\nnamespace App\\Shapes;\n\nclass Square {}\n"
+    files = {"src/Shapes/Square.php": shape, "src/Other.php": f"<?php\n{other}", "src/Shop/Own.php": f"<?php\n{own}"}
+    assert found(tmp_path, files, "src/Shop/Own.php", "Square") == expected

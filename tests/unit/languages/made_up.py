@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
-from efim_ls.languages.language import Import, ImportForm, Language, LanguageWords, TextOf, within
-from efim_ls.languages.python import PYTHON
+from efim_ls.languages.records.language import Import, ImportForm, Language, LanguageWords, TextOf, within
+from efim_ls.languages.records.python import PYTHON
 
 
 def _imported(node: Node, text: TextOf) -> Iterator[Import]:

@@ -11,9 +11,11 @@ BINDINGS = {
     "python": "width = 3\n", "typescript": "const width = 3;\n", "javascript": "let width = 3;\n",
     "typescriptreact": "const width = 3;\n", "go": "func f() {\n\twidth := 3\n",
     "rust": "fn f() {\n    let width = 3;\n",
+    "java": "class A {\n    void f() {\n        int width = 3;\n", "c": "void f(void)\n{\n    int width = 3;\n",
+    "cpp": "void f()\n{\n    int width = 3;\n", "php": "<?php\n$width = 3;\n", "shellscript": "width=3\n",
     "lua": "local width = 3\n", "ruby": "width = 3\n", "csharp": "var width = 3;\n", "kotlin": "val width = 3\n",
 }  # fmt: skip
-ENDS = {"go": "}\n", "rust": "}\n"}
+ENDS = {"go": "}\n", "rust": "}\n", "java": "    }\n}\n", "c": "}\n", "cpp": "}\n"}
 # A line, and what becomes of it; nothing is offered where nothing does.
 CASES = (
     ("python", "f(width=width)", "f(width=depth)"),
@@ -48,6 +50,18 @@ CASES = (
     ("lua", "draw(box.width, width)", "draw(box.width, depth)"),
     ("lua", "draw({ width = width })", "draw({ width = depth })"),
     ("ruby", "draw(width: width)", "draw(width: depth)"),
+    ("ruby", "draw(:width, @width, box.width, width)", "draw(:width, @width, box.width, depth)"),
+    ("ruby", "rows.map { |row| row * width }", "rows.map { |row| row * depth }"),
+    ("java", "        draw(width, box.width);", "        draw(depth, box.width);"),
+    ("java", "        Runnable r = () -> this.width(width);", "        Runnable r = () -> this.width(depth);"),
+    ("c", "    draw(width, box->width);", "    draw(depth, box->width);"),
+    ("c", "    struct box b = { .width = width };", "    struct box b = { .width = depth };"),
+    ("cpp", "    auto l = [&] { return Box::width + width; };", "    auto l = [&] { return Box::width + depth; };"),
+    ("php", "draw($width, $box->width);", "draw($depth, $box->width);"),
+    ("php", "draw(width: $width, other: Box::$width);", "draw(width: $depth, other: Box::$width);"),
+    ("php", "draw(['width' => $width]);", "draw(['width' => $depth]);"),
+    ("shellscript", "draw $width --width width", "draw $depth --width width"),
+    ("shellscript", "height=$((width * 2))", "height=$((depth * 2))"),
     ("csharp", "draw(width: width);", "draw(width: depth);"),
     ("csharp", 'draw("width", width);', 'draw("width", depth);'),
     ("kotlin", "draw(width = width)", "draw(width = depth)"),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_ls.languages.language import Import
+from efim_ls.languages.records.language import Import
 from efim_ls.text import outline as module
 from efim_ls.text.outline import Definition, Outline, outline
 
@@ -58,6 +58,82 @@ mod m { pub fn inner() {} }
 pub struct S<T> { a: T }
 impl<T> Tr for S<T> { fn f(&self) { let local = 1; } }
 macro_rules! mm { () => {} }
+"""
+JAVA = """
+package a.b;
+import java.util.*;
+import static a.b.C.max;
+import a.b.C;
+public class X<T> extends Y {
+    private final int a = 1, b;
+    enum E { ONE, TWO(3); int f; }
+    record R(int x) {}
+    interface I { void m(int a); int K = 1; }
+    X(int q) { int local = q; }
+    <U> List<U> n(U u) throws E { return null; }
+}
+"""
+C = """
+#ifndef A_H
+#define A_H
+#include <stdio.h>
+#include "a/b.h"
+#define SIZE 1
+#define MAX(a, b) ((a) > (b))
+typedef struct row { int x, *y; } Row;
+enum e { ONE };
+struct later;
+int shown(const char *path, ...);
+static char *f(char n[]) { int local; }
+int counted;
+#endif
+"""
+CPP = """
+namespace a { class Later; }
+template <typename T> class V : public W {
+    T t;
+    void m();
+    int n() const { return 1; }
+};
+using U = V<int>;
+int V::k() const { return 1; }
+"""
+RUBY = """
+require 'a/b'
+require_relative "c"
+module M
+  class A::B < C
+    K = 1
+    def self.m(a, b: 1)
+      x = a
+    end
+    private def o?; end
+    class << self
+      def n; end
+    end
+  end
+end
+"""
+PHP = """<?php
+namespace A\\B;
+use A\\B\\C;
+use A\\{D, E as F};
+use function A\\f;
+use G;
+const K = 1;
+abstract class X extends Y { use T; const L = 1; public ?int $p = 1; public function m(int $a) { $local = 1; } }
+interface I { public function n(); }
+trait T {}
+enum S: string { case One = 'a'; }
+function f(&$a) {}
+"""
+SHELL = """
+. ./lib.sh
+source "$dir/x.sh"
+A=1
+readonly R=3
+f() { local x=$1; y=2; }
+function g { :; }
 """
 
 
@@ -110,6 +186,61 @@ def test_rust() -> None:
         ("m", "module"), ("inner", "function"), ("S", "struct"), ("a", "field"), ("f", "method"), ("mm", "macro"),
     ]  # fmt: skip
     assert outline(RUST, "rust").imports == (Import("std::{a::B, c}", ()),)
+
+
+def test_java() -> None:
+    assert names(JAVA, "java") == [
+        ("X", "class"), ("a", "field"), ("b", "field"), ("E", "enum"), ("ONE", "constant"), ("TWO", "constant"),
+        ("f", "field"), ("R", "class"), ("I", "interface"), ("m", "method"), ("K", "constant"), ("X", "method"),
+        ("n", "method"),
+    ]  # fmt: skip
+    definitions, imports = outline(JAVA, "java")
+    assert definitions[-1] == Definition("n", "method", 11, "<U> List<U> n(U u) throws E")
+    assert imports == (Import("java.util", ("*",)), Import("a.b.C", ("max",)), Import("a.b", ("C",)))
+
+
+@pytest.mark.parametrize("language", ["c", "cpp"])
+def test_c(language: str) -> None:
+    assert names(C, language) == [
+        ("SIZE", "constant"), ("MAX", "macro"), ("Row", "type"), ("row", "struct"), ("x", "field"), ("y", "field"),
+        ("e", "enum"), ("ONE", "constant"), ("shown", "function"), ("f", "function"),
+    ]  # fmt: skip
+    definitions, imports = outline(C, language)
+    assert definitions[-1] == Definition("f", "function", 11, "static char *f(char n[])")
+    assert imports == (Import("stdio.h", ()), Import("a/b.h", ()))
+
+
+@pytest.mark.parametrize("language", ["c", "cpp"])
+def test_headers_of_cpp_are_read_as_c_too(language: str) -> None:
+    assert names(CPP, language) == [
+        ("a", "module"), ("V", "class"), ("t", "field"), ("m", "field"), ("n", "method"), ("U", "type"),
+        ("k", "function"),
+    ]  # fmt: skip
+
+
+def test_ruby() -> None:
+    assert names(RUBY, "ruby") == [
+        ("M", "class"), ("B", "class"), ("K", "constant"), ("m", "method"), ("o?", "method"), ("n", "method"),
+    ]  # fmt: skip
+    definitions, imports = outline(RUBY, "ruby")
+    assert definitions[3] == Definition("m", "method", 6, "def self.m(a, b: 1)")
+    assert imports == (Import("a/b", ()), Import("./c", ()))
+
+
+def test_php() -> None:
+    assert names(PHP, "php") == [
+        ("K", "constant"), ("X", "class"), ("L", "constant"), ("p", "field"), ("m", "method"), ("I", "interface"),
+        ("n", "method"), ("T", "class"), ("S", "enum"), ("One", "constant"), ("f", "function"),
+    ]  # fmt: skip
+    modules = [("A\\B\\", "C"), ("A\\", "D"), ("A\\", "E"), ("\\", "G")]
+    assert outline(PHP, "php").imports == tuple(Import(module, (name,)) for module, name in modules)
+
+
+def test_shell() -> None:
+    assert names(SHELL, "shellscript") == [
+        ("A", "variable"), ("R", "variable"), ("f", "function"), ("g", "function"),
+    ]  # fmt: skip
+    assert outline(SHELL, "shellscript").imports == (Import("./lib.sh", ()), Import("$dir/x.sh", ()))
 
 
 def test_a_language_without_a_grammar_has_no_outline() -> None:

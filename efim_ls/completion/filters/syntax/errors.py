@@ -9,7 +9,7 @@ from tree_sitter import Node
 
 from efim_ls.completion.filters.place import Place
 from efim_ls.completion.filters.syntax.parsed_suggestion import ParsedSuggestion, parse
-from efim_ls.languages.language import Indented
+from efim_ls.languages.records.language import Indented
 from efim_ls.languages.table import LANGUAGES
 
 
@@ -21,7 +21,7 @@ def syntax(text: str, place: Place) -> str:
     parsed = parse(text, place)
     if parsed is None:
         return text
-    errors = [] if parsed.error is None else [parsed.error]
+    errors = [] if parsed.error is None or parsed.may_be_expanded(parsed.error) else [parsed.error]
     if indented := LANGUAGES[place.language].indented:
         errors += (at for at in _misplaced(parsed, indented) if parsed.start <= at < parsed.end)
     return parsed.text(min(errors)).rpartition("\n")[0] if errors else text

@@ -12,6 +12,7 @@ from tree_sitter import Language, LogType, Parser, Point, Tree
 
 from efim_ls.completion.filters.place import Place, indent_of
 from efim_ls.languages.table import LANGUAGES
+from efim_ls.text.brackets import here_documents
 from efim_ls.text.grammars import grammar_of
 from model_runtime.engine.stops import is_closers
 
@@ -32,8 +33,9 @@ _CLOSERS = {b"(": b")", b"[": b"]", b"{": b"}"}
 _PARTS = rb'''[][(){}\n]
     | """(?:\\.|(?!""").)*(?:"""|(\Z)) | \'''(?:\\.|(?!\''').)*(?:\'''|(\Z)) | `(?:\\.|[^\\`])*(?:`|(\Z))
     | "(?:\\.|[^\\\n"])*(?:"|(?=\n)|(\Z)) | '(?:\\.|[^\\\n'])*(?:'|(?=\n)|(\Z))'''
-_HASH = re.compile(rb"\#[^\n]* | " + _PARTS, re.DOTALL | re.VERBOSE)
-_SLASHES = re.compile(rb"//[^\n]* | /\*.*?(?:\*/|(\Z)) | " + _PARTS, re.DOTALL | re.VERBOSE)
+_HASH = rb"\#[^\n]* | " + _PARTS
+_SLASHES = rb"//[^\n]* | /\*.*?(?:\*/|(\Z)) | " + _PARTS
+_LAST_BRACE = re.compile(rb"\}(?=[}\n]|\Z)")  # not that of an expression in brackets
 _OPENING = re.compile(rb"/\*|\"\"\"|'''|.")
 
 
@@ -48,11 +50,12 @@ class OpenCode:
     open_string: int | None
 
 
-def open_code(code: bytes, comment: str) -> OpenCode:
+def open_code(code: bytes, language: str) -> OpenCode:
     """Return what a piece of code leaves open; its comments begin with `#`, or else are C's."""
     lines, brackets, open_string = [0], list[bytes](), None
-    closers = b""
-    for part in (_HASH if comment == "#" else _SLASHES).finditer(code):
+    closers, of = b"", LANGUAGES[language]
+    blocks = of.word_blocks
+    for part in _parts(language).finditer(code):
         text = part[0]
         if text == b"\n":
             lines.append(part.end())
@@ -60,10 +63,32 @@ def open_code(code: bytes, comment: str) -> OpenCode:
             brackets.append(_CLOSERS[text])
         elif brackets and text == brackets[-1]:
             brackets.pop()
+        elif blocks and (kind := part.lastgroup):
+            closer = part[kind].decode() if kind == "closes" else blocks.closers[part[kind].decode()]
+            line = f"\n{blocks.before}{closer}\n".encode()
+            if kind != "closes":
+                brackets.append(line)
+            elif brackets and brackets[-1] == line:
+                brackets.pop()
         elif part.lastindex and (opening := _OPENING.match(text)):
             open_string = part.start()
             closers = b"*/" if opening[0] == b"/*" else opening[0]
-    return OpenCode(lines, closers + b"".join(reversed(brackets)), open_string)
+    begun = [] if open_string is None else [open_string]
+    if of.here_document:
+        text = code.decode("latin-1")  # a character is a byte
+        for mark, first, end in here_documents(text, language):
+            if end is None or ";" in text[mark.end() : first]:  # which Bash's grammar does not read
+                begun.append(mark.start())
+    closers += b"".join(reversed(brackets))
+    return OpenCode(lines, _LAST_BRACE.sub(b"};", closers) if of.closed_types else closers, min(begun, default=None))
+
+
+@lru_cache(16)
+def _parts(language: str) -> re.Pattern[bytes]:
+    of = LANGUAGES[language]
+    usual = _HASH if of.comment == "#" else _SLASHES
+    first = [each for each in (of.skipped, of.word_blocks.words if of.word_blocks else "") if each]
+    return re.compile(b" | ".join([*(each.encode() for each in first), usual]), re.DOTALL | re.VERBOSE)
 
 
 class _ParsedLines(NamedTuple):
@@ -79,7 +104,8 @@ class _ParsedLines(NamedTuple):
         start, row, new = len(self.code), self.code.count(b"\n"), code[len(self.code) :]
         end = Point(row + new.count(b"\n"), len(new) - new.rfind(b"\n") - 1)
         edited = self.tree.copy()
-        edited.edit(start, start + len(self.closers), len(code), Point(row, 0), Point(row, len(self.closers)), end)
+        closed = Point(row + self.closers.count(b"\n"), len(self.closers) - self.closers.rfind(b"\n") - 1)
+        edited.edit(start, start + len(self.closers), len(code), Point(row, 0), closed, end)
         return edited
 
 
@@ -87,8 +113,8 @@ class _ParsedLines(NamedTuple):
 class ParsedSuggestion:
     """Code that ends with a suggestion, at the bytes `start` to `end`, and with the closers right of the cursor."""
 
-    language: Language
-    comment: str
+    grammar: Language
+    language: str
     code: bytes
     start: int
     end: int
@@ -96,14 +122,14 @@ class ParsedSuggestion:
     @cached_property
     def tree(self) -> Tree:
         """The syntax tree of the code, with open brackets closed."""
-        code, parser = self.code + self._open.closers, Parser(self.language)
+        code, parser = self.code + self._open.closers, Parser(self.grammar)
         return parser.parse(code, self._lines_above.edited(code)) if self._lines_above.parse else parser.parse(code)
 
     @cached_property
     def sound_tree(self) -> Tree:
         """The tree of the lines before the first error of `tree`; an error may distort what comes before it."""
         return (
-            Parser(self.language).parse(self.code[: self._sound_end]) if self.tree.root_node.has_error else self.tree
+            Parser(self.grammar).parse(self.code[: self._sound_end]) if self.tree.root_node.has_error else self.tree
         )
 
     @property
@@ -142,18 +168,25 @@ class ParsedSuggestion:
         at = self._failure
         return at if at is not None and at < self.known_end else None
 
+    def may_be_expanded(self, at: int) -> bool:
+        """Return whether the statement around an offset, up to its line's end, has a name that may mean any code."""
+        expanded = LANGUAGES[self.language].expanded
+        start = max(self.code.rfind(sign, 0, at) for sign in (b";", b"{", b"}")) + 1
+        end = self.code.find(b"\n", at)
+        return expanded is not None and bool(expanded.search(self.code, start, len(self.code) if end < 0 else end))
+
     def text(self, end: int) -> str:
         """Return the part of the suggestion before an offset."""
         return self.code[self.start : end].decode(errors="surrogatepass")
 
     @cached_property
     def _open(self) -> OpenCode:
-        return open_code(self.code, self.comment)
+        return open_code(self.code, self.language)
 
     @cached_property
     def _lines_above(self) -> _ParsedLines:
         """The code above the cursor's line."""
-        return _parsed_lines(self.language, self.comment, self.code[: self.code.rfind(b"\n", 0, self.start) + 1])
+        return _parsed_lines(self.grammar, self.language, self.code[: self.code.rfind(b"\n", 0, self.start) + 1])
 
     @cached_property
     def _sound_end(self) -> int:
@@ -180,7 +213,7 @@ class ParsedSuggestion:
                 if message.startswith("resume "):  # every way to parse the code has ended in an error
                     failed = reached
 
-        Parser(self.language, logger=note).parse(self.code, self._lines_above.edited(self.code))
+        Parser(self.grammar, logger=note).parse(self.code, self._lines_above.edited(self.code))
         if failed is None:
             return None
         line = 0
@@ -201,25 +234,25 @@ def parse(text: str, place: Place) -> ParsedSuggestion | None:
 
 def read(text: str, place: Place) -> ParsedSuggestion | None:
     """Return a suggestion to be parsed, wherever it begins; None if the language has no grammar."""
-    language = grammar_of(place.language)
-    context = context_of(text, place) if language else None
-    if language is None or context is None:
+    grammar = grammar_of(place.language)
+    context = context_of(text, place) if grammar else None
+    if grammar is None or context is None:
         return None
     rest = place.rest if is_closers(place.rest) else ""
-    return _parse(language, LANGUAGES[place.language].comment, context + place.before, text, rest)
+    return _parse(grammar, place.language, context + place.before, text, rest)
 
 
 @lru_cache(maxsize=4)  # they stay while a line is typed
-def _parsed_lines(language: Language, comment: str, code: bytes) -> _ParsedLines:
-    closers = open_code(code, comment).closers
-    tree = Parser(language).parse(code + closers)
+def _parsed_lines(grammar: Language, language: str, code: bytes) -> _ParsedLines:
+    closers = open_code(code, language).closers
+    tree = Parser(grammar).parse(code + closers)
     return _ParsedLines(code, closers, tree, not tree.root_node.has_error)
 
 
 @lru_cache(maxsize=4)  # filters run over the same text several times
-def _parse(language: Language, comment: str, before: str, text: str, rest: str) -> ParsedSuggestion:
+def _parse(grammar: Language, language: str, before: str, text: str, rest: str) -> ParsedSuggestion:
     until, said, after = (part.encode(errors="surrogatepass") for part in (before, text, rest))
-    return ParsedSuggestion(language, comment, until + said + after, len(until), len(until) + len(said))
+    return ParsedSuggestion(grammar, language, until + said + after, len(until), len(until) + len(said))
 
 
 def context_of(text: str, place: Place) -> str | None:

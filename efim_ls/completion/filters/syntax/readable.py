@@ -51,7 +51,7 @@ def _closers(line: str, place: Place) -> str:
     """Return what closes the brackets that a line leaves open."""
     opened = list[Bracket]()
     close(opened, brackets_of(line, place.language).signs)
-    return "".join(CLOSER_OF[each.sign] for each in reversed(opened))
+    return "".join(CLOSER_OF.get(each.sign, "") for each in reversed(opened))
 
 
 def _may_be_read(place: Place) -> bool:

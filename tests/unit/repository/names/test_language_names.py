@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from efim_ls.languages import others, prose
+from efim_ls.languages.records import others
 from efim_ls.languages.table import LANGUAGES
 
 ROOT = Path(__file__).parents[4]
 PRODUCT = ("efim_ls", "model_runtime", "kv_store")
 ROOMS = ("efim_ls/languages/", "model_runtime/checkpoint/embedded.py")  # the second names models by language
-WELL_KNOWN = {*filter(None, LANGUAGES)} - {each.id for module in (others, prose) for each in module.LANGUAGES}
+WELL_KNOWN = {*filter(None, LANGUAGES)} - {each.id for each in others.LANGUAGES}
 LISTED = 4  # names in one collection, of which some are words of other trades, too: "text", "log", "c"
 
 

@@ -10,8 +10,10 @@ from typing import Literal, NamedTuple
 from tree_sitter import Node
 
 NEVER = re.compile(r"(?!)")
-# How modules are written: as packages with dots, as paths, as a crate's path, or as the path of a package.
-ModuleNames = Literal["packages", "files", "crates", "package paths"]
+_WORD = re.compile(r"\w+")
+# How modules are written: as packages with dots, as paths, as a crate's path, as the path of a package, or as the
+# name that files of a package give it themselves.
+ModuleNames = Literal["packages", "files", "crates", "package paths", "package names"]
 
 
 class Import(NamedTuple):
@@ -49,16 +51,23 @@ class Grammar:
     """A tree-sitter grammar, which `load` imports, and the meaning of its nodes.
 
     `kinds` are the kinds of definitions by the type of node, `entered` the types whose children are definitions too.
+    `named` yields the names of a definition where these are not in its field `name`.
     """
 
     load: Callable[[], object]
     kinds: Mapping[str, str] = field(default_factory=dict[str, str])
+    named: Callable[[Node], Iterator[Node]] | None = None
     entered: frozenset[str] = frozenset()
     imports: frozenset[str] = frozenset()
     imported: Callable[[Node, TextOf], Iterator[Import]] = lambda node, text: iter(())
     functions: frozenset[str] = frozenset()
     classes: frozenset[str] = frozenset()  # whose functions are methods
     binding: frozenset[tuple[str, str]] = frozenset()  # fields of nodes that bind names
+
+    def binds(self, node_type: str, field_name: str) -> bool:
+        """Return whether a field of a node binds the names in it."""
+        is_parameter = node_type in self.functions and field_name in ("parameter", "parameters")
+        return is_parameter or (node_type, field_name) in self.binding
 
 
 @dataclass(frozen=True)
@@ -88,6 +97,30 @@ class Indented:
 
 
 @dataclass(frozen=True)
+class WordBlocks:
+    """How a language opens and closes blocks with words.
+
+    `words` is a verbose expression that matches a word where it closes a block, in the group `closes`, or where it
+    opens one, in a group of another name. `closers` are the closing words by the opening ones, and `before` stands
+    before a closing word on its line. `clauses` matches a line below which the block goes on one level deeper.
+    """
+
+    words: str
+    closers: Mapping[str, str]
+    before: str = ""
+    clauses: re.Pattern[str] = NEVER
+
+    def closes(self, line: str) -> bool:
+        """Return whether a line has nothing but a word that closes a block, and closers and signs behind it."""
+        return line.strip().rstrip(")]};,") in self.closers.values()
+
+    def goes_on(self, text: str, at: int) -> bool:
+        """Return whether a clause of a block, or the word that closes one, begins at an offset."""
+        word = _WORD.match(text, at)
+        return self.clauses.match(text, at) is not None or (word is not None and word[0] in self.closers.values())
+
+
+@dataclass(frozen=True)
 class ImportForm:
     """How imports are written. `statement` has the groups `module`, or `plain`, and `names`, if any are listed.
 
@@ -112,6 +145,8 @@ class CallForm:
     by_keyword: bool = False
     by_path: bool = False  # whether a type's functions are called as `Type::function`
     in_classes: bool = False  # whether functions within classes are methods, whatever their parameters
+    keyword_mark: str = "="  # behind the name of an argument that is passed by keyword
+    names_last: bool = False  # whether a parameter's type stands before its name
 
 
 @dataclass(frozen=True)
@@ -134,15 +169,36 @@ class Language:
     comment: Literal["//", "#", "--"] = "//"  # the beginning of a comment that ends with its line
     single_quotes: Literal["strings", "characters"] = "strings"
     triple_quotes: bool = False  # around strings of several lines
+    skipped: str = ""  # a verbose expression for what else holds no brackets, such as regular expressions
+    here_document: re.Pattern[str] | None = None  # begins lines of text; the group `end` is the last one
+    closed_types: bool = False  # whether a type's last brace needs a semicolon
+    expanded: re.Pattern[bytes] | None = None  # matches names that may stand for any code, as macros do
+    outdented: re.Pattern[str] = NEVER  # matches lines that may stand less deep than their block
     words: LanguageWords = LanguageWords()
     grammar: Grammar | None = None
     names: NameNodes | None = None
     indented: Indented | None = None
+    word_blocks: WordBlocks | None = None
     reads: Callable[[str], bool] | None = None  # a reader stricter than the grammar
     definition: re.Pattern[str] | None = None  # how a line begins that defines a name, the group `name`
+    decorator: str = "@"  # begins a line above a definition that says more of it
     imports: ImportForm | None = None
     reads_modules: bool = False  # whether the names of imported modules are read from source
     calls: CallForm = CallForm()
+
+
+def declared(node: Node) -> Iterator[Node]:
+    """Yield the names that a declaration gives: in its field `name`, within declarators as in C, or in front."""
+    fields = [*node.children_by_field_name("name"), *node.children_by_field_name("declarator")]
+    for each in fields or node.named_children[:1]:
+        name: Node | None = each
+        while name is not None:
+            inner = name.child_by_field_name("declarator") or name.child_by_field_name("name")
+            if inner is None and name.type in ("parenthesized_declarator", "reference_declarator", "variable_name"):
+                inner = next(iter(name.named_children), None)
+            if inner is None:
+                yield name
+            name = inner
 
 
 def split(words: str) -> frozenset[str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
-from efim_ls.languages.language import (
+from efim_ls.languages.records.language import (
     CallForm,
     Grammar,
     Import,

@@ -1,30 +1,12 @@
-"""Languages of which the server knows names, endings, comments and quotes: languages without a separate file."""
+"""Languages without a separate file, of which names, endings, comments and quotes are known; prose is among them."""
 
 from __future__ import annotations
 
-from efim_ls.languages.language import Language
+from efim_ls.languages.records.language import Language
 
-LANGUAGES = (
-    Language(
-        "c",
-        "C",
-        ".c .h",
-        telling=r"^\s*#\s*(include\b.*\.h[>\"]$|define |ifn?def )"
-        r"|^\s*(static |const )*(int|void|char|size_t)\b.*[;{(]$",
-        is_code=True,
-        single_quotes="characters",
-    ),
+_CODE = (
     Language("clojure", "Clojure", ".clj", is_code=True),
     Language("coffeescript", "CoffeeScript", ".coffee", comment="#"),
-    Language(
-        "cpp",
-        "C++",
-        ".cc .cpp .cxx .hh .hpp",
-        family="c",
-        telling=r"^\s*#include <\w+>$|\bstd::|^\s*template ?<|^\s*namespace \w+ \{",
-        is_code=True,
-        single_quotes="characters",
-    ),
     Language(
         "csharp",
         "C#",
@@ -42,14 +24,6 @@ LANGUAGES = (
     Language("fsharp", "F#", ".fs", is_code=True),
     Language("haskell", "Haskell", ".hs", is_code=True, comment="--", single_quotes="characters"),
     Language("html", "HTML", ".htm .html", telling=r"^\s*<(!DOCTYPE|/?(html|head|body|div|span|p|a|ul|li|script))\b"),
-    Language(
-        "java",
-        "Java",
-        ".java",
-        telling=r"^\s*(public|private|protected) .*[;{]$|^import [\w.]+;$|^package [\w.]+;$|^\s*@Override$",
-        is_code=True,
-        single_quotes="characters",
-    ),
     Language("json", "JSON", ".json", is_data=True),
     Language("julia", "Julia", ".jl", is_code=True, comment="#"),
     Language("kotlin", "Kotlin", ".kt .kts", is_code=True, single_quotes="characters"),
@@ -66,27 +40,10 @@ LANGUAGES = (
     Language("objective-c", "Objective-C", ".m", is_code=True),
     Language("ocaml", "OCaml", ".ml .mli", is_code=True),
     Language("perl", "Perl", ".pl .pm", is_code=True, comment="#"),
-    Language("php", "PHP", ".php", telling=r"^<\?php|^\s*\$\w+ = |\$this->", is_code=True),
     Language("powershell", "PowerShell", ".ps1", comment="#"),
     Language("r", "R", ".r", is_code=True, comment="#"),
-    Language(
-        "ruby",
-        "Ruby",
-        ".rb gemfile podfile rakefile vagrantfile",
-        telling=r"^\s*(def [\w.?!]+(\(.*\))?|end|(module|class) [A-Z]\w*( < .*)?)$"
-        r"|^\s*require(_relative)? ['\"]|\bdo \|",
-        is_code=True,
-        comment="#",
-    ),
     Language("scala", "Scala", ".scala", is_code=True, single_quotes="characters"),
     Language("scss", "SCSS", ".scss", family="css", is_code=True),
-    Language(
-        "shellscript",
-        "shell scripts",
-        ".bash .sh .zsh",
-        telling=r"^#!.*sh$|^\s*(fi|done|esac)$|; (then|do)$|^\s*export \w+=",
-        comment="#",
-    ),
     Language("sql", "SQL", ".sql", comment="--"),
     Language("svelte", "Svelte", ".svelte", is_code=True),
     Language("swift", "Swift", ".swift", is_code=True, single_quotes="characters"),
@@ -96,3 +53,24 @@ LANGUAGES = (
     Language("yaml", "YAML", ".yaml .yml", comment="#"),
     Language("zig", "Zig", ".zig", is_code=True),
 )
+# Prose, logs and messages to a version control system, as VS Code, Neovim, Helix and Emacs name them.
+_PROSE = (
+    ("plaintext", "plain text", ".txt"),
+    ("text", "", ""),
+    ("markdown", "Markdown", ".md"),
+    ("restructuredtext", "reStructuredText", ".rst"),
+    ("rst", "", ""),
+    ("asciidoc", "AsciiDoc", ".adoc .asciidoc"),
+    ("org", "Org", ".org"),
+    ("mail", "", ""),
+    ("help", "", ""),
+    ("log", "logs", ".log"),
+    ("scminput", "", ""),
+    ("git-commit", "commit messages", "commit_editmsg merge_msg squash_msg tag_editmsg"),
+    ("gitcommit", "", ""),
+    ("git-rebase", "rebase lists", "git-rebase-todo"),
+    ("gitrebase", "", ""),
+    ("hgcommit", "", ""),
+    ("jjdescription", "", ""),
+)
+LANGUAGES = (*_CODE, *(Language(id, name or id, endings, is_prose=True) for id, name, endings in _PROSE))

@@ -11,7 +11,7 @@ from keyword import kwlist, softkwlist
 
 from tree_sitter import Node
 
-from efim_ls.languages.language import (
+from efim_ls.languages.records.language import (
     CallForm,
     Grammar,
     Import,

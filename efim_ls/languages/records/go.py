@@ -7,7 +7,16 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from efim_ls.languages.language import Grammar, Import, ImportForm, Language, LanguageWords, TextOf, split, within
+from efim_ls.languages.records.language import (
+    Grammar,
+    Import,
+    ImportForm,
+    Language,
+    LanguageWords,
+    TextOf,
+    split,
+    within,
+)
 
 _KEYWORDS = """
     break case chan const continue default defer else fallthrough for func go goto if import interface map
