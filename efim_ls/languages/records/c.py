@@ -33,6 +33,9 @@ _KEYWORDS_OF_CPP = """
 """
 
 
+_TELLING = r"^\s*#\s*(include\b.*\.h[>\"]$|define |ifn?def )|^\s*(static |const )*(int|void|char|size_t)\b.*[;{(]$"
+
+
 def _load() -> object:
     import tree_sitter_cpp
 
@@ -89,8 +92,7 @@ C = Language(
     "c",
     "C",
     ".c .h",
-    telling=r"^\s*#\s*(include\b.*\.h[>\"]$|define |ifn?def )"
-    r"|^\s*(static |const )*(int|void|char|size_t)\b.*[;{(]$",
+    telling=_TELLING,
     is_code=True,
     single_quotes="characters",
     closed_types=True,
@@ -114,7 +116,8 @@ CPP = replace(
     name="C++",
     endings=".cc .cpp .cxx .hh .hpp",
     family="c",
-    telling=r"^\s*#include <\w+>$|\bstd::|^\s*template ?<|^\s*namespace \w+ \{",
+    telling=rf"{_TELLING}|^\s*#include <\w+>$|\bstd::|^\s*template ?<|^\s*namespace \w+ \{{"
+    r"|^\s*(public|private|protected):$|^class [\w ]+(;| : .*)$|^[\w<>,*& ]+ \w+::~?\w+\(",
     words=LanguageWords(
         keywords=split(_KEYWORDS + _KEYWORDS_OF_CPP),
         known=split(_KEYWORDS + _KEYWORDS_OF_CPP + "NULL std"),

@@ -58,7 +58,8 @@ PHP = Language(
     "php",
     "PHP",
     ".php",
-    telling=r"^<\?php|^\s*\$\w+ = |\$this->",
+    telling=r"^<\?php|^\s*\$\w+ = |\$this->|^\s*(public|private|protected|static|abstract)\b[\w ?]* (function |\$)"
+    r"|\$\w+(->|\[['\"$]| as \$)|^use [A-Z]\w*\\|(=>|\() \$?array\(",
     is_code=True,
     skipped=r"\#(?!\[)[^\n]*",  # comments, unlike attributes
     here_document=re.compile(r"<<<[ \t]*[\"']?(?P<end>\w+)"),

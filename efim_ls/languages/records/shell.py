@@ -54,7 +54,8 @@ SHELL = Language(
     "shellscript",
     "shell scripts",
     ".bash .sh .zsh",
-    telling=r"^#!.*sh$|^\s*(fi|done|esac)$|; (then|do)$|^\s*export \w+=",
+    telling=r"^#!.*sh$|^\s*(fi|done|esac)$|; (then|do)$|^\s*export \w+=|^\s*(if|elif|while) (!|\[|test) "
+    r"|^\s*[A-Za-z_]\w*=(\"[^\"]*\"|[$`].*)$|^\s*(cd|echo|exit|local|set|shift|unset) [^=(]*$|^\s*;;$",
     comment="#",
     skipped=_SKIPPED,
     here_document=re.compile(r"(?<!<)<<-?[ \t]*[\"'\\]?(?P<end>[^\W\d]\w*)(?![^\n]*\)\))"),
