@@ -101,7 +101,7 @@ C = Language(
     word_blocks=WordBlocks(
         r"(?m:^)[ \t]*\#[ \t]*(?: (?P<opens> if(?:n?def)? ) | (?P<closes> endif ) )\b",
         dict.fromkeys(("if", "ifdef", "ifndef"), "endif"),
-        before="#",
+        line="#{}",
     ),
     words=LanguageWords(
         keywords=split(_KEYWORDS),

@@ -57,6 +57,7 @@ SHELL = Language(
     telling=r"^#!.*sh$|^\s*(fi|done|esac)$|; (then|do)$|^\s*export \w+=|^\s*(if|elif|while) (!|\[|test) "
     r"|^\s*[A-Za-z_]\w*=(\"[^\"]*\"|[$`].*)$|^\s*(cd|echo|exit|local|set|shift|unset) [^=(]*$|^\s*;;$",
     comment="#",
+    long_quotes=True,
     skipped=_SKIPPED,
     here_document=re.compile(r"(?<!<)<<-?[ \t]*[\"'\\]?(?P<end>[^\W\d]\w*)(?![^\n]*\)\))"),
     word_blocks=WordBlocks(
