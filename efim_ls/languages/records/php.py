@@ -37,8 +37,8 @@ _BUILT_IN = """
     Traversable TypeError UnderflowException UnexpectedValueException UnitEnum ValueError WeakMap stdClass
 """
 _WORDS = r"""
-    (?m:^) [ \t]* (?:<\?php[ ])? (?P<opens> for | foreach | if | switch | while )\b [^\n{;?]* : [ \t]* (?:\?>)? (?m:$)
-    | \b (?P<closes> endfor | endforeach | endif | endswitch | endwhile )\b
+    (?m:^) [ \t]* (?:<\?php[ ])? (?P<opens> for | foreach | if | switch | while )\b [^\n{?]* : [ \t]* (?:\?>)? (?m:$)
+    | (?<![\w$>:\\]) (?P<closes> endfor | endforeach | endif | endswitch | endwhile )\b
 """
 MARK = "\\"  # between the parts of a name
 

@@ -45,7 +45,7 @@ _WORDS = rf"""
 # A sign within a word that begins no comment, and the patterns of a `case`, whose bracket closes nothing.
 _SKIPPED = r"""
     (?<=[^\s;&|()]) \#
-    | (?: (?m:^)[ \t]* | ;;&?[ \t]* | (?<=\sin)[ \t]+ ) [^\s()\#=$;`&] [^()\n\#$;`&]* \)
+    | (?: (?m:^)[ \t]* | ;;&?[ \t]* | (?<=\sin)[ \t]+ ) (?!(?:done|esac|fi)\b) [^\s(){}\#=$;`&] [^()\n\#$;`&]* \)
 """
 
 
@@ -78,7 +78,9 @@ SHELL = Language(
         functions=frozenset({"function_definition"}),
     ),
     definition=re.compile(
-        r"(?P<indent>[ \t]*)(?:function[ \t]+(?=[\w:.-]+[ \t]*(?:\(\)|\{))|(?=[\w:.-]+[ \t]*\(\)))(?P<name>[\w:.-]+)"
+        r"(?P<indent>[ \t]*)(?:function[ \t]+(?=[\w:.-]+[ \t]*[({])|(?=[\w:.-]+[ \t]*\(\)[ \t]*(?:[{(]|$)))"
+        r"(?P<name>[\w:.-]+)",
+        re.MULTILINE,
     ),
 )  # fmt: skip
 LANGUAGES = (SHELL,)
