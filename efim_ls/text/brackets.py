@@ -14,7 +14,7 @@ OPENER_OF = {closer: opener for opener, closer in CLOSER_OF.items()} | {"*/": "/
 SIGNS = frozenset({*CLOSER_OF, *OPENER_OF})
 # What may have several lines, by what opens it, and what closes it.
 LONG = {"/*": "*/", '"""': '"""', "'''": "'''", "`": "`"}
-QUOTES = {quote: quote for quote in "\"'`"}  # those of a language whose strings may all have several lines
+QUOTES = {quote: quote for quote in "\"'`"}  # where all strings may have several lines
 ENDS = frozenset({*OPENER_OF, *LONG.values()})
 # An apostrophe within a word opens no string.
 _DOUBLE = r'''| """(?:\\.|(?!""").)*(?:"""|\Z) | "(?:\\.|[^\\\n"])*(?:"|(?=\n)|\Z) | `(?:\\.|[^\\`])*(?:`|\Z)'''

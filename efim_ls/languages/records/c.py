@@ -59,7 +59,7 @@ def _imported(node: Node, text: TextOf) -> Iterator[Import]:
     yield Import(text(node.child_by_field_name("path")).strip('"<>'), ())
 
 
-# That of C++, for C as well: headers of either are called alike.
+# C++'s, for C as well: the names of headers do not tell the two apart.
 _GRAMMAR = Grammar(
     _load,
     kinds={
@@ -86,8 +86,8 @@ _GRAMMAR = Grammar(
         ("parameter_declaration", "declarator"), ("pointer_declarator", "declarator"),
     }),
 )  # fmt: skip
-# Neither `definition`, as branches of the preprocessor and overloads define a name again, nor `imports`: which header
-# has a name, and by which path, is told by the build. Nor can anybody say of a word that no header has it.
+# Neither `definition`, as branches of the preprocessor and overloads define a name again, nor `imports`: the build
+# says which header has a name, and by which path. Nor can anybody say that no header has a word.
 C = Language(
     "c",
     "C",

@@ -1,4 +1,4 @@
-"""Shell scripts: those of POSIX' shell, and of Bash."""
+"""Shell scripts, as POSIX and Bash have them."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _PARTS = rb'''[][(){}\n]
     | "(?:\\.|[^\\\n"])*(?:"|(?=\n)|(\Z)) | '(?:\\.|[^\\\n'])*(?:'|(?=\n)|(\Z))'''
 _HASH = rb"\#[^\n]* | " + _PARTS
 _SLASHES = rb"//[^\n]* | /\*.*?(?:\*/|(\Z)) | " + _PARTS
-_LAST_BRACE = re.compile(rb"\}(?=[}\n]|\Z)")  # not that of an expression in brackets
+_LAST_BRACE = re.compile(rb"\}(?=[}\n]|\Z)")  # unless it ends an expression in brackets
 _OPENING = re.compile(rb"/\*|\"\"\"|'''|.")
 
 
