@@ -14,12 +14,14 @@ OPENER_OF = {closer: opener for opener, closer in CLOSER_OF.items()} | {"*/": "/
 SIGNS = frozenset({*CLOSER_OF, *OPENER_OF})
 # What may have several lines, by what opens it, and what closes it.
 LONG = {"/*": "*/", '"""': '"""', "'''": "'''", "`": "`"}
+QUOTES = {quote: quote for quote in "\"'`"}  # where all strings may have several lines
 ENDS = frozenset({*OPENER_OF, *LONG.values()})
 # An apostrophe within a word opens no string.
 _DOUBLE = r'''| """(?:\\.|(?!""").)*(?:"""|\Z) | "(?:\\.|[^\\\n"])*(?:"|(?=\n)|\Z) | `(?:\\.|[^\\`])*(?:`|\Z)'''
 _SINGLE = r"""
     | (?:(?<!\w)|(?<=\b[bfruBFRUL])|(?<=\b[bfruBFRU][bfruBFRU]))
       (?:'''(?:\\.|(?!''').)*(?:'''|\Z) | '(?:\\.|[^\\\n'])*(?:'|(?=\n)|\Z))"""
+_LONG_QUOTES = r"""| "(?:\\.|[^\\"])*(?:"|\Z) | '[^']*(?:'|\Z) | `(?:\\.|[^\\`])*(?:`|\Z)"""
 _CHARACTER = r"| '(?:\\[^'\n]*|[^\\'\n])'"
 _WORD = "…"  # stands before the closing word in the sign of a word that opens a block
 _COMMENTS = {"#": r"\#[^\n]*", "--": r"--[^\n]*", "//": r"//[^\n]* | /\*.*?(?:\*/|\Z) | \*/"}
@@ -48,15 +50,15 @@ def brackets_of(code: str, language: str) -> Brackets:
     """Return the brackets of a piece of code that begins outside strings and comments."""
     code, document = without_documents(code, language)
     signs, ends, inside = list[Bracket](), list[int](), ""
-    blocks = LANGUAGES[language].word_blocks
+    blocks, long = LANGUAGES[language].word_blocks, QUOTES if LANGUAGES[language].long_quotes else LONG
     for part in _parts(language).finditer(code):
         if part[0] in SIGNS:
             signs.append(Bracket(part[0], part.start()))
         elif blocks and (kind := part.lastgroup):
             word = part[kind]
             signs.append(Bracket(word if kind == "closes" else _WORD + blocks.closers[word], part.start(kind)))
-        elif opening := next((each for each in LONG if part[0].startswith(each)), None):
-            closing = LONG[opening]
+        elif opening := next((each for each in long if part[0].startswith(each)), None):
+            closing = long[opening]
             if len(part[0]) >= len(opening + closing) and part[0].endswith(closing):
                 ends.append(part.end() - len(closing))
             else:
@@ -122,5 +124,6 @@ def close(opened: list[Bracket], signs: Iterable[Bracket]) -> list[tuple[Bracket
 def _parts(language: str) -> re.Pattern[str]:
     of = LANGUAGES[language]
     strings = _CHARACTER + _DOUBLE if of.single_quotes == "characters" else _DOUBLE + _SINGLE
+    strings = _LONG_QUOTES if of.long_quotes else strings
     first = "".join(f"{each} | " for each in (of.skipped, of.word_blocks.words if of.word_blocks else "") if each)
     return re.compile(rf"{first}[][(){{}}] | {_COMMENTS[of.comment]} {strings}", re.DOTALL | re.VERBOSE)

@@ -133,7 +133,7 @@ def _first_line(text: str, place: Place, style: Style) -> str:
 def _depth_after(line: str, style: Style, language: str) -> int:
     """Return the columns of the next line, at most: one level more below what opens a block, or a clause."""
     opens, blocks = _OPENS_BLOCK.search(line) is not None, LANGUAGES[language].word_blocks
-    if blocks and not blocks.before:
+    if blocks:
         opened = list[Bracket]()
         close(opened, brackets_of(line, language).signs)
         opens = opens or bool(opened) or blocks.clauses.match(line) is not None

@@ -33,6 +33,9 @@ _KEYWORDS_OF_CPP = """
 """
 
 
+_TELLING = r"^\s*#\s*(include\b.*\.h[>\"]$|define |ifn?def )|^\s*(static |const )*(int|void|char|size_t)\b.*[;{(]$"
+
+
 def _load() -> object:
     import tree_sitter_cpp
 
@@ -56,7 +59,7 @@ def _imported(node: Node, text: TextOf) -> Iterator[Import]:
     yield Import(text(node.child_by_field_name("path")).strip('"<>'), ())
 
 
-# That of C++, for C as well: headers of either are called alike.
+# C++'s, for C as well: the names of headers do not tell the two apart.
 _GRAMMAR = Grammar(
     _load,
     kinds={
@@ -83,14 +86,13 @@ _GRAMMAR = Grammar(
         ("parameter_declaration", "declarator"), ("pointer_declarator", "declarator"),
     }),
 )  # fmt: skip
-# Neither `definition`, as branches of the preprocessor and overloads define a name again, nor `imports`: which header
-# has a name, and by which path, is told by the build. Nor can anybody say of a word that no header has it.
+# Neither `definition`, as branches of the preprocessor and overloads define a name again, nor `imports`: the build
+# says which header has a name, and by which path. Nor can anybody say that no header has a word.
 C = Language(
     "c",
     "C",
     ".c .h",
-    telling=r"^\s*#\s*(include\b.*\.h[>\"]$|define |ifn?def )"
-    r"|^\s*(static |const )*(int|void|char|size_t)\b.*[;{(]$",
+    telling=_TELLING,
     is_code=True,
     single_quotes="characters",
     closed_types=True,
@@ -99,7 +101,7 @@ C = Language(
     word_blocks=WordBlocks(
         r"(?m:^)[ \t]*\#[ \t]*(?: (?P<opens> if(?:n?def)? ) | (?P<closes> endif ) )\b",
         dict.fromkeys(("if", "ifdef", "ifndef"), "endif"),
-        before="#",
+        line="#{}",
     ),
     words=LanguageWords(
         keywords=split(_KEYWORDS),
@@ -114,7 +116,8 @@ CPP = replace(
     name="C++",
     endings=".cc .cpp .cxx .hh .hpp",
     family="c",
-    telling=r"^\s*#include <\w+>$|\bstd::|^\s*template ?<|^\s*namespace \w+ \{",
+    telling=rf"{_TELLING}|^\s*#include <\w+>$|\bstd::|^\s*template ?<|^\s*namespace \w+ \{{"
+    r"|^\s*(public|private|protected):$|^class [\w ]+(;| : .*)$|^[\w<>,*& ]+ \w+::~?\w+\(",
     words=LanguageWords(
         keywords=split(_KEYWORDS + _KEYWORDS_OF_CPP),
         known=split(_KEYWORDS + _KEYWORDS_OF_CPP + "NULL std"),

@@ -62,7 +62,7 @@ JAVA = Language(
     "Java",
     ".java",
     telling=r"^\s*(public|private|protected) .*[;{]$|^import (static )?[\w.]+(\.\*)?;$|^package [\w.]+;$"
-    r"|^\s*@Override$",
+    r"|^\s*@(Override|Test)\b|^\s*(final )?[A-Z]\w*(<.*>)?(\[\])? \w+ = .*;$",
     is_code=True,
     single_quotes="characters",
     words=LanguageWords(

@@ -101,13 +101,13 @@ class WordBlocks:
     """How a language opens and closes blocks with words.
 
     `words` is a verbose expression that matches a word where it closes a block, in the group `closes`, or where it
-    opens one, in a group of another name. `closers` are the closing words by the opening ones, and `before` stands
-    before a closing word on its line. `clauses` matches a line below which the block goes on one level deeper.
+    opens one, in a group of another name. `closers` are the closing words by the opening ones, which stand alone
+    on their lines as `line` says. `clauses` matches a line below which the block goes on one level deeper.
     """
 
     words: str
     closers: Mapping[str, str]
-    before: str = ""
+    line: str = "{}"
     clauses: re.Pattern[str] = NEVER
 
     def closes(self, line: str) -> bool:
@@ -169,6 +169,7 @@ class Language:
     comment: Literal["//", "#", "--"] = "//"  # the beginning of a comment that ends with its line
     single_quotes: Literal["strings", "characters"] = "strings"
     triple_quotes: bool = False  # around strings of several lines
+    long_quotes: bool = False  # whether any string may have several lines
     skipped: str = ""  # a verbose expression for what else holds no brackets, such as regular expressions
     here_document: re.Pattern[str] | None = None  # begins lines of text; the group `end` is the last one
     closed_types: bool = False  # whether a type's last brace needs a semicolon

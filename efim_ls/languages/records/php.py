@@ -15,6 +15,7 @@ from efim_ls.languages.records.language import (
     Language,
     LanguageWords,
     TextOf,
+    WordBlocks,
     declared,
     split,
 )  # fmt: skip
@@ -34,6 +35,10 @@ _BUILT_IN = """
     IteratorAggregate JsonSerializable LengthException LogicException OutOfBoundsException OutOfRangeException
     OverflowException RangeException ReflectionClass RuntimeException SplObjectStorage Stringable Throwable
     Traversable TypeError UnderflowException UnexpectedValueException UnitEnum ValueError WeakMap stdClass
+"""
+_WORDS = r"""
+    (?m:^) [ \t]* (?:<\?php[ ])? (?P<opens> for | foreach | if | switch | while )\b [^\n{?]* : [ \t]* (?:\?>)? (?m:$)
+    | (?<![\w$>:\\]) (?P<closes> endfor | endforeach | endif | endswitch | endwhile )\b
 """
 MARK = "\\"  # between the parts of a name
 
@@ -58,10 +63,16 @@ PHP = Language(
     "php",
     "PHP",
     ".php",
-    telling=r"^<\?php|^\s*\$\w+ = |\$this->",
+    telling=r"^<\?php|^\s*\$\w+ = |\$this->|^\s*(public|private|protected|static|abstract)\b[\w ?]* (function |\$)"
+    r"|\$\w+(->|\[['\"$]| as \$)|^use [A-Z]\w*\\|(=>|\() \$?array\(",
     is_code=True,
     skipped=r"\#(?!\[)[^\n]*",  # comments, unlike attributes
     here_document=re.compile(r"<<<[ \t]*[\"']?(?P<end>\w+)"),
+    word_blocks=WordBlocks(
+        _WORDS,
+        {each: f"end{each}" for each in ("for", "foreach", "if", "switch", "while")},
+        line="{};",
+    ),
     words=LanguageWords(
         keywords=split(_KEYWORDS),
         known=split(_KEYWORDS + _BUILT_IN),

@@ -48,7 +48,7 @@ def _named(node: Node) -> Iterator[Node]:
 
 
 def _imported(node: Node, text: TextOf) -> Iterator[Import]:
-    """Yield what a file requires: as in Python a module beside the file begins with a point."""
+    """Yield what a file requires; a module next to the file begins with a point, as in Python."""
     said = text(node.child_by_field_name("arguments")).strip("()\"' ")
     method = text(node.child_by_field_name("method"))
     if method == "require":
@@ -71,7 +71,7 @@ _SKIPPED = r"""
     (?<=[\s(,=~!|\[{]) / (?![\s=]) (?: \\. | \[ (?: \\. | [^\]\\\n] )* \] | [^/\\\n\[] )* /
     | %[rwWiIqQ] (?:
         \{ [^{}]* \} | \[ [^][]* \] | \( [^()]* \) | / (?: \\. | [^/\\] )* / | ! (?: \\. | [^!\\] )* !
-        | [|'] [^|'\n]* [|'] )
+        | \| [^|\n]* \| | ' [^'\n]* ' )
     | (?ms:^=begin\b.*?^=end\b)
 """
 

@@ -51,7 +51,8 @@ RUST = Language(
     "rust",
     "Rust",
     ".rs",
-    telling=r"^\s*(pub )?(fn|struct|enum|mod|trait) |^\s*impl\b.*\{$|\blet mut |^\s*use \w+::|^#\[",
+    telling=r"^\s*(pub )?(fn|struct|enum|mod|trait) |^\s*impl\b.*\{$|\blet mut |^\s*use \w+::|^\s*#!?\["
+    r"|^\s*let [\w(&].* = |&(mut )?self\b",
     is_code=True,
     single_quotes="characters",
     words=LanguageWords(

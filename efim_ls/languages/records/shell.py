@@ -1,4 +1,4 @@
-"""Shell scripts: those of POSIX' shell, and of Bash."""
+"""Shell scripts, as POSIX and Bash have them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _WORDS = rf"""
 # A sign within a word that begins no comment, and the patterns of a `case`, whose bracket closes nothing.
 _SKIPPED = r"""
     (?<=[^\s;&|()]) \#
-    | (?: (?m:^)[ \t]* | ;;&?[ \t]* | (?<=\sin)[ \t]+ ) [^\s()\#=$;`&] [^()\n\#$;`&]* \)
+    | (?: (?m:^)[ \t]* | ;;&?[ \t]* | (?<=\sin)[ \t]+ ) (?!(?:done|esac|fi)\b) [^\s(){}\#=$;`&] [^()\n\#$;`&]* \)
 """
 
 
@@ -54,8 +54,10 @@ SHELL = Language(
     "shellscript",
     "shell scripts",
     ".bash .sh .zsh",
-    telling=r"^#!.*sh$|^\s*(fi|done|esac)$|; (then|do)$|^\s*export \w+=",
+    telling=r"^#!.*sh$|^\s*(fi|done|esac)$|; (then|do)$|^\s*export \w+=|^\s*(if|elif|while) (!|\[|test) "
+    r"|^\s*[A-Za-z_]\w*=(\"[^\"]*\"|[$`].*)$|^\s*(cd|echo|exit|local|set|shift|unset) [^=(]*$|^\s*;;$",
     comment="#",
+    long_quotes=True,
     skipped=_SKIPPED,
     here_document=re.compile(r"(?<!<)<<-?[ \t]*[\"'\\]?(?P<end>[^\W\d]\w*)(?![^\n]*\)\))"),
     word_blocks=WordBlocks(
@@ -76,7 +78,9 @@ SHELL = Language(
         functions=frozenset({"function_definition"}),
     ),
     definition=re.compile(
-        r"(?P<indent>[ \t]*)(?:function[ \t]+(?=[\w:.-]+[ \t]*(?:\(\)|\{))|(?=[\w:.-]+[ \t]*\(\)))(?P<name>[\w:.-]+)"
+        r"(?P<indent>[ \t]*)(?:function[ \t]+(?=[\w:.-]+[ \t]*[({])|(?=[\w:.-]+[ \t]*\(\)[ \t]*(?:[{(]|$)))"
+        r"(?P<name>[\w:.-]+)",
+        re.MULTILINE,
     ),
 )  # fmt: skip
 LANGUAGES = (SHELL,)

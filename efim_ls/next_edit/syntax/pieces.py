@@ -82,7 +82,7 @@ def _block_end(language: str, text: str, start: int, indent: int) -> int:
 
 
 def _continues(text: str, at: int, language: str) -> bool:
-    """Return whether what begins a line closes a block, or goes on with one that a word opened."""
+    """Return whether what begins a line closes a block, or goes on with a block of words."""
     blocks = LANGUAGES[language].word_blocks
     return text.startswith(CLOSERS, at) or (blocks is not None and blocks.goes_on(text, at))
 

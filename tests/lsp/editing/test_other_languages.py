@@ -32,6 +32,98 @@ LOOP = FIND + "func total(products: [Product]) -> Double {\n  var sum = 0.0\n  f
 PHRASE = "duct in"
 GREETING = "export function greet(user: { name: string }): string {\n  return `Hello ${user.‸"
 
+# Code, and what is suggested there by key: what the file says above, without what stands below.
+BY_KEY = {
+    "ruby": (
+        """def first(rows)
+  rows.each do |row|
+    show(row)
+  end
+end
+
+def last(rows)
+  rows.each do |row|
+    sh‸
+    count(row)
+  end
+end
+""",
+        "ow(row)",
+    ),
+    "php": (
+        """<?php
+function first(array $products): ?Product
+{
+    foreach ($products as $product) {
+        show($product);
+    }
+    return null;
+}
+
+function last(array $products): ?Product
+{
+    foreach ($pro‸
+}
+""",
+        "ducts as $product) {}",
+    ),
+    "shellscript": (
+        """for path in "$@"; do
+    if [ -f "$path" ]; then
+        cat "$path"
+    fi
+done
+
+for path in "$@"; do
+    if [ -f "$path" ]; t‸
+    fi
+done
+""",
+        'hen\n        cat "$path"',
+    ),
+    "java": (
+        """class Store {
+    Row first(List<Row> rows) {
+        for (Row row : rows) {
+            if (row.isWanted()) {
+                return row;
+            }
+        }
+        return null;
+    }
+
+    Row last(List<Row> rows) {
+        for (Row row : rows) {
+            if (row.is‸
+        }
+        return null;
+    }
+}
+""",
+        "Wanted()) {\n                return row;\n            }",
+    ),
+    "c": (
+        """int first(const struct row *rows)
+{
+#ifdef CHECKED
+    if (rows == NULL)
+        return -1;
+#endif
+    return rows->first;
+}
+
+int last(const struct row *rows)
+{
+#ifdef CHECKED
+    if (rows == N‸
+#endif
+    return rows->last;
+}
+""",
+        "ULL)\n        return -1;",
+    ),
+}
+
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def editor():
@@ -63,6 +155,15 @@ async def test_a_phrase_of_the_file_is_suggested_without_a_pass_and_typed_throug
     assert (await page.explain())["reason"] is None
     await editor.ask("efim/settled")
     assert (await editor.stats())["ahead"]["tokens"] == 0, "nothing is computed ahead for it, either"
+    page.close()
+
+
+@pytest.mark.parametrize("language", BY_KEY)
+async def test_what_stands_below_is_not_suggested_again(editor: Editor, language: str):
+    text, expected = BY_KEY[language]
+    page = editor.open(text, f"file:///below.{language}", language)
+    item = await page.item(kind=1)
+    assert item and item["insertText"] == expected
     page.close()
 
 

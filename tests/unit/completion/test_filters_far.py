@@ -67,3 +67,10 @@ def test_a_string_that_begins_far_above_is_not_judged() -> None:
     prose = "".join(f"    Line {number} of the text, which goes on (and on\n" for number in range(200))
     text = "except for this: it is\n      no code of any kind"
     assert cleaned(f'def f():\n    """Say it.\n\n{prose}    ', text) == text
+
+
+@pytest.mark.parametrize("language", ["c", "cpp"])
+def test_a_name_space_that_begins_far_above_may_be_closed(language: str) -> None:
+    lines = "".join(f"int size_{number}();\n" for number in range(NEIGHBOURHOOD // 10))
+    assert cleaned(f"namespace shop {{\n{lines}", "} // namespace shop", language) == "} // namespace shop"
+    assert cleaned(lines, "} // namespace shop", language) == ""

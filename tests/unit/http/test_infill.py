@@ -63,6 +63,20 @@ TEXTS = {
     "typescript": "export interface Item {\n  id: number;\n  name?: string;\n}\n",
 }  # fmt: skip
 
+# From within files, where nothing is declared.
+PARTS = {
+    "cpp": "int Store::size(const std::string& key) const\n{\n    int size = rows_.size();\n    return size;\n}\n",
+    "java": "    final Row row = new Row();\n    Map<String, Row> rows = store.rows();\n    rows.clear();\n",
+    "php": "    foreach ($rows as $row) {\n        $row->save();\n        echo $_GET['name'];\n    }\n",
+    "rust": "        let rows = self.read()?;\n        #[cfg(unix)]\n        let size = rows.len();\n",
+    "shellscript": '        echo "$path"\n        shift\n        name="$1"\n        if test -f "$name"\n',
+}
+
+
+@pytest.mark.parametrize("language", PARTS)
+def test_so_is_the_language_of_a_part(language: str) -> None:
+    assert guess_language(PARTS[language]) == language
+
 
 @pytest.mark.parametrize("language", TEXTS)
 def test_a_language_is_guessed_by_its_lines(language: str) -> None:

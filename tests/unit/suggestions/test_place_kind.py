@@ -67,7 +67,7 @@ def test_a_cursor_in_python_is_at(marked: str, kind: PlaceKind, stub: str) -> No
         ("x = `a.b‸", "typescript", "string", "b"), ("x = `a` + y.‸", "typescript", "attribute", ""),
         ("// a.b‸", "c", "comment", "b"), ("x; /* a‸", "c", "comment", "a"),
         ("# a.b‸", "shellscript", "comment", "b"),
-        ("#!a‸", "shellscript", "comment", "a"), ("#define AB‸", "c", "elsewhere", "AB"),
+        ("#!a‸", "shellscript", "comment", "a"), ("#define AB‸", "c", "new name", "AB"),
         ("x = 'http://a‸", "typescript", "string", "a"), ('"""\nx.‸', "rust", "attribute", ""),
         ("x // a‸", "python", "elsewhere", "a"), ("/**\n * a.b‸", "typescript", "comment", "b"),
         ("/** a */\nx.a‸", "typescript", "attribute", "a"), ("/*\na */ x.a‸", "go", "attribute", "a"),

@@ -21,7 +21,7 @@ def syntax(text: str, place: Place) -> str:
     parsed = parse(text, place)
     if parsed is None:
         return text
-    errors = [] if parsed.error is None or parsed.may_be_expanded(parsed.error) else [parsed.error]
+    errors = [] if parsed.error is None or parsed.may_be_right(parsed.error) else [parsed.error]
     if indented := LANGUAGES[place.language].indented:
         errors += (at for at in _misplaced(parsed, indented) if parsed.start <= at < parsed.end)
     return parsed.text(min(errors)).rpartition("\n")[0] if errors else text

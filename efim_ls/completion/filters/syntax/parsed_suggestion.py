@@ -12,7 +12,7 @@ from tree_sitter import Language, LogType, Parser, Point, Tree
 
 from efim_ls.completion.filters.place import Place, indent_of
 from efim_ls.languages.table import LANGUAGES
-from efim_ls.text.brackets import here_documents
+from efim_ls.text.brackets import here_documents, without_documents
 from efim_ls.text.grammars import grammar_of
 from model_runtime.engine.stops import is_closers
 
@@ -35,7 +35,7 @@ _PARTS = rb'''[][(){}\n]
     | "(?:\\.|[^\\\n"])*(?:"|(?=\n)|(\Z)) | '(?:\\.|[^\\\n'])*(?:'|(?=\n)|(\Z))'''
 _HASH = rb"\#[^\n]* | " + _PARTS
 _SLASHES = rb"//[^\n]* | /\*.*?(?:\*/|(\Z)) | " + _PARTS
-_LAST_BRACE = re.compile(rb"\}(?=[}\n]|\Z)")  # not that of an expression in brackets
+_LAST_BRACE = re.compile(rb"\}(?=[}\n]|\Z)")  # unless it ends an expression in brackets
 _OPENING = re.compile(rb"/\*|\"\"\"|'''|.")
 
 
@@ -53,7 +53,13 @@ class OpenCode:
 def open_code(code: bytes, language: str) -> OpenCode:
     """Return what a piece of code leaves open; its comments begin with `#`, or else are C's."""
     lines, brackets, open_string = [0], list[bytes](), None
-    closers, of = b"", LANGUAGES[language]
+    closers, of, begun = b"", LANGUAGES[language], list[int]()
+    if of.here_document:
+        text = code.decode("latin-1")  # a character is a byte
+        for mark, first, end in here_documents(text, language):
+            if end is None or ";" in text[mark.end() : first]:  # which Bash's grammar does not read
+                begun.append(mark.start())
+        code = without_documents(text, language)[0].encode("latin-1")
     blocks = of.word_blocks
     for part in _parts(language).finditer(code):
         text = part[0]
@@ -65,7 +71,7 @@ def open_code(code: bytes, language: str) -> OpenCode:
             brackets.pop()
         elif blocks and (kind := part.lastgroup):
             closer = part[kind].decode() if kind == "closes" else blocks.closers[part[kind].decode()]
-            line = f"\n{blocks.before}{closer}\n".encode()
+            line = f"\n{blocks.line.format(closer)}\n".encode()
             if kind != "closes":
                 brackets.append(line)
             elif brackets and brackets[-1] == line:
@@ -73,12 +79,7 @@ def open_code(code: bytes, language: str) -> OpenCode:
         elif part.lastindex and (opening := _OPENING.match(text)):
             open_string = part.start()
             closers = b"*/" if opening[0] == b"/*" else opening[0]
-    begun = [] if open_string is None else [open_string]
-    if of.here_document:
-        text = code.decode("latin-1")  # a character is a byte
-        for mark, first, end in here_documents(text, language):
-            if end is None or ";" in text[mark.end() : first]:  # which Bash's grammar does not read
-                begun.append(mark.start())
+    begun += [] if open_string is None else [open_string]
     closers += b"".join(reversed(brackets))
     return OpenCode(lines, _LAST_BRACE.sub(b"};", closers) if of.closed_types else closers, min(begun, default=None))
 
@@ -87,6 +88,8 @@ def open_code(code: bytes, language: str) -> OpenCode:
 def _parts(language: str) -> re.Pattern[bytes]:
     of = LANGUAGES[language]
     usual = _HASH if of.comment == "#" else _SLASHES
+    if of.long_quotes:
+        usual = usual.replace(rb"|(?=\n)", b"").replace(rb"\n\"", b'"').replace(rb"\n'", b"'")
     first = [each for each in (of.skipped, of.word_blocks.words if of.word_blocks else "") if each]
     return re.compile(b" | ".join([*(each.encode() for each in first), usual]), re.DOTALL | re.VERBOSE)
 
@@ -168,9 +171,15 @@ class ParsedSuggestion:
         at = self._failure
         return at if at is not None and at < self.known_end else None
 
-    def may_be_expanded(self, at: int) -> bool:
-        """Return whether the statement around an offset, up to its line's end, has a name that may mean any code."""
+    def may_be_right(self, at: int) -> bool:
+        """Return whether an error at an offset is none if macros are known, or what lies far above.
+
+        A name in its statement, up to its line's end, may mean any code, and a brace at the margin may close a block
+        whose lines are not deeper than its head.
+        """
         expanded = LANGUAGES[self.language].expanded
+        if expanded and self.code[at : at + 1] == b"}" and self.code[at - 1 : at] in (b"", b"\n"):
+            return True
         start = max(self.code.rfind(sign, 0, at) for sign in (b";", b"{", b"}")) + 1
         end = self.code.find(b"\n", at)
         return expanded is not None and bool(expanded.search(self.code, start, len(self.code) if end < 0 else end))
