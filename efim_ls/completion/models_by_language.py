@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from efim_ls.completion.model_in_use import ModelInUse
-from efim_ls.languages.table import family_of, knows, name_of, notice
+from efim_ls.languages.table import family_of, known_as, knows, name_of, notice, with_dialects
 from efim_ls.request import Request
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.embedded import EMBEDDED, SHIPPED, embedded_for, installed
@@ -121,7 +121,7 @@ class Models:
     def languages(self) -> tuple[str, ...]:
         """The languages that a model knows, loaded or not; on any thread."""
         own = (*SHIPPED, *installed()) if self._has_own and not self._named else ()
-        return tuple(dict.fromkeys((*self.first.languages, *own)))
+        return with_dialects((*self.first.languages, *own))
 
     def model_for(self, language: str) -> str:
         """Return the name or the folder of the model that answers in a language, loaded or not; on any thread."""
@@ -135,7 +135,8 @@ class Models:
             return None
         if language not in self._folders:
             is_asked = language and not (self._named and not knows(self._named, language))
-            folder = embedded_for(language) if is_asked else None
+            folders = map(embedded_for, known_as(language)) if is_asked else ()
+            folder = next(filter(None, folders), None)
             self._folders[language] = folder if folder != EMBEDDED else None
         return self._folders[language]
 

@@ -119,13 +119,15 @@ class Language:
     """A language, or a dialect of one, by LSP's name in small letters.
 
     `endings` are endings of files; without a point, their whole names in small letters. `family` names the language
-    whose words and phrases its files share, itself if empty.
+    whose words and phrases its files share, itself if empty. Whoever knows the language that it is a `dialect_of`
+    knows it, too.
     """
 
     id: str
     name: str
     endings: str = ""
     family: str = ""
+    dialect_of: str = ""
     tags: str = ""  # the dialect with tags in it
     telling: str = ""  # matches lines that a text in this language is likely to have, and one in another is not
     is_prose: bool = False

@@ -90,13 +90,29 @@ def name_of(language: str) -> str:
 
 def names_of(languages: Iterable[str]) -> list[str]:
     """Return what people call languages; a dialect is not named if its language is."""
-    names = [name_of(each) for each in languages]
-    return [name for name in names if name.removesuffix(JSX) == name or name.removesuffix(JSX) not in names]
+    listed = {each.lower(): name_of(each) for each in languages}
+    return [
+        name
+        for each, name in listed.items()
+        if LANGUAGES[each].dialect_of not in listed
+        and (name.removesuffix(JSX) == name or name.removesuffix(JSX) not in listed.values())
+    ]
+
+
+def known_as(language: str) -> tuple[str, ...]:
+    """Return the languages of which a model knows one if it knows this one: itself, and what it is a dialect of."""
+    return tuple(filter(None, (language.lower(), LANGUAGES[language].dialect_of)))
+
+
+def with_dialects(languages: Collection[str]) -> tuple[str, ...]:
+    """Return languages that a model knows with those that are dialects of one."""
+    known = {each.lower() for each in languages}
+    return tuple(dict.fromkeys((*languages, *(each.id for each in LANGUAGES.values() if each.dialect_of in known))))
 
 
 def knows(languages: Collection[str], language: str) -> bool:
     """Return whether a model that knows these languages knows this one; it is asked if the language has no name."""
-    return not language or ANY in languages or language.lower() in {each.lower() for each in languages}
+    return not language or ANY in languages or not {each.lower() for each in languages}.isdisjoint(known_as(language))
 
 
 def notice(model: str, languages: Sequence[str], language: str) -> str | None:
