@@ -12,6 +12,7 @@ from time import monotonic
 from efim_ls.access.reasons import Refusal, refusal, why_empty
 from efim_ls.access.rules import Rules, Verdict
 from efim_ls.access.secret_text import PublicText
+from efim_ls.languages.headers import header_language
 from efim_ls.languages.table import family_of, language_of
 from efim_ls.paths import real_path
 from efim_ls.request import Answer, Request
@@ -69,7 +70,8 @@ class IdleTimer:
 class OpenDocument(Document):
     """An open document: its text, and the event loop's state until it is closed.
 
-    `path` is its file's without links, empty if it is no file. `family` stands for all languages with its words.
+    `path` is its file's without links, empty if it is no file. `called` is its language as the client calls it, which
+    is another than its `language` if a header of C++ is called C's. `family` stands for all languages with its words.
     `cursor` is the last known offset of the user's cursor; edits do not move it. `retention` tracks accepted
     suggestions, and `followers` are accepted next edits. `prefetch_timer` and `save_timer` wait for the user to
     pause. `out_of_step`: an edit could not be understood, so the text may differ from the editor's until its whole
@@ -79,7 +81,9 @@ class OpenDocument(Document):
     def __init__(self, counters: Counters, uri: str, language: str, text: str, version: int | None = None) -> None:
         """Count retained characters of accepted suggestions in `counters`."""
         super().__init__(uri, language or language_of(uri), text, version)
-        self.path, self.family = real_path(self.uri), family_of(self.language)
+        self.path, self.called = real_path(self.uri), self.language
+        self.language = header_language(self.called, self.path or self.uri, self.text)
+        self.family = family_of(self.language)
         self.cursor: int | None = None
         self.retention = RetentionTracker(counters, self.text)
         self.followers: Followers = []

@@ -14,6 +14,7 @@ from efim_ls.access.secret_text import without_secrets
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.shared_models import SharedModels
 from efim_ls.failures import Failure, FilePlace, Mistake
+from efim_ls.languages.headers import header_language
 from efim_ls.languages.table import family_of, language_of
 from efim_ls.paths import cache_folder, real_path
 from efim_ls.request import Answer, Request
@@ -71,7 +72,8 @@ def read(path: Path) -> Document:
     except (OSError, UnicodeDecodeError) as error:
         raise Mistake(f"{path} cannot be read as UTF-8 text: {error}") from error
     _allow(verdict.refusal(len(text)))
-    return Document(path.resolve().as_uri(), language, text)
+    whole = path.resolve()
+    return Document(whole.as_uri(), header_language(language, str(whole), text), text)
 
 
 def _allow(off: Refusal | None) -> None:
