@@ -9,7 +9,7 @@ from pathlib import Path
 
 from efim_ls.completion.model_in_use import ModelInUse
 from efim_ls.languages.table import family_of, known_as, knows, name_of, notice, with_dialects
-from efim_ls.request import Request
+from efim_ls.request import Part, Request
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.embedded import EMBEDDED, SHIPPED, embedded_for, installed
 from model_runtime.errors import ModelError
@@ -71,6 +71,19 @@ class Models:
                 logger.warning("the model in %s cannot be used: %s", folder, error)
                 return self.first
         return self._loaded[folder]
+
+    def language_in(self, part: Part) -> str:
+        """Return the language in which a part of a document is completed: its own, unless a model knows only the
+        document's; on any thread.
+        """
+        is_known = not part.within or knows(self.languages, part.language) or not knows(self.languages, part.within)
+        return part.language if is_known else part.within
+
+    def settled(self, request: Request) -> Request:
+        """Return a request in the language in which it is completed."""
+        if request.part is None or (language := self.language_in(request.part)) == request.language:
+            return request
+        return replace(request, language=language, part=None, counts=None)
 
     def readable(self, model: ModelInUse, request: Request) -> Request:
         """Return a request without counts if these are of another tokenizer's ids."""

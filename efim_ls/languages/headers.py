@@ -71,7 +71,7 @@ def _is_among_cpp(path: str) -> bool:
     except OSError:
         return False
     own = beside.get(_stem(name))
-    return (own or frozenset[str]().union(*beside.values())) == {"cpp"}
+    return (own or frozenset[str]().union(*beside.values())) == frozenset({"cpp"})
 
 
 @lru_cache(64)  # an index asks for each header of a folder

@@ -62,6 +62,29 @@ class Grammar:
 
 
 @dataclass(frozen=True)
+class MixedGrammar:
+    """How files have parts in several languages: signs begin and end them, and a grammar, which `load` imports, tells
+    which do, as strings and comments may hold some.
+
+    `begins` returns the language that begins behind a sign, empty if that is the file's own, and None if nothing
+    does; it reads the tree of the file up to there, with `closing` behind that. `first` is the language in front of
+    all signs. Any edit that makes, changes or breaks a sign changes what `marks` matches within 16 characters.
+    `ends` returns a pattern of what ends the part behind a sign; without it a part is read with the whole file.
+    `pieces` match other parts of the same program, and their code. What `head` matches is in TypeScript, before all.
+    """
+
+    load: Callable[[], object]
+    signs: re.Pattern[str]
+    marks: re.Pattern[str]
+    begins: Callable[[re.Match[str], Node], str | None]
+    closing: str = ""
+    first: str = ""
+    ends: Callable[[re.Match[str]], re.Pattern[str]] | None = None
+    pieces: re.Pattern[str] | None = None
+    head: re.Pattern[str] | None = None
+
+
+@dataclass(frozen=True)
 class NameNodes:
     """How a grammar tells that a name is bound where it stands: by types of nodes around it, and by their fields."""
 
@@ -138,6 +161,7 @@ class Language:
     triple_quotes: bool = False  # around strings of several lines
     words: LanguageWords = LanguageWords()
     grammar: Grammar | None = None
+    mixed: MixedGrammar | None = None
     names: NameNodes | None = None
     indented: Indented | None = None
     reads: Callable[[str], bool] | None = None  # a reader stricter than the grammar

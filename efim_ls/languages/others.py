@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from efim_ls.languages import mixed
 from efim_ls.languages.language import Language
 
 LANGUAGES = (
+    Language("astro", "Astro", ".astro", is_code=True, mixed=mixed.ASTRO),
     Language(
         "c",
         "C",
@@ -39,11 +41,20 @@ LANGUAGES = (
     Language("cuda-cpp", "CUDA C++", ".cu .cuh", "c", "cpp", is_code=True, single_quotes="characters"),
     Language("dart", "Dart", ".dart", is_code=True),
     Language("dockerfile", "Dockerfile", ".dockerfile containerfile dockerfile", comment="#"),
+    Language("ejs", "EJS", ".ejs", mixed=mixed.EJS),
     Language("elixir", "Elixir", ".ex .exs", is_code=True, comment="#"),
+    Language("erb", "ERB", ".erb", mixed=mixed.ERB),
     Language("erlang", "Erlang", ".erl", is_code=True),
+    Language("eruby", "eruby", mixed=mixed.ERB),
     Language("fsharp", "F#", ".fs", is_code=True),
     Language("haskell", "Haskell", ".hs", is_code=True, comment="--", single_quotes="characters"),
-    Language("html", "HTML", ".htm .html", telling=r"^\s*<(!DOCTYPE|/?(html|head|body|div|span|p|a|ul|li|script))\b"),
+    Language(
+        "html",
+        "HTML",
+        ".htm .html",
+        telling=r"^\s*<(!DOCTYPE|/?(html|head|body|div|span|p|a|ul|li|script))\b",
+        mixed=mixed.HTML,
+    ),
     Language(
         "java",
         "Java",
@@ -72,7 +83,7 @@ LANGUAGES = (
     Language("ocaml", "OCaml", ".ml .mli", is_code=True),
     Language("opencl", "OpenCL", ".cl", "c", "c", is_code=True, single_quotes="characters"),
     Language("perl", "Perl", ".pl .pm", is_code=True, comment="#"),
-    Language("php", "PHP", ".php", telling=r"^<\?php|^\s*\$\w+ = |\$this->", is_code=True),
+    Language("php", "PHP", ".php", telling=r"^<\?php|^\s*\$\w+ = |\$this->", is_code=True, mixed=mixed.PHP),
     Language("powershell", "PowerShell", ".ps1", comment="#"),
     Language("r", "R", ".r", is_code=True, comment="#"),
     Language(
@@ -94,10 +105,10 @@ LANGUAGES = (
         comment="#",
     ),
     Language("sql", "SQL", ".sql", comment="--"),
-    Language("svelte", "Svelte", ".svelte", is_code=True),
+    Language("svelte", "Svelte", ".svelte", is_code=True, mixed=mixed.HTML),
     Language("swift", "Swift", ".swift", is_code=True, single_quotes="characters"),
     Language("toml", "TOML", ".toml", comment="#"),
-    Language("vue", "Vue", ".vue", is_code=True),
+    Language("vue", "Vue", ".vue", is_code=True, mixed=mixed.HTML),
     Language("xml", "XML", ".xml", is_data=True),
     Language("yaml", "YAML", ".yaml .yml", comment="#"),
     Language("zig", "Zig", ".zig", is_code=True),

@@ -15,10 +15,11 @@ from efim_ls.access.secret_text import PublicText
 from efim_ls.languages.headers import header_language
 from efim_ls.languages.table import family_of, language_of
 from efim_ls.paths import real_path
-from efim_ls.request import Answer, Request
+from efim_ls.request import Answer, Part, Request
 from efim_ls.settings import Settings
 from efim_ls.text.document import Change, Document, Edit, EditHistory, PastEdit
 from efim_ls.text.notebooks import Notebooks
+from efim_ls.text.parts import parts_of
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.edits import Followers
 from efim_ls.usage.suggestions import RetentionTracker
@@ -72,6 +73,7 @@ class OpenDocument(Document):
 
     `path` is its file's without links, empty if it is no file. `called` is its language as the client calls it, which
     is another than its `language` if a header of C++ is called C's. `family` stands for all languages with its words.
+    `parts` are those in other languages, None where its language has none; it alone holds them.
     `cursor` is the last known offset of the user's cursor; edits do not move it. `retention` tracks accepted
     suggestions, and `followers` are accepted next edits. `prefetch_timer` and `save_timer` wait for the user to
     pause. `out_of_step`: an edit could not be understood, so the text may differ from the editor's until its whole
@@ -83,7 +85,7 @@ class OpenDocument(Document):
         super().__init__(uri, language or language_of(uri), text, version)
         self.path, self.called = real_path(self.uri), self.language
         self.language = header_language(self.called, self.path or self.uri, self.text)
-        self.family = family_of(self.language)
+        self.family, self.parts = family_of(self.language), parts_of(self.language)
         self.cursor: int | None = None
         self.retention = RetentionTracker(counters, self.text)
         self.followers: Followers = []
@@ -97,6 +99,13 @@ class OpenDocument(Document):
     def public(self) -> str:
         """The text as suggestions may be made of it: as long as it is, without what looks secret."""
         return self._public.text
+
+    @property
+    def part(self) -> Part | None:
+        """The part in another language at the last known cursor, None if it is in none."""
+        if self.parts is None or self.cursor is None:
+            return None
+        return self.parts.at(self.text, min(self.cursor, len(self.text)))
 
     def edit(self, change: Change) -> Edit | None:
         """Apply a change and track accepted suggestions through it; out of step, only a whole text is a change."""

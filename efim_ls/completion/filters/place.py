@@ -68,6 +68,10 @@ class Place:
 def place_of(request: Request) -> Place:
     """Return the place of a request."""
     place, modules = place_at(request.text, request.cursor, request.language, request.others), request.modules
+    if request.part is not None:  # the rest of the line stays the document's, as in the prompt
+        place = replace(
+            place_at(*request.part.code(request.text, request.cursor), place.language, place.others), rest=place.rest
+        )
     if modules is None:
         return place
 

@@ -24,6 +24,8 @@ from efim_ls.languages.table import (
 )
 from efim_ls.text.document import Document
 
+DIALECTS = [each for each in LANGUAGES.values() if each.dialect_of]
+
 
 def test_each_language_and_each_ending_stands_in_the_table_once() -> None:
     rows = [each for module in MODULES for each in module.LANGUAGES]
@@ -70,9 +72,7 @@ def test_a_model_knows_what_is_named_and_what_has_no_name() -> None:
     assert knows((ANY,), "go") and knows((), "") and knows(("python",), "")
 
 
-@pytest.mark.parametrize(
-    "dialect", filter(lambda each: each.dialect_of, LANGUAGES.values()), ids=lambda each: each.id
-)
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda each: each.id)
 def test_a_model_that_knows_a_language_knows_its_dialects(dialect: Language) -> None:
     of = dialect.dialect_of
     assert LANGUAGES[of].id == of and not LANGUAGES[of].dialect_of, "a dialect is one of a language in the table"
