@@ -1,4 +1,4 @@
-"""Whether a header that is called C's by its ending is C++: its own text tells, else the files beside it."""
+"""Whether a header that is called C by its ending is C++: its text says so, or the other files in its folder do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from efim_ls.languages.table import known_as, language_of
 HEADER = ".h"
 MOST_BESIDE = 5_000  # files of a folder that are looked at
 LONGEST = 200_000  # characters at the top of a header that are looked at
-# What no line of C says outside comments and strings.
+# Matches in lines that no C has outside comments and strings.
 _CPP = re.compile(
     r"""^[ \t]*(?:
         (?:enum[ \t]+)?class[ \t]+(?:\w+(?:\([^)\n]*\))?[ \t]+)*[\w:]+(?:<[^;{\n]*>)?\s*[;:{]
@@ -32,9 +32,9 @@ _ASKED = re.compile(r"(![ \t]*(?:defined[ \t]*\(?[ \t]*)?)?\b__cplusplus\b")
 
 
 def header_language(language: str, path: str, text: str) -> str:
-    """Return the language of a text, which is C++ if it is a header's that is called C's and is not.
+    """Return the language of a text, which is C++ if the text is a header that is called C and is C++.
 
-    A client that calls it anything else is believed. `path` may be a URI, if the text is no file's.
+    A client that calls it anything else is believed. `path` may be a URI.
     """
     if language.lower() != "c" or not path.lower().endswith(HEADER):
         return language
@@ -47,7 +47,7 @@ def _says_cpp(text: str) -> bool:
 
 
 def _for_c(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines that are C's: a header of C may have some for C++ alone, under `#ifdef __cplusplus`."""
+    """Yield the lines that a compiler of C reads: a header of C may have others, under `#ifdef __cplusplus`."""
     conditions = list[tuple[bool, bool]]()  # of each around a line: whether it asks for C++, and whether that is met
     for line in lines:
         if (found := _CONDITION.match(line)) is None:
@@ -64,7 +64,7 @@ def _for_c(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _is_among_cpp(path: str) -> bool:
-    """Return whether the files beside a header are C++ and not C: those with its stem, else all."""
+    """Return whether the sources in a header's folder are C++ and not C: those with its stem, else all."""
     folder, name = os.path.split(path)
     try:
         beside = _languages(folder, os.stat(folder).st_mtime_ns)

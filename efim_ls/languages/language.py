@@ -63,14 +63,15 @@ class Grammar:
 
 @dataclass(frozen=True)
 class MixedGrammar:
-    """How files have parts in several languages: signs begin and end them, and a grammar, which `load` imports, tells
-    which do, as strings and comments may hold some.
+    """How files have parts in several languages: signs begin and end them, and a grammar, which `load` imports, says
+    which signs do, as strings and comments may hold some.
 
-    `begins` returns the language that begins behind a sign, empty if that is the file's own, and None if nothing
-    does; it reads the tree of the file up to there, with `closing` behind that. `first` is the language in front of
-    all signs. Any edit that makes, changes or breaks a sign changes what `marks` matches within 16 characters.
-    `ends` returns a pattern of what ends the part behind a sign; without it a part is read with the whole file.
-    `pieces` match other parts of the same program, and their code. What `head` matches is in TypeScript, before all.
+    `begins` returns the language behind a sign, empty if it is the file's own, and None if the sign begins nothing;
+    it reads the sign's leaf in the tree of a text that ends with a sign and `closing`. `first` is the language in
+    front of all signs. Any edit that makes, changes or breaks a sign changes what `marks` matches within 16
+    characters. `ends` returns a pattern of the end of the part behind a sign; without it the whole file is read.
+    `pieces` matches other parts of a program, with their code as its group. The group of `head` is code in front of
+    all signs, and named after its language.
     """
 
     load: Callable[[], object]

@@ -22,7 +22,7 @@ _CLOSING_TAG = {name: re.compile(rf"</{name}", re.IGNORECASE) for name in ("scri
 _HIDDEN = frozenset(
     {"attribute", "attribute_name", "attribute_value", "comment", "quoted_attribute_value", "raw_text"}
 )
-_HEAD = re.compile(r"\A\s*---(?P<code>.*?)(?:^---|\Z)", re.DOTALL | re.MULTILINE)
+_HEAD = re.compile(r"\A\s*---(?P<typescript>.*?)(?:^---|\Z)", re.DOTALL | re.MULTILINE)
 _DIRECTIVE_END = re.compile(r"(?<!%)[-_=]?%>")
 
 
@@ -45,7 +45,7 @@ def _load_php() -> object:
 
 
 def _in_element(script: str, sign: re.Match[str], leaf: Node) -> str | None:
-    """Return the language in an element whose tag is a sign; scripts that do not say theirs are in `script`."""
+    """Return the language in an element whose tag is a sign; a script without an attribute for it is in `script`."""
     node: Node | None = leaf
     while node is not None:
         if node.type in _HIDDEN:
@@ -74,7 +74,7 @@ def _elements(script: str, head: re.Pattern[str] | None = None) -> MixedGrammar:
 
 
 def _in_directive(language: str, sign: re.Match[str], leaf: Node) -> str | None:
-    """Return the language behind a sign of a template: code behind one that opens a directive."""
+    """Return the language behind a sign of a template: `language` if the sign opens a directive."""
     directive = leaf.parent
     if directive is None or leaf.type in ("code", "comment", "content") or directive.type == "content":
         return None

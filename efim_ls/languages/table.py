@@ -100,12 +100,12 @@ def names_of(languages: Iterable[str]) -> list[str]:
 
 
 def known_as(language: str) -> tuple[str, ...]:
-    """Return the languages of which a model knows one if it knows this one: itself, and what it is a dialect of."""
+    """Return the names by which a model may know a language: its own, and the language of which it is a dialect."""
     return tuple(filter(None, (language.lower(), LANGUAGES[language].dialect_of)))
 
 
 def with_dialects(languages: Collection[str]) -> tuple[str, ...]:
-    """Return languages that a model knows with those that are dialects of one."""
+    """Return languages that a model knows, followed by their dialects."""
     known = {each.lower() for each in languages}
     return tuple(dict.fromkeys((*languages, *(each.id for each in LANGUAGES.values() if each.dialect_of in known))))
 

@@ -15,7 +15,7 @@ from efim_ls.text.document import narrowed
 
 LONGEST_MARK = 16  # characters
 NEAR = 8_000  # characters around a part in which other pieces of its program are read
-KNOWN_SIGNS = 8  # that need not be read again
+MOST_KNOWN = 4  # beginnings of a document that need not be parsed again
 
 
 class _Region(NamedTuple):
@@ -26,15 +26,16 @@ class _Region(NamedTuple):
     part: Part | None
 
     def holds(self, start: int, end: int, length: int) -> bool:
-        """Return whether a range of a text with so many characters lies in it."""
+        """Return whether a range lies in it, of a text of this length."""
         return self.start <= start and end <= length - self.behind
 
 
 class Parts:
     """The parts of one document. Used on one thread.
 
-    What a sign begins depends on the text up to it alone. So typing between two signs changes nothing, unless it
-    makes or breaks one; and then only the text up to the nearest sign is parsed, unless it was before.
+    Which part begins behind a sign depends on the text up to that sign alone. So an edit between two signs leaves the
+    part there as it was, unless it makes or breaks a sign; and then only the text up to the nearest sign is parsed,
+    unless it was before.
     """
 
     def __init__(self, language: str, grammar: MixedGrammar) -> None:
@@ -42,7 +43,7 @@ class Parts:
         self._text = ""
         self._region: _Region | None = None  # around the last cursor in the last text
         self._parser: Parser | None = None
-        self._begins = lru_cache(KNOWN_SIGNS)(self._read_sign)
+        self._begins = lru_cache(MOST_KNOWN)(self._parse)
 
     def at(self, text: str, cursor: int) -> Part | None:
         """Return the part at a cursor, None where the document is in its own language."""
@@ -54,7 +55,7 @@ class Parts:
         return self._region and self._region.part
 
     def _stays(self, region: _Region, text: str) -> bool:
-        """Return whether an edit that made this text of the last one lies between the same two signs."""
+        """Return whether the edit from the last text to this one lies between the same two signs."""
         if text is self._text:
             return True
         edit, before = narrowed(0, self._text, text), self._text
@@ -65,43 +66,45 @@ class Parts:
         return marks.findall(before[low : end + LONGEST_MARK]) == marks.findall(text[low : edit.end + LONGEST_MARK])
 
     def _around(self, text: str, cursor: int) -> _Region | None:
-        """Return what is around a cursor, None if that is in a sign."""
-        grammar, top, before = self._grammar, 0, list[re.Match[str]]()
-        if grammar.head and (head := grammar.head.match(text)):
-            start, top = head.start("code"), head.end()
-            if start <= cursor <= head.end("code"):
-                behind = len(text) - head.end("code")
-                return _Region(start, behind, Part("typescript", start, behind, within=self._language))
-        end = len(text)
+        """Return the region of a cursor, None if it is in a sign."""
+        grammar, top, nearest, end = self._grammar, 0, None, len(text)
+        if head := grammar.head and grammar.head.match(text):
+            (start, close), top = head.span(1), head.end()
+            if start <= cursor <= close:
+                behind = len(text) - close
+                return _Region(start, behind, Part(head.lastgroup or "", start, behind, within=self._language))
         for sign in grammar.signs.finditer(text, top):
             if sign.start() >= cursor:
                 end = sign.start()
                 break
-            before.append(sign)
-        start = before[-1].end() if before else top
-        if cursor < start:  # in a sign
+            nearest = sign
+        start = nearest.end() if nearest else top
+        if cursor < start:
             start = end = cursor
-        for sign in reversed(before):
-            language = self._begins(" " * top + text[top : sign.end()], sign.start())
-            if language is not None:
-                is_behind = sign.end() <= cursor
-                return _Region(start, len(text) - end, self._part(language, text, sign, end)) if is_behind else None
-        return _Region(start, len(text) - end, Part(grammar.first) if grammar.first else None)
+        begins = self._begins(text[: nearest.end()], top) if nearest else None
+        if begins is None:
+            return _Region(start, len(text) - end, Part(grammar.first) if grammar.first else None)
+        sign, language = begins
+        return (
+            _Region(start, len(text) - end, self._part(language, text, sign, end)) if sign.end() <= cursor else None
+        )
 
-    def _read_sign(self, text: str, at: int) -> str | None:
-        """Return the language that begins behind the sign with which a text ends."""
+    def _parse(self, text: str, top: int) -> tuple[re.Match[str], str] | None:
+        """Return the last sign of a text behind which a part begins, and its language; the text ends with a sign."""
         if self._parser is None:
             self._parser = Parser(Language(self._grammar.load()))
-        code, byte = (
-            (text + self._grammar.closing).encode("utf-8", "replace"),
-            len(text[:at].encode("utf-8", "replace")),
-        )
-        leaf = self._parser.parse(code).root_node.descendant_for_byte_range(byte, byte + 1)
-        sign = self._grammar.signs.match(text, at)
-        return self._grammar.begins(sign, leaf) if sign and leaf else None
+        read = " " * top + text[top:]
+        root = self._parser.parse(_encoded(read + self._grammar.closing)).root_node
+        for sign in reversed([*self._grammar.signs.finditer(text, top)]):
+            byte = len(_encoded(read[: sign.start()]))
+            leaf = root.descendant_for_byte_range(byte, byte + 1)
+            language = self._grammar.begins(sign, leaf) if leaf else None
+            if language is not None:
+                return sign, language
+        return None
 
     def _part(self, language: str, text: str, sign: re.Match[str], close: int) -> Part | None:
-        """Return the part behind a sign, which ends at an offset or further on; None if it has no own language."""
+        """Return the part behind a sign, which ends at an offset or later; None in the document's language."""
         grammar, start = self._grammar, sign.end()
         if not language or grammar.ends is None:
             return Part(language) if language else None
@@ -115,12 +118,16 @@ class Parts:
         return part._replace(above="".join(f"{each}\n" for each in above), below="\n".join(("", *below)))
 
 
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
 def parts_of(language: str) -> Parts | None:
-    """Return what finds the parts of a document in a language, None if all of it is in that."""
+    """Return an object that finds the parts of a document in a language, None if documents in it have none."""
     grammar = LANGUAGES[language].mixed
     return Parts(language, grammar) if grammar else None
 
 
 def part_at(language: str, text: str, cursor: int) -> Part | None:
-    """Return the part at a cursor in a text, None where it is in the language of all of it."""
+    """Return the part at a cursor in a text, None where the text is in the document's language."""
     return parts.at(text, cursor) if (parts := parts_of(language)) else None

@@ -32,4 +32,8 @@ async def test_a_document_is_completed_with_the_counts_of_all_languages_that_sha
     for language, has_counts in (("TypeScript", True), ("javascriptreact", True), ("python", False)):
         document = OpenDocument(Counters(), (project / "new").as_uri(), language, "")
         assert (workspace.request_at(document, 0).counts is not None) is has_counts
+    vue = OpenDocument(Counters(), (project / "new.vue").as_uri(), "vue", "<script lang='ts'>\n</script><style>\n")
+    for place, language in (("'ts'>", "typescript"), ("<style>", "css"), ("</script>", "vue")):
+        request = workspace.request_at(vue, vue.text.index(place) + len(place))
+        assert (request.language, request.counts is not None) == (language, language == "typescript")
     assert workspace.close(HANG)
