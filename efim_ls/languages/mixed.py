@@ -18,11 +18,17 @@ _SCRIPTS = {
 _STYLES = {"": "css", "pcss": "css", "postcss": "css"}  # others are called as they are
 _KIND = re.compile(r"^(?:text|application)/(?:x-)?")
 _SAID = re.compile(r"(?<![\w:.@-])(lang|type)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))", re.IGNORECASE)
-_CLOSING_TAG = {name: re.compile(rf"</{name}", re.IGNORECASE) for name in ("script", "style")}
+_CLOSING_TAG = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in ("script", "style")}
+_ELEMENT_MARKS = r"<[</\w-]*[\s/>]?|[>\"']"
 _HIDDEN = frozenset(
     {"attribute", "attribute_name", "attribute_value", "comment", "quoted_attribute_value", "raw_text"}
 )
-_HEAD = re.compile(r"\A\s*---(?P<typescript>.*?)(?:^---|\Z)", re.DOTALL | re.MULTILINE)
+# The head of an Astro file ends at a line that begins with dashes, but not in a string or a comment.
+_HEAD = re.compile(
+    r"\A\s*---(?P<typescript>(?:`(?:\\.|[^`\\])*`|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|//[^\n]*|/\*.*?\*/|.)*?)"
+    r"(?:^---|\Z)",
+    re.DOTALL | re.MULTILINE,
+)
 _DIRECTIVE_END = re.compile(r"(?<!%)[-_=]?%>")
 
 
@@ -64,8 +70,8 @@ def _elements(script: str, head: re.Pattern[str] | None = None) -> MixedGrammar:
     tag = r"<(?P<name>script|style)(?![\w-])(?:\"[^\"]*\"|'[^']*'|[^\"'>])*>"
     return MixedGrammar(
         _load_html,
-        re.compile(rf"{tag}|</(?:script|style)(?![\w-])", re.IGNORECASE),
-        re.compile(r"<[</\w-]*|[>\"']|\n?-+"),
+        re.compile(rf"{tag}|</(?:script|style)[\s/>]", re.IGNORECASE),
+        re.compile(_ELEMENT_MARKS + (r"|\n?-+|[/*]+|\\.?|[`\n]" if head else "")),
         partial(_in_element, script),
         closing="-->",
         ends=lambda sign: _CLOSING_TAG[sign["name"].lower()],

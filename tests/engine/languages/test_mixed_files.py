@@ -109,16 +109,16 @@ def test_a_model_that_knows_the_files_knows_their_parts(
     assert part is not None and completer.models.language_in(part) == language
 
 
-def test_a_part_stays_warm_while_phrases_answer_elsewhere(load: Load, settings: Settings) -> None:
+def test_a_part_is_left_as_it_was_while_phrases_answer_elsewhere(load: Load, settings: Settings) -> None:
     completer, alone = load(settings), load(settings)
-    first = ask(completer, "vue", IN_CODE)
-    assert first.costs.recomputed > 20
-    for _ in range(2):
-        assert ask(completer, "vue", IN_TEXT).costs.passes == 0
-        assert completer.prepare(Upcoming(request("vue", IN_TEXT), "rested"), NEVER)
-        again = ask(completer, "vue", IN_CODE, "t")
-        assert again.costs.recomputed <= 2
-    assert again.text == ask(alone, "vue", IN_CODE, "t").text
-    completer.close_document("file:///a.vue", save=False)
+    first = completer.complete(replace(request("vue", IN_CODE), explicit=False), NEVER)
+    assert first.costs.recomputed > 20 and first.text.startswith("th")
+    assert ask(completer, "vue", IN_TEXT).costs.passes == 0
+    assert completer.prepare(Upcoming(request("vue", IN_TEXT), "rested"), NEVER)
+    typed = replace(request("vue", IN_CODE, "t"), explicit=False)
+    again = completer.complete(typed, NEVER)
+    assert again.text == first.text.removeprefix("t") and again.costs.passes == 0 < again.costs.known
+    assert again.text == alone.complete(typed, NEVER).text
+    completer.close_document(typed.uri, save=False)
     completer.rest(0)
-    assert [each["model"] for each in completer.describe_for("")["models"]] == [str(EMBEDDED)]
+    assert len(completer.models.in_use) == 1, "a closed document leaves its model"
