@@ -115,6 +115,8 @@ def test_a_part_is_left_as_it_was_while_phrases_answer_elsewhere(load: Load, set
     assert first.costs.recomputed > 20 and first.text.startswith("th")
     assert ask(completer, "vue", IN_TEXT).costs.passes == 0
     assert completer.prepare(Upcoming(request("vue", IN_TEXT), "rested"), NEVER)
+    completer.rest(0)
+    assert len(completer.models.in_use) == 2, "the document is still open"
     typed = replace(request("vue", IN_CODE, "t"), explicit=False)
     again = completer.complete(typed, NEVER)
     assert again.text == first.text.removeprefix("t") and again.costs.passes == 0 < again.costs.known
@@ -122,3 +124,14 @@ def test_a_part_is_left_as_it_was_while_phrases_answer_elsewhere(load: Load, set
     completer.close_document(typed.uri, save=False)
     completer.rest(0)
     assert len(completer.models.in_use) == 1, "a closed document leaves its model"
+
+
+def test_a_part_is_saved_whatever_part_the_user_leaves_last(load: Load, settings: Settings) -> None:
+    completer, uri = load(replace(settings, persist=True)), "file:///a.vue"
+    before = ask(completer, "vue", IN_CODE)
+    ask(completer, "vue", IN_TEXT)
+    completer.close_document(uri, save=True)
+    assert completer.save(uri, NEVER)
+    completer.rest(0)
+    after = ask(completer, "vue", IN_CODE)
+    assert after.costs.fetched > 0 and after.text == before.text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import pytest_asyncio
 
@@ -91,3 +93,26 @@ async def test_a_part_is_one_once_its_tag_is_typed(editor: Editor):
     assert str(await page.ghost()).startswith("er")
     assert (await status(editor, page.uri))["notice"] is None
     page.close()
+
+
+async def test_headers_and_dialects_of_cpp_are_known_by_whoever_knows_it(editor: Editor, tmp_path: Path):
+    settings = {"model_languages": ["cpp"], "suggestions": 0}
+    editor.tell("workspace/didChangeConfiguration", {"settings": {"efim-ls": settings}})
+    await editor.loaded()
+    (tmp_path / "engine.cpp").touch()
+    places = {
+        ("engine.h", "c", "int size;\n"): True, ("engine.h", "", "int size;\n"): True,
+        ("main.c", "c", "int size;\n"): False, ("a/other.h", "c", "int size;\n"): False,
+        ("a/other.h", "c", "#include <vector>\n"): True, ("a/other.h", "cpp", "int size;\n"): True,
+        ("a/other.h", "c", "#ifdef __cplusplus\nclass Size;\n#endif\n"): False,
+        ("add.cu", "cuda-cpp", ""): True, ("add.cuh", "", ""): True, ("add.cu", "cuda", ""): True,
+        ("blink.ino", "arduino", ""): True, ("view.mm", "objective-cpp", ""): True,
+        ("view.m", "objective-c", ""): False,
+    }  # fmt: skip
+    for (name, language, text), is_known in places.items():
+        page = editor.open(f"{text}‸", (tmp_path / name).as_uri(), language)
+        told = await status(editor, page.uri)
+        assert (told["notice"] is None) == is_known, (name, language, text)
+        assert (await page.explain())["notice"] == told["notice"]
+        assert "cuda-cpp" in told["languages"]
+        page.close()
