@@ -65,7 +65,9 @@ class Completer:
 
         Called again for the same place, it goes on where it stopped. The document's model is loaded if need be.
         """
-        started, request = perf_counter(), self.models.settled(place.request)
+        started, request = perf_counter(), place.request
+        if request.part is not None:
+            request = self.models.settled(request)
         try:
             model, document = self._opened(request.uri, request.language)
             return model.answerer(request.language).prepare(document, place, cancel)

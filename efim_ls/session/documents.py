@@ -217,16 +217,17 @@ class OpenDocuments:
         off = document.verdict(self.rules).refusal(len(document.text) if size is None else size)
         return refusal("out of step") if off is None and document.out_of_step else off
 
-    def others(self, document: OpenDocument) -> list[OpenDocument]:
-        """Return other documents in its language whose texts fit whole, most recently used last.
+    def others(self, document: OpenDocument, at_cursor: str) -> list[OpenDocument]:
+        """Return other documents in its language, or in the language at the cursor, most recently used last.
 
-        The other cells of its notebook are none.
+        Their texts fit whole. The other cells of its notebook are none.
         """
         room, found = MOST_CHARACTERS_OF_OTHERS, list[OpenDocument]()
+        languages = document.language, at_cursor
         own = {document.uri}.union(*self.notebooks.around(document.uri))
         for other in reversed(self._documents.values()):
             size = len(other.text)
-            alike = other.uri not in own and other.language == document.language and size <= room
+            alike = other.uri not in own and other.language in languages and size <= room
             if alike and self.may_be_read(other):
                 room -= size
                 found.append(other)

@@ -121,7 +121,8 @@ class SessionWorkspace:
 
     def request_at(self, document: OpenDocument, cursor: int) -> Request:
         """Return the inputs of an answer at a place other than the prompt: other texts and counts over files."""
-        others, request = self._documents.others(document), self.request_ahead(document, cursor)
+        request = self.request_ahead(document, cursor)
+        others = self._documents.others(document, request.language)
         family = document.family if request.part is None else family_of(request.language)
         counts = self._index.view(family, [each.path for each in (document, *others)])
         texts = tuple(each.public for each in others)
