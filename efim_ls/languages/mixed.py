@@ -67,7 +67,8 @@ def _in_element(script: str, sign: re.Match[str], leaf: Node) -> str | None:
 
 
 def _elements(script: str, head: re.Pattern[str] | None = None) -> MixedGrammar:
-    tag = r"<(?P<name>script|style)(?![\w-])(?:\"[^\"]*\"|'[^']*'|[^\"'>])*>"
+    other = r"<(?!script|style)"  # a quote that is not closed ends before the next tag
+    tag = rf"<(?P<name>script|style)(?![\w-])(?:\"(?:[^\"<]|{other})*\"|'(?:[^'<]|{other})*'|[^\"'>])*>"
     return MixedGrammar(
         _load_html,
         re.compile(rf"{tag}|</(?:script|style)[\s/>]", re.IGNORECASE),
