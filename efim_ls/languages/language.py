@@ -143,8 +143,8 @@ class Language:
     """A language, or a dialect of one, by LSP's name in small letters.
 
     `endings` are endings of files; without a point, their whole names in small letters. `family` names the language
-    whose words and phrases its files share, itself if empty. Whoever knows the language that it is a `dialect_of`
-    knows it, too.
+    whose words and phrases its files share, itself if empty. A `dialect_of` another language has that one's fields,
+    except name and endings, and is known by all who know that one.
     """
 
     id: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 from efim_ls.languages import go, others, prose, python, rust, script
@@ -24,10 +25,13 @@ class _ByName(dict[str, Language]):
 
 
 def by_name(languages: Iterable[Language]) -> Mapping[str, Language]:
-    """Return languages by LSP's names; the first of each name."""
+    """Return languages by LSP's names; the first of each name. A dialect is its language with another name."""
     listed = _ByName({"": python.UNNAMED})
     for each in languages:
         listed.setdefault(each.id, each)
+    for each in [each for each in listed.values() if each.dialect_of]:
+        of, own = listed[each.dialect_of], {"id": each.id, "name": each.name, "endings": each.endings}
+        listed[each.id] = replace(of, **own, family=of.family or of.id, dialect_of=of.id, telling="")
     return listed
 
 

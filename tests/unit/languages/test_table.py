@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from editor_clients.headless import ops
@@ -75,8 +77,11 @@ def test_a_model_knows_what_is_named_and_what_has_no_name() -> None:
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda each: each.id)
 def test_a_model_that_knows_a_language_knows_its_dialects(dialect: Language) -> None:
     of = dialect.dialect_of
-    assert LANGUAGES[of].id == of and not LANGUAGES[of].dialect_of, "a dialect is one of a language in the table"
+    language = LANGUAGES[of]
+    assert language.id == of and not language.dialect_of, "a dialect is one of a language in the table"
     assert family_of(dialect.id) == family_of(of), "their files are counted with one tokenizer"
+    own = {"id": of, "name": language.name, "endings": language.endings, "family": language.family}
+    assert replace(dialect, **own, telling=language.telling, dialect_of="") == language, "it is read as that is"
     assert known_as(dialect.id.upper()) == (dialect.id, of) and known_as(of) == (of,)
     for known in ((of,), (of.upper(),), (dialect.id,), (ANY,)):
         assert knows(known, dialect.id) and notice("me/mine", known, dialect.id) is None
