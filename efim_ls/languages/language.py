@@ -69,19 +69,20 @@ class MixedGrammar:
     `begins` returns the language behind a sign, empty if it is the file's own, and None if the sign begins nothing;
     it reads the sign's leaf in the tree of a text that ends with a sign and `closing`. `first` is the language in
     front of all signs. Any edit that makes, changes or breaks a sign changes what `marks` matches within 16
-    characters. `ends` returns a pattern of the end of the part behind a sign; without it the whole file is read.
-    `pieces` matches other parts of a program, with their code as its group. The group of `head` is code in front of
-    all signs, and named after its language.
+    characters. `ends` returns a pattern of the end of the part behind a sign, None if the whole file is read there.
+    `pieces` matches other parts of a program, with their code as its group, and `joint` stands between them. The
+    group of `head` is code in front of all signs, and named after its language.
     """
 
     load: Callable[[], object]
     signs: re.Pattern[str]
     marks: re.Pattern[str]
     begins: Callable[[re.Match[str], Node], str | None]
+    ends: Callable[[re.Match[str]], re.Pattern[str] | None]
     closing: str = ""
     first: str = ""
-    ends: Callable[[re.Match[str]], re.Pattern[str]] | None = None
     pieces: re.Pattern[str] | None = None
+    joint: str = "\n"
     head: re.Pattern[str] | None = None
 
 

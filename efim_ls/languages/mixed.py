@@ -30,6 +30,7 @@ _HEAD = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _DIRECTIVE_END = re.compile(r"(?<!%)[-_=]?%>")
+_PHP_END = re.compile(r"\?>")
 
 
 def _load_html() -> object:
@@ -102,8 +103,7 @@ def _template(language: str) -> MixedGrammar:
 
 
 def _in_php(_: re.Match[str], leaf: Node) -> str | None:
-    """Return the language behind a sign of PHP: its own, or the text around that."""
-    return {"php_tag": "", "php_end_tag": "html"}.get(leaf.type)
+    return {"php_tag": "php", "php_end_tag": "html"}.get(leaf.type)
 
 
 HTML = _elements("javascript")
@@ -115,6 +115,9 @@ PHP = MixedGrammar(
     re.compile(r"<\?(?:php|=)?|\?>", re.IGNORECASE),
     re.compile(r"[<?]+[ph=]*>?", re.IGNORECASE),
     _in_php,
+    ends=lambda sign: None if sign[0] == "?>" else _PHP_END,
     closing="'\"*/",
     first="html",
+    pieces=re.compile(r"<\?(?:php|=)?(.*?)\?>", re.DOTALL | re.IGNORECASE),
+    joint=";\n",
 )

@@ -106,16 +106,16 @@ class Parts:
     def _part(self, language: str, text: str, sign: re.Match[str], close: int) -> Part | None:
         """Return the part behind a sign, which ends at an offset or later; None in the document's language."""
         grammar, start = self._grammar, sign.end()
-        if not language or grammar.ends is None:
+        if not language or (ends := grammar.ends(sign)) is None:
             return Part(language) if language else None
-        ending = grammar.ends(sign).search(text, close)
+        ending = ends.search(text, close)
         end = ending.start() if ending else len(text)
         part = Part(language, start, len(text) - end, within=self._language)
         if grammar.pieces is None:
             return part
         above = grammar.pieces.findall(text, max(0, start - NEAR), sign.start())
         below = grammar.pieces.findall(text, end, end + NEAR)
-        return part._replace(above="".join(f"{each}\n" for each in above), below="\n".join(("", *below)))
+        return part._replace(above=grammar.joint.join((*above, "")), below=grammar.joint.join(("", *below)))
 
 
 def _encoded(text: str) -> bytes:

@@ -98,14 +98,14 @@ def test_the_part_at_a_cursor_is_the_same_after_edits_as_anew(history: tuple[str
         ("erb", "<p>50%‸ > 40%‸</p><% a <‸ b %> <% a % b‸", "- - ruby ruby"),
         ("eruby", "<%= a‸ %>‸", "ruby -"),
         ("ejs", "<%_ if (a) { ‸_%>‸<%- b‸ %>", "javascript - javascript"),
-        ("php", "‸<p>\n<?php if ($a‸): ?>‸b<?= $c‸ ?>‸<?php endif;‸", "html - html - html -"),
-        ("php", "<?php\n$a = '?>‸' . \"?>‸\"; /* ?>‸ */ echo <<<A\n‸{$b}\nA;\n// c ?>‸", "- - - - html"),
+        ("php", "‸<p>\n<?php if ($a‸): ?>‸b<?= $c‸ ?>‸<?php endif;‸", "html php html php html php"),
+        ("php", "<?php\n$a = '?>‸' . \"?>‸\"; /* ?>‸ */ echo <<<A\n‸{$b}\nA;\n// c ?>‸", "php php php php html"),
         ("php", "‸no sign at all‸", "html html"),
         ("php", "<?php\n//$a='<?xml version=\"1.0\"?>';‸\nprint 1;", "html"),
-        ("php", "<?php\n/* \n?>‸ hello <?php‸ */ b();‸", "- - -"),
-        ("php", "<div id='<?= get_id()‸ ?>' class='‸a'>", "- html"),
-        ("php", "<?php echo 'unfinished‸", "-"),
-        ("PHP", "‸<?PHP‸", "html -"),
+        ("php", "<?php\n/* \n?>‸ hello <?php‸ */ b();‸", "php php php"),
+        ("php", "<div id='<?= get_id()‸ ?>' class='‸a'>", "php html"),
+        ("php", "<?php echo 'unfinished‸", "php"),
+        ("PHP", "‸<?PHP‸", "html php"),
     ],
 )  # fmt: skip
 def test_parts_are_where_their_signs_say(language: str, text: str, expected: str) -> None:
@@ -150,11 +150,22 @@ def test_code_in_a_part_is_read_without_the_rest_of_the_document() -> None:
     assert place.language == "javascript"
 
 
-def test_code_of_a_template_is_read_as_one_program() -> None:
-    text = "<% if a %>\n  <b><%# no %><%= user.na -%></b>\n<%% no %><% end %>"
-    cursor = text.index("na") + 2
-    place = place_of(Request("file:///a.erb", text, cursor, language="erb").at_part(part_at("erb", text, cursor)))
-    assert (place.above, place.before, place.rest, place.below) == (" if a \n", " user.na", " -%></b>", " end ")
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("erb", "<% if a %> <b><%# c %><%= d.e‸f -%></b>\n<%% g %><% end %>", " if a \n d.e‸f \n end "),
+        ("ejs", "<% if (a) { %> <b>\n<%= d.e‸ %></b><% } %>", " if (a) { \n d.e‸ \n } "),
+        ("php", "<p><?php if ($a): ?> <b>\n<?= $d‸ ?></b><?php endif ?>", " if ($a): ;\n $d‸ ;\n endif "),
+        ("php", "<?php\n$a = 1;\n$b = $‸;\n", "\n$a = 1;\n$b = $‸;\n"),
+        ("php", "<?php a() ?>\n<p>‸</p>", "<?php a() ?>\n<p>‸</p>"),
+    ],
+)  # fmt: skip
+def test_code_in_pieces_is_read_as_one_program(language: str, text: str, expected: str) -> None:
+    at, text = text.index("‸"), text.replace("‸", "")
+    part = part_at(language, text, at)
+    assert part is not None
+    code, cursor = part.code(text, at)
+    assert f"{code[:cursor]}‸{code[cursor:]}" == expected
 
 
 @pytest.mark.parametrize("language", ["python", "typescript", "go", "css", "javascriptreact", "", "unheard"])
