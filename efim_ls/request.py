@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -85,7 +86,7 @@ class Part(NamedTuple):
     """A part of a document in another language than the rest, and the code of its program `above` and `below` it.
 
     It begins at the character `start`, and `behind` characters of the document follow it: edits in it change neither.
-    Who knows the language `within`, the document's, knows the part, too.
+    Who knows the language `within`, the document's, knows the part, too. What `end` matches would end it.
     """
 
     language: str
@@ -94,6 +95,7 @@ class Part(NamedTuple):
     above: str = ""
     below: str = ""
     within: str = ""
+    end: re.Pattern[str] | None = None
 
     def code(self, text: str, cursor: int) -> tuple[str, int]:
         """Return the code of its program without the rest of the document, and the cursor in it."""

@@ -70,8 +70,8 @@ class MixedGrammar:
     it reads the sign's leaf in the tree of a text that ends with a sign and `closing`. `first` is the language in
     front of all signs. Any edit that makes, changes or breaks a sign changes what `marks` matches within 16
     characters. `ends` returns a pattern of the end of the part behind a sign, None if the whole file is read there.
-    `pieces` matches other parts of a program, with their code as its group, and `joint` stands between them. The
-    group of `head` is code in front of all signs, and named after its language.
+    `pieces` matches other parts of a program, with their code as its group, and `joint`, a comment, stands for
+    what is between them. The group of `head` is code in front of all signs, and named after its language.
     """
 
     load: Callable[[], object]
@@ -82,7 +82,7 @@ class MixedGrammar:
     closing: str = ""
     first: str = ""
     pieces: re.Pattern[str] | None = None
-    joint: str = "\n"
+    joint: str = ""
     head: re.Pattern[str] | None = None
 
 

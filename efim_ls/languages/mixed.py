@@ -90,7 +90,7 @@ def _in_directive(language: str, sign: re.Match[str], leaf: Node) -> str | None:
     return language if is_code else ""
 
 
-def _template(language: str) -> MixedGrammar:
+def _template(language: str, joint: str) -> MixedGrammar:
     return MixedGrammar(
         _load_template,
         re.compile(r"<%%|%%>|<%(?:[-_#|]|\|?={0,2}|graphql)|[-_=]?%>"),
@@ -99,6 +99,7 @@ def _template(language: str) -> MixedGrammar:
         closing=" %>",
         ends=lambda _: _DIRECTIVE_END,
         pieces=re.compile(r"<%[-_=|]*(?![%#])(.*?)[-_=]?%>", re.DOTALL),
+        joint=joint,
     )
 
 
@@ -108,8 +109,8 @@ def _in_php(_: re.Match[str], leaf: Node) -> str | None:
 
 HTML = _elements("javascript")
 ASTRO = _elements("typescript", _HEAD)
-ERB = _template("ruby")
-EJS = _template("javascript")
+ERB = _template("ruby", "\n#\n")
+EJS = _template("javascript", "\n//\n")
 PHP = MixedGrammar(
     _load_php,
     re.compile(r"<\?(?:php|=)?|\?>", re.IGNORECASE),
@@ -119,5 +120,5 @@ PHP = MixedGrammar(
     closing="'\"*/",
     first="html",
     pieces=re.compile(r"<\?(?:php|=)?(.*?)\?>", re.DOTALL | re.IGNORECASE),
-    joint=";\n",
+    joint="\n;//\n",
 )

@@ -110,7 +110,7 @@ class Parts:
             return Part(language) if language else None
         ending = ends.search(text, close)
         end = ending.start() if ending else len(text)
-        part = Part(language, start, len(text) - end, within=self._language)
+        part = Part(language, start, len(text) - end, within=self._language, end=ends)
         if grammar.pieces is None:
             return part
         above = grammar.pieces.findall(text, max(0, start - NEAR), sign.start())

@@ -23,6 +23,7 @@ FILES = {
     "astro": f"---\n{SCRIPT}---\n<html>{TEMPLATE}</html>\n",
     "astro script": f"---\nconst users = [];\n---\n{TEMPLATE}<script>\n{SCRIPT}</script>\n",
     "html": f'<!doctype html>\n<body>\n{TEMPLATE}<script type="module">\n{PLAIN}</script>\n</body>\n',
+    "ejs call": "<% const greet = (user) => user.name; %>\n<b><%= greet(user.‸) %></b>\n",
     "ejs": "<% for (const user of users) { %>\n  <b><%= user.name %></b>\n  <i><%= user.‸ %></i>\n<% } %>\n",
 }
 

@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tree_sitter import Node
 
+from efim_ls.completion.answerers.cleaning import clean
 from efim_ls.completion.filters.place import place_of
 from efim_ls.languages.table import LANGUAGES
 from efim_ls.request import Request
@@ -153,9 +154,9 @@ def test_code_in_a_part_is_read_without_the_rest_of_the_document() -> None:
 @pytest.mark.parametrize(
     ("language", "text", "expected"),
     [
-        ("erb", "<% if a %> <b><%# c %><%= d.e‸f -%></b>\n<%% g %><% end %>", " if a \n d.e‸f \n end "),
-        ("ejs", "<% if (a) { %> <b>\n<%= d.e‸ %></b><% } %>", " if (a) { \n d.e‸ \n } "),
-        ("php", "<p><?php if ($a): ?> <b>\n<?= $d‸ ?></b><?php endif ?>", " if ($a): ;\n $d‸ ;\n endif "),
+        ("erb", "<% if a %> <b><%# c %><%= d.e‸f -%></b>\n<%% g %><% end %>", " if a \n#\n d.e‸f \n#\n end "),
+        ("ejs", "<% if (a) { %> <b>\n<%= d.e‸ %></b><% } %>", " if (a) { \n//\n d.e‸ \n//\n } "),
+        ("php", "<p><?php if ($a): ?> <b>\n<?= $d‸ ?></b><?php endif ?>", " if ($a): \n;//\n $d‸ \n;//\n endif "),
         ("php", "<?php\n$a = 1;\n$b = $‸;\n", "\n$a = 1;\n$b = $‸;\n"),
         ("php", "<?php a() ?>\n<p>‸</p>", "<?php a() ?>\n<p>‸</p>"),
     ],
@@ -166,6 +167,26 @@ def test_code_in_pieces_is_read_as_one_program(language: str, text: str, expecte
     assert part is not None
     code, cursor = part.code(text, at)
     assert f"{code[:cursor]}‸{code[cursor:]}" == expected
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "suggested", "kept"),
+    [
+        ("vue", "<script>\nlet a = ‸", "1;\n</script>\n<p>", "1;"),
+        ("html", "<p/><script>f(us‸)</script>", "er)</script>", "er"),
+        ("html", "<p/><script>f(us‸); g()</script><b>", "er", ""),
+        ("erb", "<b><%= us‸ %></b>", "er %></b>", "er"), ("erb", "<b><%= us‸ %></b>", "er", "er"),
+        ("erb", "<b><%= us‸", "er %></b>", "er"), ("erb", "<%= f(us‸, b) %>", "er, b) %>", "er"),
+        ("erb", "<% if a %>\n<% e‸ %>\n<p/>\n<% end %>", "lse", "lse"),
+        ("ejs", "<% if (a) { %>\n<p/>\n<% ‸ %>", "}", "}"),
+        ("ejs", "<b><%= user.name %></b>\n<i><%= user.na‸ %></i>\n<%= user.name %>", "me", "me"),
+        ("php", "<b><?= $us‸ ?></b>", "er ?></b>", "er"), ("php", "<?php if ($a): ?>\n<?php end‸ ?>", "if", "if"),
+    ],
+)  # fmt: skip
+def test_a_suggestion_ends_with_its_part(language: str, text: str, suggested: str, kept: str) -> None:
+    at, text = text.index("‸"), text.replace("‸", "")
+    request = Request("file:///a", text, at, language=language).at_part(part_at(language, text, at))
+    assert clean(suggested, place_of(request), 8)[0] == kept
 
 
 @pytest.mark.parametrize("language", ["python", "typescript", "go", "css", "javascriptreact", "", "unheard"])
