@@ -71,7 +71,7 @@ class MixedGrammar:
     front of all signs. Any edit that makes, changes or breaks a sign changes what `marks` matches within 16
     characters. `ends` returns a pattern of the end of the part behind a sign, None if the whole file is read there.
     `pieces` matches other parts of a program, with their code as its group, and `joint`, a comment, stands for
-    what is between them. The group of `head` is code in front of all signs, and named after its language.
+    the text between them. The group of `head` is code in front of all signs, and named after its language.
     """
 
     load: Callable[[], object]
