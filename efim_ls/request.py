@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, Protocol
 
 from model_runtime.counts.snapshot import CountsView
@@ -81,6 +82,27 @@ class KnownModules(Protocol):
         ...
 
 
+class Part(NamedTuple):
+    """A part of a document in another language than the rest, and the code of its program `above` and `below` it.
+
+    It begins at the character `start`, and `behind` characters of the document follow it: edits in it change neither.
+    Who knows the language `within`, the document's, knows the part, too. What `end` matches would end it.
+    """
+
+    language: str
+    start: int = 0
+    behind: int = 0
+    above: str = ""
+    below: str = ""
+    within: str = ""
+    end: re.Pattern[str] | None = None
+
+    def code(self, text: str, cursor: int) -> tuple[str, int]:
+        """Return the code of its program without the rest of the document, and the cursor in it."""
+        code = text[self.start : len(text) - self.behind]
+        return f"{self.above}{code}{self.below}", len(self.above) + cursor - self.start
+
+
 @dataclass(frozen=True)
 class Request:
     """A completion request: an immutable snapshot of the document and the cursor in it.
@@ -88,10 +110,11 @@ class Request:
     `cursor` counts code points. `explicit` is true if the user asked by key, false if typing triggered the request.
     `others` are the texts of other open documents in the same language, most recently used last. `count` is the most
     suggestions to return; the shown part of each has a probability of `least` (0 to 1, or by the place) or more.
-    `language` is LSP's name of the document's language, empty if it has none. `counts` are the repository's,
-    without the document and the other texts; None if there are none. The `context`, text of other files, is offered
-    to the prompt, and text of `excluded_files` (real paths) must leave it. `modules` are those that the document may
-    import, with the names that are known to be in them, if not None.
+    `language` is LSP's name of the language at the cursor, empty if it has none: the document's, unless the cursor is
+    in a `part` in another. `counts` are the repository's, without the document and the other texts; None if there are
+    none. The `context`, text of other files, is offered to the prompt, and text of `excluded_files` (real paths) must
+    leave it. `modules` are those that the document may import, with the names that are known to be in them, if not
+    None.
     """
 
     uri: str
@@ -106,6 +129,11 @@ class Request:
     context: PromptContext = NO_CONTEXT
     excluded_files: frozenset[str] = frozenset()
     modules: KnownModules | None = None
+    part: Part | None = None
+
+    def at_part(self, part: Part | None) -> Request:
+        """Return a request in its document's own language as one in the part at its cursor, if it is in any."""
+        return replace(self, language=part.language, part=part) if part else self
 
 
 @dataclass(frozen=True)

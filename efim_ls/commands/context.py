@@ -18,6 +18,7 @@ from efim_ls.completion.suggestions.explanation_page import PageSection, PageSpa
 from efim_ls.failures import FilePlace
 from efim_ls.request import Request, Upcoming
 from efim_ls.session.one_shot import cursor_at, load, read, with_repository
+from efim_ls.text.parts import part_at
 from model_runtime.cancel import NEVER
 
 WIDTH = 72  # characters of a part of the prompt
@@ -39,7 +40,7 @@ def show(place: FilePlace, as_json: bool, model: str, shows_others: bool = False
         print(f"efim-ls: {moved}", file=sys.stderr)
     completer = load(model, shows_others)
     request = Request(document.uri, document.text, cursor, least="balanced", language=document.language)
-    budget = completer.context_budget
+    request, budget = request.at_part(part_at(document.language, document.text, cursor)), completer.context_budget
     request = with_repository(request, model, completer.tokenizers, unindexed=True, context=budget)
     if shows_others:
         completer.prepare(Upcoming(request, "rested"), NEVER)

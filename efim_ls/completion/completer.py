@@ -49,13 +49,14 @@ class Completer:
 
     def complete(self, request: Request, cancel: Cancel) -> Answer:
         """Answer a request; once `cancel()` is true, return it as superseded within one decode step."""
-        document = self._document(request.uri, request.language)
-        model = self._model_of[request.uri]
+        if request.part is not None:
+            request = self.models.settled(request)
+        model, document = self._opened(request.uri, request.language)
         if request.uri != self._focused:
             if left_document := self._documents.get(self._focused):
                 left_document.release_counts()
             self._focused = request.uri
-            model.focus(request.uri)
+            self._model_of[request.uri].focus(request.uri)
         asked = document.ask(self.models.readable(model, request))
         return model.answerer(request.language).complete(document, asked, cancel)
 
@@ -65,9 +66,11 @@ class Completer:
         Called again for the same place, it goes on where it stopped. The document's model is loaded if need be.
         """
         started, request = perf_counter(), place.request
+        if request.part is not None:
+            request = self.models.settled(request)
         try:
-            document = self._document(request.uri, request.language)
-            return self._model_of[request.uri].answerer(request.language).prepare(document, place, cancel)
+            model, document = self._opened(request.uri, request.language)
+            return model.answerer(request.language).prepare(document, place, cancel)
         finally:
             self._ahead_ms += (perf_counter() - started) * 1e3
 
@@ -76,8 +79,8 @@ class Completer:
 
         It changes nothing.
         """
-        document = self._document(request.uri, request.language)
-        model = self._model_of[request.uri]
+        request = self.models.settled(request)
+        model, document = self._opened(request.uri, request.language)
         asked = self.models.readable(model, request)
         explanation = model.answerer(request.language).explain(document, asked, answered)
         return explanation | {"notice": self.notice(request.language)}
@@ -184,25 +187,29 @@ class Completer:
         counted = [model.engine.statistics() for model in self.models.in_use]
         return Ahead(sum(each.prefetched for each in counted), sum(each.wasted for each in counted), self._ahead_ms)
 
-    def _document(self, uri: str, language: str = "") -> DocumentState:
-        """Return a document's state and mark it as most recently used; may drop the oldest saved one.
+    def _opened(self, uri: str, language: str = "") -> tuple[ModelInUse, DocumentState]:
+        """Return the model of a language, and a document's state, the most recently used one; may drop the oldest
+        saved one.
 
-        It belongs to the model of its language until that changes.
+        The state belongs to a model until another computes something for it, as phrases do not: between two parts in
+        a language that a model knows there may be text in a language that none knows.
         """
         model, document = self.models.at(language), self._documents.get(uri)
-        if document is not None and self._model_of[uri] is not model:
+        if document is not None and self._model_of[uri] is not model and model.computes(language):
             self.close_document(uri, save=False)
             del self._documents[uri]
             document = None
-        if document is None or document.closed:
-            document = document or model.new_document(uri)
-            self._model_of[uri], document.closed = model, False
-            model.open_document(uri, language)
+        if document is None:
+            document = model.new_document(uri)
+            self._model_of[uri] = model
+        if document.closed or document.language != language:
+            document.closed, document.language = False, language
+            self._model_of[uri].open_document(uri, language)
         self._documents.pop(uri, None)
         self._documents[uri] = document
         if len(self._documents) > MOST_DOCUMENTS:
             self._drop_oldest(uri)
-        return document
+        return model, document
 
     def _drop_oldest(self, kept: str) -> None:
         """Drop the state of the document that was used longest ago, if one but `kept` has nothing to save."""

@@ -109,9 +109,13 @@ class ModelInUse:
         """Return the state of a document that is not in memory, with the plans that were saved of it."""
         return DocumentState(self.model_answerer.new_planner, self._saved.recall(uri))
 
+    def computes(self, language: str) -> bool:
+        """Return whether the model answers in a language, here or elsewhere, and not phrases."""
+        return knows(self.languages, language)
+
     def open_document(self, uri: str, language: str) -> None:
         """Note an open document, unless phrases answer in it; with the first, the client works with the model."""
-        if knows(self.languages, language):  # phrases take no memory of places
+        if self.computes(language):  # phrases take no memory of places
             if not self._open:
                 self._work(True)
             self._open.add(uri)

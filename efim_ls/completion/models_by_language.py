@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from efim_ls.completion.model_in_use import ModelInUse
-from efim_ls.languages.table import family_of, knows, name_of, notice
-from efim_ls.request import Request
+from efim_ls.languages.table import family_of, known_as, knows, name_of, notice, with_dialects
+from efim_ls.request import Part, Request
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.embedded import EMBEDDED, SHIPPED, embedded_for, installed
 from model_runtime.errors import ModelError
@@ -72,6 +72,19 @@ class Models:
                 return self.first
         return self._loaded[folder]
 
+    def language_in(self, part: Part) -> str:
+        """Return the language in which a part of a document is completed: its own, unless a model knows only the
+        document's; on any thread.
+        """
+        is_known = not part.within or knows(self.languages, part.language) or not knows(self.languages, part.within)
+        return part.language if is_known else part.within
+
+    def settled(self, request: Request) -> Request:
+        """Return a request in the language in which it is completed."""
+        if request.part is None or (language := self.language_in(request.part)) == request.language:
+            return request
+        return replace(request, language=language, part=None, counts=None)
+
     def readable(self, model: ModelInUse, request: Request) -> Request:
         """Return a request without counts if these are of another tokenizer's ids."""
         if request.counts is None:
@@ -121,7 +134,7 @@ class Models:
     def languages(self) -> tuple[str, ...]:
         """The languages that a model knows, loaded or not; on any thread."""
         own = (*SHIPPED, *installed()) if self._has_own and not self._named else ()
-        return tuple(dict.fromkeys((*self.first.languages, *own)))
+        return with_dialects((*self.first.languages, *own))
 
     def model_for(self, language: str) -> str:
         """Return the name or the folder of the model that answers in a language, loaded or not; on any thread."""
@@ -135,7 +148,8 @@ class Models:
             return None
         if language not in self._folders:
             is_asked = language and not (self._named and not knows(self._named, language))
-            folder = embedded_for(language) if is_asked else None
+            folders = map(embedded_for, known_as(language)) if is_asked else ()
+            folder = next(filter(None, folders), None)
             self._folders[language] = folder if folder != EMBEDDED else None
         return self._folders[language]
 

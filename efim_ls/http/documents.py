@@ -60,9 +60,7 @@ class ClientDocuments:
         if len(whole) > MOST_KEPT:
             whole, at = text, 0
         known = self._session.documents.get(uri)
-        language = (
-            context.language or language_of(context.path) or (known.language if known else guess_language(text))
-        )
+        language = context.language or language_of(context.path) or (known.called if known else guess_language(text))
         document = self._session.sync(uri, language, whole)
         self._parts.pop(uri, None)
         self._parts[uri] = DocumentPart(at, len(text))

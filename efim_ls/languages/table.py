@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 from efim_ls.languages.records import c, go, java, others, php, python, ruby, rust, script, shell
@@ -24,10 +25,13 @@ class _ByName(dict[str, Language]):
 
 
 def by_name(languages: Iterable[Language]) -> Mapping[str, Language]:
-    """Return languages by LSP's names; the first of each name."""
+    """Return languages by LSP's names; the first of each name. A dialect is its language with another name."""
     listed = _ByName({"": python.UNNAMED})
     for each in languages:
         listed.setdefault(each.id, each)
+    for each in [each for each in listed.values() if each.dialect_of]:
+        of, own = listed[each.dialect_of], {"id": each.id, "name": each.name, "endings": each.endings}
+        listed[each.id] = replace(of, **own, family=of.family or of.id, dialect_of=of.id, telling="")
     return listed
 
 
@@ -82,13 +86,29 @@ def name_of(language: str) -> str:
 
 def names_of(languages: Iterable[str]) -> list[str]:
     """Return what people call languages; a dialect is not named if its language is."""
-    names = [name_of(each) for each in languages]
-    return [name for name in names if name.removesuffix(JSX) == name or name.removesuffix(JSX) not in names]
+    listed = {each.lower(): name_of(each) for each in languages}
+    return [
+        name
+        for each, name in listed.items()
+        if LANGUAGES[each].dialect_of not in listed
+        and (name.removesuffix(JSX) == name or name.removesuffix(JSX) not in listed.values())
+    ]
+
+
+def known_as(language: str) -> tuple[str, ...]:
+    """Return the names by which a model may know a language: its own, and the language of which it is a dialect."""
+    return tuple(filter(None, (language.lower(), LANGUAGES[language].dialect_of)))
+
+
+def with_dialects(languages: Collection[str]) -> tuple[str, ...]:
+    """Return languages that a model knows, followed by their dialects."""
+    known = {each.lower() for each in languages}
+    return tuple(dict.fromkeys((*languages, *(each.id for each in LANGUAGES.values() if each.dialect_of in known))))
 
 
 def knows(languages: Collection[str], language: str) -> bool:
     """Return whether a model that knows these languages knows this one; it is asked if the language has no name."""
-    return not language or ANY in languages or language.lower() in {each.lower() for each in languages}
+    return not language or ANY in languages or not {each.lower() for each in languages}.isdisjoint(known_as(language))
 
 
 def notice(model: str, languages: Sequence[str], language: str) -> str | None:

@@ -222,7 +222,7 @@ async def completion(ls: EfimServer, params: types.CompletionParams) -> types.Co
     if snapshot is None or not texts:
         return None
     text, [command] = texts[0], _offer(ls, snapshot, texts[:1])
-    language, place = snapshot.document.language, snapshot.position
+    language, place = snapshot.request.language, snapshot.position
     item = menu_item(snapshot.request, language, place, ls.encoding, text, command, ls.client_capabilities)
     return types.CompletionList(is_incomplete=True, items=[item])
 

@@ -28,9 +28,8 @@ class StatusReporter:
         """Return whether completions are available, in one document if given, what runs, and the counters."""
         session = self._session
         off = session.documents.why_off(uri) if uri is not None else None
-        document = session.documents.get(uri) if uri is not None else None
         return {
-            **session.describe(document.language if document else ""),
+            **session.describe(session.requests.language_at_cursor(uri) if uri is not None else ""),
             **({"state": "off", "message": off.why} if off else {}),
             "notice": session.requests.notice(uri) if uri is not None and off is None else None,
             "busy": self._slow > 0,

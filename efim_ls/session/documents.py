@@ -12,12 +12,14 @@ from time import monotonic
 from efim_ls.access.reasons import Refusal, refusal, why_empty
 from efim_ls.access.rules import Rules, Verdict
 from efim_ls.access.secret_text import PublicText
+from efim_ls.languages.headers import header_language
 from efim_ls.languages.table import family_of, language_of
 from efim_ls.paths import real_path
-from efim_ls.request import Answer, Request
+from efim_ls.request import Answer, Part, Request
 from efim_ls.settings import Settings
 from efim_ls.text.document import Change, Document, Edit, EditHistory, PastEdit
 from efim_ls.text.notebooks import Notebooks
+from efim_ls.text.parts import parts_of
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.edits import Followers
 from efim_ls.usage.suggestions import RetentionTracker
@@ -69,7 +71,9 @@ class IdleTimer:
 class OpenDocument(Document):
     """An open document: its text, and the event loop's state until it is closed.
 
-    `path` is its file's without links, empty if it is no file. `family` stands for all languages with its words.
+    `path` is its file's without links, empty if it is no file. `called` is its language as the client calls it, which
+    is another than its `language` if a header of C++ is called C's. `family` stands for all languages with its words.
+    `parts` are those in other languages, None where its language has none; it alone holds them.
     `cursor` is the last known offset of the user's cursor; edits do not move it. `retention` tracks accepted
     suggestions, and `followers` are accepted next edits. `prefetch_timer` and `save_timer` wait for the user to
     pause. `out_of_step`: an edit could not be understood, so the text may differ from the editor's until its whole
@@ -79,7 +83,9 @@ class OpenDocument(Document):
     def __init__(self, counters: Counters, uri: str, language: str, text: str, version: int | None = None) -> None:
         """Count retained characters of accepted suggestions in `counters`."""
         super().__init__(uri, language or language_of(uri), text, version)
-        self.path, self.family = real_path(self.uri), family_of(self.language)
+        self.path, self.called = real_path(self.uri), self.language
+        self.language = header_language(self.called, self.path or self.uri, self.text)
+        self.family, self.parts = family_of(self.language), parts_of(self.language)
         self.cursor: int | None = None
         self.retention = RetentionTracker(counters, self.text)
         self.followers: Followers = []
@@ -93,6 +99,13 @@ class OpenDocument(Document):
     def public(self) -> str:
         """The text as suggestions may be made of it: as long as it is, without what looks secret."""
         return self._public.text
+
+    @property
+    def part(self) -> Part | None:
+        """The part in another language at the last known cursor, None if it is in none."""
+        if self.parts is None or self.cursor is None:
+            return None
+        return self.parts.at(self.text, min(self.cursor, len(self.text)))
 
     def edit(self, change: Change) -> Edit | None:
         """Apply a change and track accepted suggestions through it; out of step, only a whole text is a change."""
@@ -204,16 +217,17 @@ class OpenDocuments:
         off = document.verdict(self.rules).refusal(len(document.text) if size is None else size)
         return refusal("out of step") if off is None and document.out_of_step else off
 
-    def others(self, document: OpenDocument) -> list[OpenDocument]:
-        """Return other documents in its language whose texts fit whole, most recently used last.
+    def others(self, document: OpenDocument, at_cursor: str) -> list[OpenDocument]:
+        """Return other documents in its language, or in the language at the cursor, most recently used last.
 
-        The other cells of its notebook are none.
+        Their texts fit whole. The other cells of its notebook are none.
         """
         room, found = MOST_CHARACTERS_OF_OTHERS, list[OpenDocument]()
+        languages = document.language, at_cursor
         own = {document.uri}.union(*self.notebooks.around(document.uri))
         for other in reversed(self._documents.values()):
             size = len(other.text)
-            alike = other.uri not in own and other.language == document.language and size <= room
+            alike = other.uri not in own and other.language in languages and size <= room
             if alike and self.may_be_read(other):
                 room -= size
                 found.append(other)

@@ -14,11 +14,13 @@ from efim_ls.access.secret_text import without_secrets
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.shared_models import SharedModels
 from efim_ls.failures import Failure, FilePlace, Mistake
+from efim_ls.languages.headers import header_language
 from efim_ls.languages.table import family_of, language_of
 from efim_ls.paths import cache_folder, real_path
 from efim_ls.request import Answer, Request
 from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.text.document import Document
+from efim_ls.text.parts import part_at
 from efim_ls.workspace.database.origin import read_summary
 from efim_ls.workspace.database.place import index_path
 from efim_ls.workspace.files.context import RetrievalPlace
@@ -71,7 +73,11 @@ def read(path: Path) -> Document:
     except (OSError, UnicodeDecodeError) as error:
         raise Mistake(f"{path} cannot be read as UTF-8 text: {error}") from error
     _allow(verdict.refusal(len(text)))
-    return Document(path.resolve().as_uri(), language, text)
+    return Document(path.resolve().as_uri(), _language(path.resolve(), text), text)
+
+
+def _language(path: Path, text: str) -> str:
+    return header_language(language_of(str(path)), str(path), text)
 
 
 def _allow(off: Refusal | None) -> None:
@@ -108,7 +114,7 @@ def answer_once(completer: Completer, request: Request, is_asked: bool, cancel: 
     return {
         "answer": _as_result(asked),
         "unasked": unasked,
-        "notice": completer.notice(request.language),
+        "notice": completer.notice(completer.models.settled(request).language),
     }
 
 
@@ -116,7 +122,8 @@ def request_at(document: Document, cursor: int, model: str, tokenizers: Language
     """Return the request of a key at a cursor in a file."""
     text = without_secrets(document.text, document.language)
     request = Request(document.uri, text, cursor, explicit=True, language=document.language)
-    return with_repository(request, model, tokenizers)
+    part = part_at(document.language, document.text, cursor)
+    return with_repository(request.at_part(part), model, tokenizers)
 
 
 def _as_result(answer: Answer) -> OneShotResult:
@@ -151,7 +158,7 @@ def with_repository(
 
     with Console(stderr=True).status(f"reading {folder}"):
         place = RetrievalPlace(str(path), request.text, request.cursor)
-        opening = index.open(mine, str(path), request.language, request.text)
+        opening = index.open(mine, str(path), _language(path, request.text), request.text)
         for _ in chain(index.join(mine), index.build(), opening, index.retrieve(mine, place)):
             pass
     known = mine.counts.get(family_of(request.language))

@@ -156,7 +156,15 @@ class Requests:
     def notice(self, uri: str) -> str | None:
         """Return a sentence for users about what the loaded model lacks in an open document, else None."""
         document, completer = self._documents.get(uri), self._model.completer
-        return completer.notice(document.language) if document and completer else None
+        return completer.notice(self.language_at_cursor(uri)) if document and completer else None
+
+    def language_at_cursor(self, uri: str) -> str:
+        """Return the language in which an open document is completed at its last known cursor, empty if not open."""
+        document, completer = self._documents.get(uri), self._model.completer
+        part = document and document.part
+        if part is None or completer is None:
+            return document.language if document else ""
+        return completer.models.language_in(part)
 
     async def _answer(self, request: Request, language: str) -> Answer:
         """Return the answer to a request, shared with an equal one in progress; raises what its job raises.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from efim_ls.access.rules import Rules
 from efim_ls.completion.suggestions.levels import UNSURE
-from efim_ls.languages.table import LANGUAGES
+from efim_ls.languages.table import LANGUAGES, family_of
 from efim_ls.paths import real_path
 from efim_ls.request import Answer, Request
 from efim_ls.session.documents import OpenDocument, OpenDocuments
@@ -113,17 +113,21 @@ class SessionWorkspace:
         above, below = self._documents.cells_around(document)
         text = f"{above}{document.public}{below}" if above or below else document.public
         request = Request(document.uri, text, len(above) + cursor, language=document.language)
+        if document.parts is not None and not above and not below:
+            request = request.at_part(document.parts.at(document.text, cursor))
         if not (context := self._index.context).shows:
             return request
         return replace(request, context=context.at(document.path, cursor), excluded_files=context.excluded_files)
 
     def request_at(self, document: OpenDocument, cursor: int) -> Request:
         """Return the inputs of an answer at a place other than the prompt: other texts and counts over files."""
-        others = self._documents.others(document)
-        counts = self._index.view(document.family, [each.path for each in (document, *others)])
+        request = self.request_ahead(document, cursor)
+        others = self._documents.others(document, request.language)
+        family = document.family if request.part is None else family_of(request.language)
+        counts = self._index.view(family, [each.path for each in (document, *others)])
         texts = tuple(each.public for each in others)
         modules = self._modules.view if self._modules and LANGUAGES[document.language].reads_modules else None
-        return replace(self.request_ahead(document, cursor), others=texts, counts=counts, modules=modules)
+        return replace(request, others=texts, counts=counts, modules=modules)
 
     def retrieve_if_unsure(self, document: OpenDocument, request: Request, answer: Answer) -> None:
         """Look for code that may help where the model is unsure; prompts show it once the cursor rests."""

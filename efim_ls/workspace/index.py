@@ -15,6 +15,7 @@ from typing import Literal, TypeVar
 
 from efim_ls.access.rules import Rules
 from efim_ls.access.secrets import may_reach_disk
+from efim_ls.languages.headers import header_language
 from efim_ls.languages.table import family_of
 from efim_ls.memory_shares import share_out
 from efim_ls.paths import cache_folder
@@ -270,6 +271,7 @@ class WorkspaceIndex:
                 if text is not None:
                     self._skip(file)
                 continue
+            file = file._replace(language=header_language(file.language, file.path, text))
             source = self._source(family_of(file.language), text, (file.size, file.mtime_ns))
             ids = self._ids[source.digest]
             yield

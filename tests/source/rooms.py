@@ -54,6 +54,7 @@ ROOMS = {
         "lsp/editing/test_message_fuzz.py",
         "lsp/editing/test_encodings.py",
         "lsp/sent/test_line_ends.py",
+        "lsp/sent/test_mixed_files.py",
     ),
     "efim_ls/usage": (
         "lsp/commands/test_counts.py",

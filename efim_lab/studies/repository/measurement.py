@@ -59,7 +59,7 @@ class AskedCompleter(Completer):
 
     def prompt(self, request: Request) -> Prompt:
         """Return the prompt of a request with all that the n-grams read; changes nothing."""
-        planner = self._document(request.uri).planner.copy()
+        planner = self._opened(request.uri)[1].planner.copy()
         planner.offer(request.context, request.excluded_files)
         frame = planner.plan(request.text, request.cursor)
         return self.models.first.model_answerer.with_surroundings(request, frame, NEVER)

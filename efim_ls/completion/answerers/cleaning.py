@@ -88,6 +88,8 @@ def clean(text: str, place: Place, max_lines: int) -> tuple[str, str | None]:
     Before code, `text` must continue into that code: repeating it shows that the two fit. The filters then run until
     none changes anything, so that cleaning twice equals cleaning once. Text on which they never agree is dropped.
     """
+    if place.part_end is not None and (ending := place.part_end.search(text)):
+        text = text[: ending.start()].rstrip()  # another language goes on behind it
     if not text.strip():
         return "", None
     if not is_closers(place.rest):

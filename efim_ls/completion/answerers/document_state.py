@@ -26,6 +26,7 @@ class DocumentState:
         """Start with saved plans; `make` creates the planner when it is first needed."""
         self.suggestions = RecentSuggestions()
         self.saved, self.closed = list(saved), False
+        self.language: str | None = None  # that was asked about last
         self._make = make
         self._counts: CountsView | None = None
         self.answer_origin: AnswerOrigin | None = None  # what the last answer was made from

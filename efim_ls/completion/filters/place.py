@@ -32,7 +32,7 @@ class Place:
     `below` are all lines around it, with any terminators. `language` is LSP's name of the document's language,
     empty if it has none; `others` are the texts of other open documents. `names_after` tells which names code expects
     once some text stands at the cursor, None if that is anything, and `in_modules` whether a word is a name in a
-    module that is known.
+    module that is known. In a part of a document, that alone is the document here, and `part_end` would end it.
     """
 
     before: str
@@ -43,6 +43,7 @@ class Place:
     others: tuple[str, ...] = ()
     names_after: Callable[[str], Expected | None] = _anything
     in_modules: Callable[[str], bool] = _is_nowhere
+    part_end: re.Pattern[str] | None = None
 
     @property
     def near_above(self) -> str:
@@ -68,6 +69,9 @@ class Place:
 def place_of(request: Request) -> Place:
     """Return the place of a request."""
     place, modules = place_at(request.text, request.cursor, request.language, request.others), request.modules
+    if request.part is not None:
+        code = request.part.code(request.text, request.cursor)
+        place = replace(place_at(*code, place.language, place.others), part_end=request.part.end)
     if modules is None:
         return place
 

@@ -71,6 +71,31 @@ class Grammar:
 
 
 @dataclass(frozen=True)
+class MixedGrammar:
+    """How files have parts in several languages: signs begin and end them, and a grammar, which `load` imports, says
+    which signs do, as strings and comments may hold some.
+
+    `begins` returns the language behind a sign, empty if it is the file's own, and None if the sign begins nothing;
+    it reads the sign's leaf in the tree of a text that ends with a sign and `closing`. `first` is the language in
+    front of all signs. Any edit that makes, changes or breaks a sign changes what `marks` matches within 16
+    characters. `ends` returns a pattern of the end of the part behind a sign, None if the whole file is read there.
+    `pieces` matches other parts of a program, with their code as its group, and `joint`, a comment, stands for
+    the text between them. The group of `head` is code in front of all signs, and named after its language.
+    """
+
+    load: Callable[[], object]
+    signs: re.Pattern[str]
+    marks: re.Pattern[str]
+    begins: Callable[[re.Match[str], Node], str | None]
+    ends: Callable[[re.Match[str]], re.Pattern[str] | None]
+    closing: str = ""
+    first: str = ""
+    pieces: re.Pattern[str] | None = None
+    joint: str = ""
+    head: re.Pattern[str] | None = None
+
+
+@dataclass(frozen=True)
 class NameNodes:
     """How a grammar tells that a name is bound where it stands: by types of nodes around it, and by their fields."""
 
@@ -154,13 +179,15 @@ class Language:
     """A language, or a dialect of one, by LSP's name in small letters.
 
     `endings` are endings of files; without a point, their whole names in small letters. `family` names the language
-    whose words and phrases its files share, itself if empty.
+    whose words and phrases its files share, itself if empty. A `dialect_of` another language has that one's fields,
+    except name and endings, and is known by all who know that one.
     """
 
     id: str
     name: str
     endings: str = ""
     family: str = ""
+    dialect_of: str = ""
     tags: str = ""  # the dialect with tags in it
     telling: str = ""  # matches lines that a text in this language is likely to have, and one in another is not
     is_prose: bool = False
@@ -177,6 +204,7 @@ class Language:
     outdented: re.Pattern[str] = NEVER  # matches lines that may stand less deep than their block
     words: LanguageWords = LanguageWords()
     grammar: Grammar | None = None
+    mixed: MixedGrammar | None = None
     names: NameNodes | None = None
     indented: Indented | None = None
     word_blocks: WordBlocks | None = None

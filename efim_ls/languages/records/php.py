@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
+from efim_ls.languages import mixed
 from efim_ls.languages.records.language import (
     CallForm,
     Grammar,
@@ -66,6 +67,7 @@ PHP = Language(
     telling=r"^<\?php|^\s*\$\w+ = |\$this->|^\s*(public|private|protected|static|abstract)\b[\w ?]* (function |\$)"
     r"|\$\w+(->|\[['\"$]| as \$)|^use [A-Z]\w*\\|(=>|\() \$?array\(",
     is_code=True,
+    mixed=mixed.PHP,
     skipped=r"\#(?!\[)[^\n]*",  # comments, unlike attributes
     here_document=re.compile(r"<<<[ \t]*[\"']?(?P<end>\w+)"),
     word_blocks=WordBlocks(

@@ -321,7 +321,7 @@ def test_typing_through_an_approximation_says_so(start: Start) -> None:
     first.close(HANG)
     second = start(approximations=("int8_on_disk",))
     there = ask(second)
-    request, document = Request(A, CODE, CURSOR), second._document(A)
+    request, document = Request(A, CODE, CURSOR), second._opened(A)[1]
     document.suggestions.add(document.ask(request), "xyz")
     left = second.complete(request, NEVER)
     assert left.text == "xyz" and left.costs.approximate == there.costs.approximate > 0

@@ -313,7 +313,7 @@ def test_a_warm_answer_is_the_cold_answer(
                 if not preparation(Cancel(stopped_after(patience))) and patience % 2:
                     preparation(Cancel(stopped_after(patience)))
                 continue
-            in_effect = warm._document(request.uri).ask(request).request
+            in_effect = warm._opened(request.uri)[1].ask(request).request
             cold, cold_log = bench.cold(warm, in_effect, arenas)
             engine.log = Log()
             answer = warm.complete(request, Cancel(stopped_after(patience)))

@@ -119,7 +119,7 @@ def test_a_warm_answer_is_the_cold_answer_whatever_other_files_say(
                 session.background = False
                 warm.prepare(Upcoming(request, "rested"), Cancel(stopped_after(asked)))
                 continue
-            in_effect = warm._document(request.uri).ask(request).request
+            in_effect = warm._opened(request.uri)[1].ask(request).request
             cold, cold_log = bench.cold(warm, in_effect, arenas)
             engine.log = Log()
             answer = warm.complete(request, Cancel(stopped_after(asked)))
@@ -146,11 +146,11 @@ def test_a_file_excluded_at_run_time_is_out_of_the_next_answer_and_its_frames(be
     completer.prepare(Upcoming(request, "rested"), NEVER)
     completer.complete(request, NEVER)
     assert all(name in bench.text_of(engine.log) for name in ("alpha", "beta", "gamma"))
-    assert completer._document(request.uri).requested_frames()
+    assert completer._opened(request.uri)[1].requested_frames()
     completer.complete(replace(request, excluded_files=frozenset({B.file})), NEVER)
     assert "beta" not in bench.text_of(engine.log) and "alpha" in bench.text_of(engine.log)
     completer.forget_suggestions()
-    assert not completer._document(request.uri).requested_frames(), "what showed them is not saved"
+    assert not completer._opened(request.uri)[1].requested_frames(), "what showed them is not saved"
     completer.complete(replace(request, context=NO_EXCERPTS), NEVER)
     assert not [name for name in ("alpha", "beta", "gamma") if name in bench.text_of(engine.log)]
 

@@ -215,6 +215,18 @@ def test_languages_that_are_named_are_those_that_a_model_is_asked_in(load: Load,
     assert ask(completers, "go").costs.recomputed > 0
 
 
+def test_a_dialect_is_answered_by_the_model_of_its_language(
+    load: Load, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models_by_language, "embedded_for", {"cpp": TYPESCRIPT}.get)
+    completers = load(settings)
+    for dialect, model in (("CUDA-CPP", TYPESCRIPT), ("arduino", TYPESCRIPT), ("objective-c", EMBEDDED)):
+        assert completers.models.model_for(dialect) == str(model)
+    named = load(replace(settings, model=str(EMBEDDED), model_languages=("c",)))
+    assert named.notice("objective-c") is None and "opencl" in named.models.languages
+    assert str(named.notice("cuda-cpp")).startswith("The embedded models know C only;")
+
+
 def test_all_that_some_model_knows_is_told(load: Load, settings: Settings) -> None:
     completers = load(settings)
     assert set(SHIPPED) <= set(completers.models.languages)

@@ -279,7 +279,7 @@ def test_a_warm_answer_is_the_cold_answer(made: Make, history: list[Step], lines
             added = answer.text[:what] if name == "through" else added
             text, cursor = text[:cursor] + added + text[cursor:], cursor + len(added)
         request = asked(text, cursor, explicit=name == "key", others=(CODE,) * beside)
-        left = None if request.explicit else warm._document(URI).suggestions.ask(request).left
+        left = None if request.explicit else warm._opened(URI)[1].suggestions.ask(request).left
         answer, cold = warm.complete(request, NEVER), made()[0].complete(request, NEVER)
         if left:
             assert (answer.text, answer.reason) == (left.text, None), "typing through a suggestion goes on with it"

@@ -76,7 +76,7 @@ def session_of(*texts: str, language: str = "python") -> Session:
 def others_of(session: Session, uri: str) -> list[str]:
     document = session.documents.use(uri)
     assert document is not None
-    return [each.text for each in session.documents.others(document)]
+    return [each.text for each in session.documents.others(document, document.language)]
 
 
 def test_other_documents_come_in_the_order_of_their_last_use() -> None:

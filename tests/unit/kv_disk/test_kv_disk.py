@@ -232,7 +232,10 @@ def test_twenty_thousand_blocks_take_no_more_memory_than_a_few(path: Path) -> No
     for chain in range(200):
         tier.save(chain_of(chain, length, (16,)))
         assert sum(1 for _ in tier.read(names_of(chain, length))) == length
-        if chain in (99, 199):  # not sooner: CPython shares its small integers, so that the first numbers take no memory
+        if chain in (
+            99,
+            199,
+        ):  # CPython shares small integers: the first slots' take no memory
             objects[chain] = sys.getallocatedblocks()
     assert tier.stats().written == tier.stats().read == 20_000
     assert objects[199] < objects[99] + 2 * slots  # an object that each block left behind would be 10,000

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from editor_clients.headless import ops
+from efim_ls.languages.records.language import Language
 from efim_ls.languages.table import (
     ANY,
     ENDINGS,
     LANGUAGES,
     MODULES,
+    family_of,
     guess_language,
+    known_as,
     knows,
     language_named,
     language_of,
     name_of,
     names_of,
     notice,
+    with_dialects,
 )
 from efim_ls.text.document import Document
+
+DIALECTS = [each for each in LANGUAGES.values() if each.dialect_of]
 
 
 def test_each_language_and_each_ending_stands_in_the_table_once() -> None:
@@ -64,6 +72,46 @@ def test_a_model_knows_what_is_named_and_what_has_no_name() -> None:
     assert knows(("python", "Go"), "Python") and knows(("python", "Go"), "go")
     assert not knows(("python",), "typescript") and not knows((), "go")
     assert knows((ANY,), "go") and knows((), "") and knows(("python",), "")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda each: each.id)
+def test_a_model_that_knows_a_language_knows_its_dialects(dialect: Language) -> None:
+    of = dialect.dialect_of
+    language = LANGUAGES[of]
+    assert language.id == of and not language.dialect_of, "a dialect is one of a language in the table"
+    assert family_of(dialect.id) == family_of(of), "their files are counted with one tokenizer"
+    own = {"id": of, "name": language.name, "endings": language.endings, "family": language.family}
+    assert replace(dialect, **own, telling=language.telling, dialect_of="") == language, "it is read as that is"
+    assert known_as(dialect.id.upper()) == (dialect.id, of) and known_as(of) == (of,)
+    for known in ((of,), (of.upper(),), (dialect.id,), (ANY,)):
+        assert knows(known, dialect.id) and notice("me/mine", known, dialect.id) is None
+    assert not knows((dialect.id,), of) and not knows((), dialect.id)
+    assert dialect.id in with_dialects((of,)) and of not in with_dialects((dialect.id,))
+    assert names_of(with_dialects((of,))) == [name_of(of)] and names_of([dialect.id]) == [dialect.name]
+
+
+@pytest.mark.parametrize(
+    ("known", "language", "is_known"),
+    [
+        ("cpp", "cuda-cpp", True), ("cpp", "cuda", True), ("cpp", "arduino", True), ("cpp", "objective-cpp", True),
+        ("c", "objective-c", True), ("c", "objc", True), ("c", "opencl", True), ("c", "cuda-cpp", False),
+        ("c", "cpp", False), ("cpp", "c", False), ("cpp", "objective-c", False), ("c", "objective-cpp", False),
+        ("javascript", "javascriptreact", False), ("typescript", "javascript", False), ("css", "scss", False),
+    ],
+)  # fmt: skip
+def test_languages_that_only_share_words_are_no_dialects(known: str, language: str, is_known: bool) -> None:
+    assert knows((known,), language) is is_known
+
+
+@pytest.mark.parametrize(
+    ("path", "language"),
+    [
+        ("kernel.cu", "cuda-cpp"), ("warp.cuh", "cuda-cpp"), ("blink.INO", "arduino"), ("App.mm", "objective-cpp"),
+        ("App.m", "objective-c"), ("blur.cl", "opencl"),
+    ],
+)  # fmt: skip
+def test_files_in_dialects_are_known_by_their_endings(path: str, language: str) -> None:
+    assert language_of(path) == language
 
 
 def test_people_are_told_the_model_its_languages_and_the_remedy() -> None:

@@ -43,6 +43,15 @@ async def test_a_document_in_another_language_is_opened_anew():
     assert mine.engine.close(HANG)
 
 
+async def test_a_header_that_is_found_to_be_another_languages_stays_open():
+    mine = session()
+    document = mine.sync("file:///a.h", "c", "class A {};\n")
+    assert mine.sync("file:///a.h", "c", "class A {\n};\n") is document and document.language == "cpp"
+    assert mine.sync("file:///a.h", "", "int a;\n") is document
+    assert mine.sync("file:///a.h", "cpp", "int a;\n") is not document
+    assert mine.engine.close(HANG)
+
+
 @given(st.lists(st.text("ab\r\n𝄞", max_size=8), min_size=1))
 async def test_whatever_is_sent_the_text_is_the_last_one(texts: list[str]):
     mine = session()

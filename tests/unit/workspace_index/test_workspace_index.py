@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from efim_ls.access.rules import Rules
+from efim_ls.paths import cache_folder
 from efim_ls.settings import Settings
+from efim_ls.workspace.database.origin import read_summary
+from efim_ls.workspace.database.place import index_path
 from efim_ls.workspace.files.content import digest_of
 from efim_ls.workspace.index import Scope, Steps, WorkspaceIndex, open_index
 from efim_ls.workspace.overlay import Overlay
@@ -267,6 +270,22 @@ def test_each_family_is_counted_in_its_own_tokens(tmp_path: Path) -> None:
             ids = tokenizers.of(family).encode(text)
             assert followers(overlay.counts[family], [ids[:3]])[0][0] == [int(ids[3])]
         index.close()
+
+
+def test_headers_are_indexed_in_the_language_that_text_and_neighbours_tell(tmp_path: Path) -> None:
+    folder, chosen = tmp_path / "project", Settings(cache_folder=str(tmp_path / "cache"))
+    files = {
+        "both/a.h": "int a;\n", "both/a.cpp": "int b;\n", "both/b.h": "int c;\n", "both/b.c": "int d;\n",
+        "alone/a.h": "int e;\n", "alone/b.h": "class F {};\n", "cpp/a.h": "int g;\n", "cpp/b.cc": "int h;\n",
+    }  # fmt: skip
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    index = made(Scope.of(chosen, Rules(chosen, [folder.as_uri()]), [folder], TOKENIZERS))
+    take(index.build())
+    index.close()
+    summary = read_summary(index_path(cache_folder(chosen.cache_folder), [folder]))
+    assert summary is not None and summary.files == {"cpp": 5, "c": 3}
 
 
 def test_clients_hold_the_same_arrays_whatever_each_has_open(project: Scope) -> None:

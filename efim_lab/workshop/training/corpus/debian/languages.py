@@ -13,11 +13,8 @@ from efim_lab.workshop.training.corpus.debian import splits
 from efim_lab.workshop.training.corpus.debian.package import PackagedLanguage
 from efim_lab.workshop.training.corpus.debian.rust import snippets
 from efim_lab.workshop.training.corpus.language import CorpusLanguage
+from efim_ls.languages.headers import header_language
 
-_TELLS_CPP = re.compile(
-    r"^[ \t]*(?:class|namespace|template|using|public:|private:|protected:)\b|\bstd::|\bvirtual\b|\bconstexpr\b",
-    re.MULTILINE,
-)
 _INTERPRETER = re.compile(r"#!.*\b(?:ba|da|k)?sh\b")
 _CRATE = re.compile(r"librust-(.*)-dev")
 
@@ -29,11 +26,11 @@ def _crate(package: str) -> str:
 
 
 def _is_c(path: Path) -> bool:
-    return path.suffix != ".h" or not _TELLS_CPP.search(_text(path))
+    return header_language("c", str(path), _text(path)) == "c"
 
 
 def _is_cpp(path: Path) -> bool:
-    return path.suffix != ".h" or bool(_TELLS_CPP.search(_text(path)))
+    return path.suffix != ".h" or not _is_c(path)
 
 
 def _is_shell(path: Path) -> bool:
