@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
+from efim_ls.languages.forms.language import Language
 from efim_ls.languages.records import c, go, java, others, php, python, ruby, rust, script, shell
-from efim_ls.languages.records.language import Language
 
 JSX = " JSX"  # ends the name of a dialect
 ANY = "*"  # in place of a language: all of them

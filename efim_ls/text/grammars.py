@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
+from pkgutil import resolve_name
 
 from tree_sitter import Language
 
+from efim_ls.languages.forms.language import Grammar, MixedGrammar
 from efim_ls.languages.table import LANGUAGES
 
 
@@ -13,4 +16,10 @@ from efim_ls.languages.table import LANGUAGES
 def grammar_of(language: str) -> Language | None:
     """Return the grammar of a language by LSP's name for it, None if there is none."""
     grammar = LANGUAGES[language].grammar
-    return Language(grammar.load()) if grammar else None
+    return loaded(grammar) if grammar else None
+
+
+def loaded(grammar: Grammar | MixedGrammar) -> Language:
+    """Return a grammar, whose module is imported for it."""
+    make: Callable[[], object] = resolve_name(grammar.source)
+    return Language(make())

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tree_sitter import Node, Parser, Tree
 
-from efim_ls.languages.records.language import Grammar, Import
+from efim_ls.languages.forms.language import Grammar, Import
 from efim_ls.languages.table import LANGUAGES
 from efim_ls.text.grammars import grammar_of
 

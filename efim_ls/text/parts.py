@@ -6,12 +6,13 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from tree_sitter import Language, Parser
+from tree_sitter import Parser
 
-from efim_ls.languages.records.language import MixedGrammar
+from efim_ls.languages.forms.language import MixedGrammar
 from efim_ls.languages.table import LANGUAGES
 from efim_ls.request import Part
 from efim_ls.text.document import narrowed
+from efim_ls.text.grammars import loaded
 
 LONGEST_MARK = 16  # characters
 NEAR = 8_000  # characters around a part in which other pieces of its program are read
@@ -92,7 +93,7 @@ class Parts:
     def _parse(self, text: str, top: int) -> tuple[re.Match[str], str] | None:
         """Return the last sign of a text behind which a part begins, and its language; the text ends with a sign."""
         if self._parser is None:
-            self._parser = Parser(Language(self._grammar.load()))
+            self._parser = Parser(loaded(self._grammar))
         read = " " * top + text[top:]
         root = self._parser.parse(_encoded(read + self._grammar.closing)).root_node
         for sign in reversed([*self._grammar.signs.finditer(text, top)]):

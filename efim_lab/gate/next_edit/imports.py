@@ -15,7 +15,7 @@ from efim_lab.gate.errors import WorkError
 from efim_lab.gate.git import run_git
 from efim_lab.gate.next_edit.fit import Example
 from efim_lab.gate.next_edit.scenarios import ENDINGS
-from efim_ls.languages.records.language import Import
+from efim_ls.languages.forms.language import Import
 from efim_ls.languages.table import family_of, language_of
 from efim_ls.next_edit.import_lines import ITEM, ImportStatement, import_statements
 from efim_ls.next_edit.rules.imports import imports

@@ -265,9 +265,7 @@ def _corpus(arguments: argparse.Namespace) -> int:
 
 
 def _join(arguments: argparse.Namespace) -> int:
-    from efim_lab.workshop.training.corpus.joining import join
-
-    print(join(arguments.corpora, arguments.most, arguments.out))
+    print(corpus.join(arguments.corpora, arguments.most, arguments.out))
     return 0
 
 

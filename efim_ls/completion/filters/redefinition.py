@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from efim_ls.completion.filters.place import Place, indent_of, lines_with
-from efim_ls.languages.records.language import Language
+from efim_ls.languages.forms.language import Language
 from efim_ls.languages.table import LANGUAGES
 from efim_ls.text.lines import line_start, lines_upwards
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
-from efim_ls.languages.records.language import (
+from efim_ls.languages.forms.language import (
     Grammar,
     Import,
     Language,
@@ -36,12 +36,6 @@ _KEYWORDS_OF_CPP = """
 _TELLING = r"^\s*#\s*(include\b.*\.h[>\"]$|define |ifn?def )|^\s*(static |const )*(int|void|char|size_t)\b.*[;{(]$"
 
 
-def _load() -> object:
-    import tree_sitter_cpp
-
-    return tree_sitter_cpp.language()
-
-
 def _named(node: Node) -> Iterator[Node]:
     """Yield the names of a definition, of types that have a body, and of what a declaration calls a function.
 
@@ -61,7 +55,7 @@ def _imported(node: Node, text: TextOf) -> Iterator[Import]:
 
 # C++'s, for C as well: the names of headers do not tell the two apart.
 _GRAMMAR = Grammar(
-    _load,
+    "tree_sitter_cpp:language",
     kinds={
         "alias_declaration": "type", "class_specifier": "class", "concept_definition": "type",
         "declaration": "function", "enum_specifier": "enum", "enumerator": "constant", "field_declaration": "field",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from efim_ls.languages.records.language import (
+from efim_ls.languages.forms.language import (
     Grammar,
     Import,
     ImportForm,
@@ -27,12 +27,6 @@ _NAMES = """
     float64 imag init int int8 int16 int32 int64 iota len main make max min new nil panic print println real
     recover rune string true uint uint8 uint16 uint32 uint64 uintptr
 """
-
-
-def _load() -> object:
-    import tree_sitter_go
-
-    return tree_sitter_go.language()
 
 
 def _imported(node: Node, text: TextOf) -> Iterator[Import]:
@@ -60,7 +54,7 @@ GO = Language(
         lists_words=True,
     ),
     grammar=Grammar(
-        _load,
+        "tree_sitter_go:language",
         kinds={
             "const_spec": "constant", "field_declaration": "field", "function_declaration": "function",
             "method_declaration": "method", "method_elem": "method", "type_alias": "type", "type_spec": "type",

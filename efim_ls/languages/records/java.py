@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from efim_ls.languages.records.language import (
+from efim_ls.languages.forms.language import (
     CallForm,
     Grammar,
     Import,
@@ -42,12 +42,6 @@ _BUILT_IN = """
 """
 
 
-def _load() -> object:
-    import tree_sitter_java
-
-    return tree_sitter_java.language()
-
-
 def _imported(node: Node, text: TextOf) -> Iterator[Import]:
     for path in node.named_children:
         if path.type == "scoped_identifier":
@@ -72,7 +66,7 @@ JAVA = Language(
         new_name=re.compile(r"\b(?:class|enum|@?interface|record)\s+\Z"),
     ),
     grammar=Grammar(
-        _load,
+        "tree_sitter_java:language",
         kinds={
             "annotation_type_declaration": "interface", "annotation_type_element_declaration": "method",
             "class_declaration": "class", "constant_declaration": "constant", "constructor_declaration": "method",

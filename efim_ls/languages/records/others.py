@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from efim_ls.languages import mixed
-from efim_ls.languages.records.language import Language
+from efim_ls.languages.forms import mixed
+from efim_ls.languages.forms.language import Language
 
 _CODE = (
     Language("astro", "Astro", ".astro", is_code=True, mixed=mixed.ASTRO),

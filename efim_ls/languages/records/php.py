@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from efim_ls.languages import mixed
-from efim_ls.languages.records.language import (
+from efim_ls.languages.forms import mixed
+from efim_ls.languages.forms.language import (
     CallForm,
     Grammar,
     Import,
@@ -44,12 +44,6 @@ _WORDS = r"""
 MARK = "\\"  # between the parts of a name
 
 
-def _load() -> object:
-    import tree_sitter_php
-
-    return tree_sitter_php.language_php_only()
-
-
 def _imported(node: Node, text: TextOf) -> Iterator[Import]:
     """Yield what stands before a class, with the last mark, and its name; functions have another `use`."""
     group = node.child_by_field_name("body")
@@ -83,7 +77,7 @@ PHP = Language(
     ),
     # Without what stands outside of its tags: a part of a file may begin behind the tag that opens it.
     grammar=Grammar(
-        _load,
+        "tree_sitter_php:language_php_only",
         kinds={
             "class_declaration": "class", "const_element": "constant", "enum_case": "constant",
             "enum_declaration": "enum", "function_definition": "function", "interface_declaration": "interface",

@@ -11,7 +11,7 @@ from keyword import kwlist, softkwlist
 
 from tree_sitter import Node
 
-from efim_ls.languages.records.language import (
+from efim_ls.languages.forms.language import (
     CallForm,
     Grammar,
     Import,
@@ -25,12 +25,6 @@ from efim_ls.languages.records.language import (
 
 _TYPES = (bool, bytearray, bytes, complex, dict, float, frozenset, int, list, property, set, slice, str, tuple, type)
 _HANDLERS = frozenset({"except_clause", "except_group_clause", "finally_clause"})
-
-
-def _load() -> object:
-    import tree_sitter_python
-
-    return tree_sitter_python.language()
 
 
 def _imported(node: Node, text: TextOf) -> Iterator[Import]:
@@ -81,7 +75,7 @@ PYTHON = Language(
     ),
     # Parsed like other languages rather than with `ast`: that takes twice as long and does not read broken code.
     grammar=Grammar(
-        _load,
+        "tree_sitter_python:language",
         kinds={
             "assignment": "variable", "class_definition": "class", "function_definition": "function",
             "type_alias_statement": "type",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from efim_ls.languages.records.language import (
+from efim_ls.languages.forms.language import (
     CallForm,
     Grammar,
     Import,
@@ -30,12 +30,6 @@ _NAMES = """
     Process Random Range RangeError Rational Regexp RuntimeError STDERR STDIN STDOUT Set StandardError StopIteration
     String Struct Symbol Thread Time TypeError ZeroDivisionError
 """
-
-
-def _load() -> object:
-    import tree_sitter_ruby
-
-    return tree_sitter_ruby.language()
 
 
 def _named(node: Node) -> Iterator[Node]:
@@ -92,7 +86,7 @@ RUBY = Language(
         new_name=re.compile(r"\b(?:alias|class|def(?:\s+self\.)?|module)\s*\Z"),
     ),
     grammar=Grammar(
-        _load,
+        "tree_sitter_ruby:language",
         kinds={
             "assignment": "constant", "class": "class", "method": "function", "module": "class",
             "singleton_method": "function",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from efim_ls.languages.records.language import (
+from efim_ls.languages.forms.language import (
     CallForm,
     Grammar,
     Import,
@@ -36,12 +36,6 @@ _BUILT_IN = """
 """
 
 
-def _load() -> object:
-    import tree_sitter_rust
-
-    return tree_sitter_rust.language()
-
-
 def _imported(node: Node, text: TextOf) -> Iterator[Import]:
     argument = node.child_by_field_name("argument") or node.child_by_field_name("name")
     yield Import(" ".join(text(argument).split()), ())
@@ -64,7 +58,7 @@ RUST = Language(
         ),
     ),
     grammar=Grammar(
-        _load,
+        "tree_sitter_rust:language",
         kinds={
             "const_item": "constant", "enum_item": "enum", "enum_variant": "constant", "field_declaration": "field",
             "function_item": "function", "function_signature_item": "function", "macro_definition": "macro",

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
-from efim_ls.languages.records.language import (
+from efim_ls.languages.forms.language import (
     CallForm,
     Grammar,
     Import,
@@ -51,24 +51,6 @@ _DEFINITION = r"""(?P<indent>[ \t]*)(?:
 )(?P<name>[\w$]+)(?(declared)|(?(function)(?=[^;\n]*\{[ \t]*$)|(?=\([^()'"`;\n]*\)[^();\n]*\{[ \t]*$)))"""
 
 
-def _load_javascript() -> object:
-    import tree_sitter_javascript
-
-    return tree_sitter_javascript.language()
-
-
-def _load_typescript() -> object:
-    import tree_sitter_typescript
-
-    return tree_sitter_typescript.language_typescript()
-
-
-def _load_tsx() -> object:
-    import tree_sitter_typescript
-
-    return tree_sitter_typescript.language_tsx()
-
-
 def _imported(node: Node, text: TextOf) -> Iterator[Import]:
     if source := node.child_by_field_name("source"):
         specifiers = within(node, ("import_specifier", "export_specifier"))
@@ -84,7 +66,7 @@ def _import_line(module: str, name: str, last: re.Match[str] | None) -> str:
 
 
 _GRAMMAR = Grammar(
-    _load_javascript,
+    "tree_sitter_javascript:language",
     kinds={
         "abstract_class_declaration": "class", "abstract_method_signature": "method", "class_declaration": "class",
         "enum_declaration": "enum", "field_definition": "field", "function_declaration": "function",
@@ -148,7 +130,7 @@ TYPESCRIPT = replace(
     family="javascript",
     tags="typescriptreact",
     telling=r"^\s*(export )?(interface|type|enum) \w+|\w\??: (string|number|boolean)\b|^import type ",
-    grammar=replace(_GRAMMAR, load=_load_typescript),
+    grammar=replace(_GRAMMAR, source="tree_sitter_typescript:language_typescript"),
 )
 TYPESCRIPT_JSX = replace(
     TYPESCRIPT,
@@ -157,6 +139,6 @@ TYPESCRIPT_JSX = replace(
     endings=".tsx",
     tags="",
     telling="",
-    grammar=replace(_GRAMMAR, load=_load_tsx),
+    grammar=replace(_GRAMMAR, source="tree_sitter_typescript:language_tsx"),
 )
 LANGUAGES = (JAVASCRIPT, JAVASCRIPT_JSX, TYPESCRIPT, TYPESCRIPT_JSX)

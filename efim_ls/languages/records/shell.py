@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from efim_ls.languages.records.language import (
+from efim_ls.languages.forms.language import (
     Grammar,
     Import,
     Language,
@@ -23,12 +23,6 @@ _KEYWORDS = """
     in local printf read readonly return select set shift source test then time trap true type typeset ulimit umask
     unset until wait while
 """
-
-
-def _load() -> object:
-    import tree_sitter_bash
-
-    return tree_sitter_bash.language()
 
 
 def _imported(node: Node, text: TextOf) -> Iterator[Import]:
@@ -69,7 +63,7 @@ SHELL = Language(
         new_name=re.compile(r"\b(?:alias|function|local|readonly)\s+\Z"),
     ),
     grammar=Grammar(
-        _load,
+        "tree_sitter_bash:language",
         kinds={"function_definition": "function", "variable_assignment": "variable"},
         named=declared,
         entered=frozenset({"declaration_command", "else_clause", "if_statement", "program"}),

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from tree_sitter import Node
 
-from efim_ls.languages.records.language import Grammar
+from efim_ls.languages.forms.language import Grammar
 from efim_ls.languages.table import LANGUAGES
 from efim_ls.next_edit.changes import LineChange
 from efim_ls.next_edit.syntax.parameters import LONGEST, Parameter, parameters

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from efim_ls.languages.records.language import CallForm
+from efim_ls.languages.forms.language import CallForm
 from efim_ls.languages.table import LANGUAGES
 
 LONGEST = 2000  # characters between two parentheses

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from tree_sitter import Node
 
-from efim_ls.languages.records.language import Grammar
+from efim_ls.languages.forms.language import Grammar
 from efim_ls.languages.table import LANGUAGES
 from efim_ls.next_edit.pattern import whole_words
 from efim_ls.next_edit.syntax.pieces import piece_at

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from efim_ls.languages.records.language import Import
+from efim_ls.languages.forms.language import Import
 from efim_ls.text.outline import Definition, Outline
 from efim_ls.workspace.files.content import LONGEST_WORD, PASSAGE_LINES, indexed_form
 

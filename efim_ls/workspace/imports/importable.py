@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
-from efim_ls.languages.records.language import Import
+from efim_ls.languages.forms.language import Import
 from efim_ls.languages.table import LANGUAGES, family_of, language_of
 from efim_ls.text.outline import MEMBERS, Importable, outline
 from efim_ls.workspace.database.queries import FoundImport

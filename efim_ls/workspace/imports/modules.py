@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from os.path import commonprefix
 from pathlib import PurePath
 
-from efim_ls.languages.records.language import Import
+from efim_ls.languages.forms.language import Import
 from efim_ls.workspace.database.queries import FoundImport
 from efim_ls.workspace.imports.paths import PACKAGE_FILES, read_import
 

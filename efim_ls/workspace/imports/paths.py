@@ -7,7 +7,7 @@ import re
 from pathlib import PurePath
 from typing import NamedTuple
 
-from efim_ls.languages.records.language import Import
+from efim_ls.languages.forms.language import Import
 
 PACKAGE_FILES = frozenset({"__init__", "index", "lib", "main", "mod"})  # stand for the folder that they are in
 WORD = re.compile(r"\w+")

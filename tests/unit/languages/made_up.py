@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
-from efim_ls.languages.records.language import Import, ImportForm, Language, LanguageWords, TextOf, within
+from efim_ls.languages.forms.language import Import, ImportForm, Language, LanguageWords, TextOf, within
 from efim_ls.languages.records.python import PYTHON
 
 

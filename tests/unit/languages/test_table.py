@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from editor_clients.headless import ops
-from efim_ls.languages.records.language import Language
+from efim_ls.languages.forms.language import Language
 from efim_ls.languages.table import (
     ANY,
     ENDINGS,

@@ -29,15 +29,16 @@ EXTRAS = {extra: names(requirements) for extra, requirements in PROJECT["optiona
 
 
 def imported(packages: Sequence[str]) -> set[str]:
-    """Return the distributions of all modules that are imported anywhere in the packages, lazily too."""
-    modules = set[str]()
+    """Return the distributions of all modules that are imported anywhere in the packages, lazily or by name too."""
+    modules, installed = set[str](), packages_distributions()
     for path in (path for package in packages for path in (ROOT / package).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Import):
                 modules |= {each.name.split(".")[0] for each in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 modules.add(node.module.split(".")[0])
-    installed = packages_distributions()
+            elif isinstance(node, ast.Constant) and (found := re.fullmatch(r"(\w+):\w+", str(node.value))):
+                modules |= {found[1]} & {*installed}
     foreign = modules - {*INSTALLED, *LABORATORY} - sys.stdlib_module_names
     return {each.lower().replace("_", "-") for module in foreign for each in installed.get(module, [module])}
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_ls.languages.records.language import Import
+from efim_ls.languages.forms.language import Import
 from efim_ls.text import outline as module
 from efim_ls.text.outline import Definition, Outline, outline
 

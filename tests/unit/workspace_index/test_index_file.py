@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_ls.languages.records.language import Import
+from efim_ls.languages.forms.language import Import
 from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.text.outline import Definition
 from efim_ls.workspace.database.origin import IndexOrigin, read_summary

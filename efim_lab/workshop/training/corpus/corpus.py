@@ -2,13 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from efim_lab.gate import documents
-from efim_lab.gate.documents import CodeDocument
+from efim_lab.gate.documents import CodeDocument, package_of
 from efim_lab.gate.errors import WorkError
 from efim_lab.workshop.training.corpus.examples import examples_in
 from efim_lab.workshop.training.corpus.filters import SeenLines
@@ -109,6 +110,38 @@ def write(folder: Path, language: CorpusLanguage, gathered: Gathered, refused: I
     manifest = folder / MANIFEST
     manifest.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8", newline="\n")
     return manifest
+
+
+def join(folders: Sequence[Path], most: int, out: Path) -> Path:
+    """Write a corpus of the documents of several, of each at most `most` bytes to train on; return its manifest.
+
+    The manifest counts the files that were taken of each package.
+    """
+    languages, packages = list[str](), list[ManifestEntry]()
+    parts = {part: list[CodeDocument]() for part in get_args(Part)}
+    for folder in folders:
+        manifest, found = read_manifest(folder / MANIFEST), list[CodeDocument]()
+        for part, joined in parts.items():
+            documents_of_part = documents.read_documents(folder / f"{part}.jsonl")
+            taken = capped(documents_of_part, most) if part == "train" else documents_of_part
+            joined += taken
+            found += taken
+        files = Counter(map(package_of, found))
+        sizes = Counter[str]()
+        for document in found:
+            sizes[package_of(document)] += len(document.text.encode())
+        languages += manifest.languages
+        packages += (
+            replace(each, files=files[each.folder], bytes=sizes[each.folder])
+            for each in manifest.packages
+            if each.folder in files
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    for part, joined in parts.items():
+        documents.write_documents(out / f"{part}.jsonl", sorted(joined, key=lambda document: document.path))
+    content = {"languages": languages, "packages": [asdict(each) for each in packages]}
+    (out / MANIFEST).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8", newline="\n")
+    return out / MANIFEST
 
 
 def read_manifest(path: Path) -> Manifest:

@@ -9,7 +9,7 @@ from tree_sitter import Node
 
 from efim_ls.completion.filters.place import Place
 from efim_ls.completion.filters.syntax.parsed_suggestion import ParsedSuggestion, parse
-from efim_ls.languages.records.language import Indented
+from efim_ls.languages.forms.language import Indented
 from efim_ls.languages.table import LANGUAGES
 
 

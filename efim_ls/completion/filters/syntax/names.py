@@ -9,7 +9,7 @@ from tree_sitter import Node
 
 from efim_ls.completion.filters.place import Place, beginning, holds_word
 from efim_ls.completion.filters.syntax.parsed_suggestion import ParsedSuggestion, parse
-from efim_ls.languages.records.language import NameNodes
+from efim_ls.languages.forms.language import NameNodes
 from efim_ls.languages.table import LANGUAGES
 
 # In code with errors: what may bind a name later on its line, and what follows a name that may be bound.

@@ -16,7 +16,7 @@ from efim_lab.workshop.training.corpus.licences import is_permissive
 from efim_lab.workshop.training.corpus.own_code import sources_in
 
 _LISTS = Path(__file__).with_name("lists")
-_NOTICES = ("debian/copyright", "usr/share/doc/*/copyright")  # of sources, and of what is installed
+_NOTICES = ("debian/copyright", "usr/share/doc/*/copyright")  # of sources, and of installed packages
 _OTHERS = (
     r"(?i:(^|/)(\.[^/]*|_[^/]*|tests?|testing|test[-_]?(suites?|data|cases|src|utils|lib)|unit[-_]?tests?|specs?|features|"
     r"fixtures|mocks?|fuzz(ing|ers?)?|benchmarks?|vendor(ed)?|third[-_ ]?party|3rd[-_]?party|extern(als?)?|deps|"

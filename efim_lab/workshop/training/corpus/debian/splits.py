@@ -21,7 +21,7 @@ RUST = _splits(
     criterion h2 handlebars image itertools lru mio nom notify proptest quick-xml rayon reqwest rustls semver smallvec
     syntect tempfile toml-edit ureq url uuid walkdir
     """,
-    # Those of one repository are named together: ripgrep's, and serde's.
+    # The crates of ripgrep and serde are many: each repository is held out as a whole.
     "axum bat clap fd-find globset grep ignore ripgrep serde tokio",
 )
 JAVA = _splits(

@@ -48,13 +48,13 @@ TextOf = Callable[[Node | None], str]
 
 @dataclass(frozen=True)
 class Grammar:
-    """A tree-sitter grammar, which `load` imports, and the meaning of its nodes.
+    """A tree-sitter grammar, which the function `source` of a module makes, and the meaning of its nodes.
 
     `kinds` are the kinds of definitions by the type of node, `entered` the types whose children are definitions too.
     `named` yields the names of a definition where these are not in its field `name`.
     """
 
-    load: Callable[[], object]
+    source: str
     kinds: Mapping[str, str] = field(default_factory=dict[str, str])
     named: Callable[[Node], Iterator[Node]] | None = None
     entered: frozenset[str] = frozenset()
@@ -72,8 +72,8 @@ class Grammar:
 
 @dataclass(frozen=True)
 class MixedGrammar:
-    """How files have parts in several languages: signs begin and end them, and a grammar, which `load` imports, says
-    which signs do, as strings and comments may hold some.
+    """How files have parts in several languages: signs begin and end them, and a grammar, which the function `source`
+    of a module makes, says which signs do, as strings and comments may hold some.
 
     `begins` returns the language behind a sign, empty if it is the file's own, and None if the sign begins nothing;
     it reads the sign's leaf in the tree of a text that ends with a sign and `closing`. `first` is the language in
@@ -83,7 +83,7 @@ class MixedGrammar:
     the text between them. The group of `head` is code in front of all signs, and named after its language.
     """
 
-    load: Callable[[], object]
+    source: str
     signs: re.Pattern[str]
     marks: re.Pattern[str]
     begins: Callable[[re.Match[str], Node], str | None]

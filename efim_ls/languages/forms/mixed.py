@@ -7,7 +7,7 @@ from functools import partial
 
 from tree_sitter import Node
 
-from efim_ls.languages.records.language import MixedGrammar
+from efim_ls.languages.forms.language import MixedGrammar
 
 # Languages of scripts by their attributes `lang` and `type`; others are data or templates.
 _SCRIPTS = {
@@ -33,24 +33,6 @@ _DIRECTIVE_END = re.compile(r"(?<!%)[-_=]?%>")
 _PHP_END = re.compile(r"\?>")
 
 
-def _load_html() -> object:
-    import tree_sitter_html
-
-    return tree_sitter_html.language()
-
-
-def _load_template() -> object:
-    import tree_sitter_embedded_template
-
-    return tree_sitter_embedded_template.language()
-
-
-def _load_php() -> object:
-    import tree_sitter_php
-
-    return tree_sitter_php.language_php()
-
-
 def _in_element(script: str, sign: re.Match[str], leaf: Node) -> str | None:
     """Return the language in an element whose tag is a sign; a script without an attribute for it is in `script`."""
     node: Node | None = leaf
@@ -71,7 +53,7 @@ def _elements(script: str, head: re.Pattern[str] | None = None) -> MixedGrammar:
     other = r"<(?!script|style)"  # a quote that is not closed ends before the next tag
     tag = rf"<(?P<name>script|style)(?![\w-])(?:\"(?:[^\"<]|{other})*\"|'(?:[^'<]|{other})*'|[^\"'>])*>"
     return MixedGrammar(
-        _load_html,
+        "tree_sitter_html:language",
         re.compile(rf"{tag}|</(?:script|style)[\s/>]", re.IGNORECASE),
         re.compile(_ELEMENT_MARKS + (r"|\n?-+|[/*]+|\\.?|[`\n]" if head else "")),
         partial(_in_element, script),
@@ -92,7 +74,7 @@ def _in_directive(language: str, sign: re.Match[str], leaf: Node) -> str | None:
 
 def _template(language: str, joint: str) -> MixedGrammar:
     return MixedGrammar(
-        _load_template,
+        "tree_sitter_embedded_template:language",
         re.compile(r"<%%|%%>|<%(?:[-_#|]|\|?={0,2}|graphql)|[-_=]?%>"),
         re.compile(r"[-<=_>%#|]*%[-<=_>%#|]*(?:graphql)?"),
         partial(_in_directive, language),
@@ -112,7 +94,7 @@ ASTRO = _elements("typescript", _HEAD)
 ERB = _template("ruby", "\n#\n")
 EJS = _template("javascript", "\n//\n")
 PHP = MixedGrammar(
-    _load_php,
+    "tree_sitter_php:language_php",
     re.compile(r"<\?(?:php|=)?|\?>", re.IGNORECASE),
     re.compile(r"[<?]+[ph=]*>?", re.IGNORECASE),
     _in_php,

@@ -1,0 +1,1 @@
+"""How the record of a language is written, and how files mix languages."""
