@@ -190,7 +190,7 @@ def test_the_short_list_is_enough_for_the_embedded_model_and_small(tmp_path: Pat
     fresh.run("-c", "import watchfiles", program="python")  # where the editor does not watch files
     assert not (fresh.packages / "torch").exists()
     sizes = [path.lstat().st_blocks * 512 for path in fresh.packages.rglob("*")]
-    assert sum(sizes) < 141 << 20  # 41 of them are ours, 38 of these the weights of two models
+    assert sum(sizes) < 152 << 20  # 41 of them are ours, 38 of these the weights of two models; 17 are grammars
 
 
 def test_the_plugin_and_the_source_are_whole() -> None:
