@@ -115,6 +115,11 @@ def test_no_function_takes_too_many_parameters() -> None:
     assert {name: count for name, count in counts.items() if count > MOST_PARAMETERS} == {}
 
 
+def test_no_two_files_of_tests_are_one_module() -> None:
+    tests = [path for path in (ROOT / "tests").rglob("test_*.py") if not (path.parent / "__init__.py").exists()]
+    assert [name for name, files in Counter(path.name for path in tests).items() if files > 1] == []
+
+
 @pytest.mark.parametrize("packages", [PRODUCT, ("efim_lab",), ("editor_clients",)])
 def test_a_public_class_name_is_unique(packages: tuple[str, ...]) -> None:
     names = Counter(
