@@ -12,7 +12,7 @@ from itertools import islice
 from efim_ls.languages.table import known_as, language_of
 
 HEADER = ".h"
-MOST_BESIDE = 5_000  # files of a folder that are looked at
+MOST_FILES = 5_000  # of a folder that are looked at
 LONGEST = 200_000  # characters at the top of a header that are looked at
 # Matches in lines that no C has outside comments and strings.
 _CPP = re.compile(
@@ -67,11 +67,11 @@ def _is_among_cpp(path: str) -> bool:
     """Return whether the sources in a header's folder are C++ and not C: those with its stem, else all."""
     folder, name = os.path.split(path)
     try:
-        beside = _languages(folder, os.stat(folder).st_mtime_ns)
+        by_stem = _languages(folder, os.stat(folder).st_mtime_ns)
     except OSError:
         return False
-    own = beside.get(_stem(name))
-    return (own or frozenset[str]().union(*beside.values())) == frozenset({"cpp"})
+    own = by_stem.get(_stem(name))
+    return (own or frozenset[str]().union(*by_stem.values())) == frozenset({"cpp"})
 
 
 @lru_cache(64)  # an index asks for each header of a folder
@@ -79,7 +79,7 @@ def _languages(folder: str, changed: int) -> Mapping[str, frozenset[str]]:
     """Return which of C and C++ the sources in a folder are in, by their stems; raises OSError."""
     found = defaultdict[str, frozenset[str]](frozenset)
     with os.scandir(folder) as entries:
-        names = [each.name for each in islice(entries, MOST_BESIDE)]
+        names = [each.name for each in islice(entries, MOST_FILES)]
     for name in names:
         if not name.lower().endswith(HEADER):
             found[_stem(name)] |= {"c", "cpp"}.intersection(known_as(language_of(name)))

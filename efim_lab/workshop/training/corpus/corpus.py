@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, get_args
@@ -90,7 +90,7 @@ def write(folder: Path, language: CorpusLanguage, gathered: Gathered, refused: I
     """
     if not any(gathered.values()):
         raise WorkError(f"no {language.title} file passed the filters: name a folder with more code, written by hand")
-    parts = {
+    parts: dict[Part, list[CodeDocument]] = {
         name: _changed(part, language.clean if name == "train" else language.without_notices)
         for name, part in _parts(language, gathered).items()
     }
@@ -103,13 +103,8 @@ def write(folder: Path, language: CorpusLanguage, gathered: Gathered, refused: I
         "examples": {"documents": len(examples), "bytes": _size(examples), "copies": EXAMPLE_COPIES},
         "refused": [each._asdict() for each in sorted(set(refused), key=lambda r: (r.name, r.version))],
     }
-    parts["train"] = sorted(_with_copies(parts["train"], examples), key=lambda d: d.path)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, part in parts.items():
-        documents.write_documents(folder / f"{name}.jsonl", part)
-    manifest = folder / MANIFEST
-    manifest.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8", newline="\n")
-    return manifest
+    parts["train"] = [*_with_copies(parts["train"], examples)]
+    return _write(folder, parts, content)
 
 
 def join(folders: Sequence[Path], most: int, out: Path) -> Path:
@@ -122,8 +117,8 @@ def join(folders: Sequence[Path], most: int, out: Path) -> Path:
     for folder in folders:
         manifest, found = read_manifest(folder / MANIFEST), list[CodeDocument]()
         for part, joined in parts.items():
-            documents_of_part = documents.read_documents(folder / f"{part}.jsonl")
-            taken = capped(documents_of_part, most) if part == "train" else documents_of_part
+            all_of_part = documents.read_documents(folder / f"{part}.jsonl")
+            taken = capped(all_of_part, most) if part == "train" else all_of_part
             joined += taken
             found += taken
         files = Counter(map(package_of, found))
@@ -136,12 +131,17 @@ def join(folders: Sequence[Path], most: int, out: Path) -> Path:
             for each in manifest.packages
             if each.folder in files
         )
-    out.mkdir(parents=True, exist_ok=True)
-    for part, joined in parts.items():
-        documents.write_documents(out / f"{part}.jsonl", sorted(joined, key=lambda document: document.path))
-    content = {"languages": languages, "packages": [asdict(each) for each in packages]}
-    (out / MANIFEST).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8", newline="\n")
-    return out / MANIFEST
+    return _write(out, parts, {"languages": languages, "packages": [asdict(each) for each in packages]})
+
+
+def _write(folder: Path, parts: Mapping[Part, Sequence[CodeDocument]], content: Mapping[str, object]) -> Path:
+    """Write the documents of each part, in order of path, and the manifest's content; return the manifest's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, part in parts.items():
+        documents.write_documents(folder / f"{name}.jsonl", sorted(part, key=lambda document: document.path))
+    manifest = folder / MANIFEST
+    manifest.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8", newline="\n")
+    return manifest
 
 
 def read_manifest(path: Path) -> Manifest:

@@ -71,6 +71,11 @@ class Splits(NamedTuple):
         return self.part_of(name) == "train"
 
 
+def no_snippets(text: str) -> Iterable[str]:
+    """Return nothing: the documentation in many languages shows no programs in a form that is easy to find."""
+    return ()
+
+
 class CorpusLanguage(NamedTuple):
     r"""A language as a corpus knows it: where to get its code, and which of it to train on.
 

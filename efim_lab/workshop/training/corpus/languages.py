@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from efim_lab.workshop.training.corpus import filters
-from efim_lab.workshop.training.corpus.comments import without_opening_notices
+from efim_lab.workshop.training.corpus.comments import clean_comments, without_opening_notices
 from efim_lab.workshop.training.corpus.debian.languages import LANGUAGES as OF_DEBIAN
-from efim_lab.workshop.training.corpus.go import code as go_code
 from efim_lab.workshop.training.corpus.go import packages as go_packages
 from efim_lab.workshop.training.corpus.go.splits import SPLITS as GO_SPLITS
 from efim_lab.workshop.training.corpus.javascript import code as javascript_code
 from efim_lab.workshop.training.corpus.javascript import packages as javascript_packages
 from efim_lab.workshop.training.corpus.javascript.splits import SPLITS as JAVASCRIPT_SPLITS
-from efim_lab.workshop.training.corpus.language import CorpusLanguage
+from efim_lab.workshop.training.corpus.language import CorpusLanguage, no_snippets
 from efim_lab.workshop.training.corpus.python import cleanup, examples, repetition, sources, wheels
 from efim_lab.workshop.training.corpus.python.splits import SPLITS as PYTHON_SPLITS
 from efim_ls.languages.table import listed
@@ -59,8 +59,8 @@ LANGUAGES = {
             found_in=go_packages.found_in,
             looks_written=filters.looks_written,
             without_notices=without_opening_notices,
-            clean=go_code.clean,
-            snippets=go_code.snippets,
+            clean=partial(clean_comments, language="go"),
+            snippets=no_snippets,
         ),
         *OF_DEBIAN,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,11 +16,7 @@ _STANZA, _LINE = re.compile(r"^(Types:[ \t]*deb)[ \t]*$", re.MULTILINE), re.comp
 def fetch_binaries(out: Path, listed: Path) -> list[Path]:
     """Download packages as they are installed, check their digests, and return their unpacked folders."""
     new_folder(out)
-    folders = list[Path]()
-    for each, archive in archives(listed, _AT_ONCE, _download_binaries):
-        folders.append(_folder(out, each))
-        run(("dpkg-deb", "--extract", str(archive), str(folders[-1])), out)
-    return folders
+    return _extracted(out, archives(listed, _AT_ONCE, _download_binaries), "dpkg-deb")
 
 
 def fetch_sources(out: Path, listed: Path) -> list[Path]:
@@ -38,16 +34,17 @@ def fetch_sources(out: Path, listed: Path) -> list[Path]:
             run(("apt-get", *options, "--quiet=2", "--download-only", "source", *names), folder)
             return (path for each in packages for path in folder.glob(f"{each.package.partition('=')[0]}_*.dsc"))
 
-        folders = list[Path]()
-        for each, description in archives(listed, _AT_ONCE, download):
-            folders.append(_folder(out, each))
-            run(("dpkg-source", "--extract", str(description), str(folders[-1])), out)
+        return _extracted(out, archives(listed, _AT_ONCE, download), "dpkg-source")
+
+
+def _extracted(out: Path, found: Iterable[tuple[ListedPackage, Path]], program: str) -> list[Path]:
+    """Unpack each package with a program into a folder with the package's name and version; return the folders."""
+    folders = list[Path]()
+    for each, archive in found:
+        name, _, version = each.package.partition("=")
+        folders.append(out / f"{name}_{version.replace(':', '%3a')}")
+        run((program, "--extract", str(archive), str(folders[-1])), out)
     return folders
-
-
-def _folder(out: Path, listed: ListedPackage) -> Path:
-    name, _, version = listed.package.partition("=")
-    return out / f"{name}_{version.replace(':', '%3a')}"
 
 
 def _download_binaries(packages: Sequence[ListedPackage], folder: Path) -> Iterator[Path]:

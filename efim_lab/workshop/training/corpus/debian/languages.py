@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
 from efim_lab.workshop.training.corpus import filters
 from efim_lab.workshop.training.corpus.comments import clean_comments, without_opening_notices
 from efim_lab.workshop.training.corpus.debian import splits
-from efim_lab.workshop.training.corpus.debian.package import PackagedLanguage
+from efim_lab.workshop.training.corpus.debian.package import PackagedLanguage, unwanted
 from efim_lab.workshop.training.corpus.debian.rust import snippets
-from efim_lab.workshop.training.corpus.language import CorpusLanguage
+from efim_lab.workshop.training.corpus.language import CorpusLanguage, no_snippets
 from efim_ls.languages.headers import header_language
 
 _INTERPRETER = re.compile(r"#!.*\b(?:ba|da|k)?sh\b")
@@ -26,7 +25,7 @@ def _crate(package: str) -> str:
 
 
 def _is_c(path: Path) -> bool:
-    return header_language("c", str(path), _text(path)) == "c"
+    return path.suffix != ".h" or header_language("c", str(path), _text(path)) == "c"
 
 
 def _is_cpp(path: Path) -> bool:
@@ -43,41 +42,40 @@ def _text(path: Path) -> str:
 
 
 PACKAGED = (
-    PackagedLanguage("rust", "Rust", splits.RUST, (".rs",), r"(^|/)build\.rs$|_tests?\.rs$", named=_crate),
+    PackagedLanguage("rust", "Rust", splits.RUST, (".rs",), unwanted(r"(^|/)build\.rs$|_tests?\.rs$"), named=_crate),
     PackagedLanguage(
         "java", "Java", splits.JAVA, (".java",),
-        r"(^|/)((package|module)-info|\w*Tests?|\w*TestCase|Test\w*)\.java$", are_sources=True,
+        unwanted(r"(^|/)((package|module)-info|\w*Tests?|\w*TestCase|Test\w*)\.java$"), are_sources=True,
     ),
     PackagedLanguage(
         "c", "C", splits.C, (".c", ".h"),
-        r"(^|/)(test[-_.]|config\.h|y\.tab|lex\.yy)|[-_](test|wrap|generated)\.[ch]$|\.(tab|pb|pb-c)\.[ch]$",
+        unwanted(r"(^|/)(test[-_.]|config\.h|y\.tab|lex\.yy)|[-_](test|wrap|generated)\.[ch]$|\.(tab|pb|pb-c)\.[ch]$"),
         are_sources=True, is_chosen=_is_c,
     ),
     PackagedLanguage(
         "cpp", "C++", splits.C, (".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx"),
-        r"(^|/)(test[-_.]|moc_|qrc_|ui_|config\.h)|[-_](test|tests|unittest|wrap|generated)\.\w+$|\.pb\.\w+$",
+        unwanted(r"(^|/)(test[-_.]|moc_|qrc_|ui_|config\.h)|[-_](test|tests|unittest|wrap|generated)\.\w+$|\.pb\.\w+$"),
         are_sources=True, is_chosen=_is_cpp,
     ),
-    PackagedLanguage("ruby", "Ruby", splits.RUBY, (".rb", ".rake", ".gemspec"), r"(^|/)test_|_(test|spec)\.rb$"),
     PackagedLanguage(
-        "php", "PHP", splits.PHP, (".php",), r"(^|/)(autoload\w*|\w*Tests?|\w*TestCase)\.php$"
+        "ruby", "Ruby", splits.RUBY, (".rb", ".rake", ".gemspec"), unwanted(r"(^|/)test_|_(test|spec)\.rb$")
+    ),
+    PackagedLanguage(
+        "php", "PHP", splits.PHP, (".php",), unwanted(r"(^|/)(autoload\w*|\w*Tests?|\w*TestCase)\.php$")
     ),
     PackagedLanguage(
         "shellscript", "shell", splits.SHELL, ("", ".bash", ".sh"),
-        r"(^|/)(ltmain|autogen|bootstrap|configure|config\.\w+|install-sh|libtool|depcomp|missing|mkinstalldirs|compile|"
-        r"test[-_.\w]*)(\.(ba)?sh)?$|[-_]test(\.sh)?$",
+        unwanted(
+            r"(^|/)(ltmain|autogen|bootstrap|configure|config\.\w+|install-sh|libtool|depcomp|missing|mkinstalldirs|"
+            r"compile|test[-_.\w]*)(\.(ba)?sh)?$|[-_]test(\.sh)?$"
+        ),
         are_sources=True, is_chosen=_is_shell,
     ),
 )  # fmt: skip
 
 
-def _nothing(text: str) -> Iterable[str]:
-    """Return nothing: no documentation in this language shows programs in a form that is easy to find."""
-    return ()
-
-
-def _corpus(each: PackagedLanguage, shown: Callable[[str], Iterable[str]] = _nothing) -> CorpusLanguage:
-    return CorpusLanguage(
+LANGUAGES = tuple(
+    CorpusLanguage(
         name=each.name,
         title=each.title,
         known=(each.name,),
@@ -88,8 +86,7 @@ def _corpus(each: PackagedLanguage, shown: Callable[[str], Iterable[str]] = _not
         looks_written=filters.looks_written,
         without_notices=partial(without_opening_notices, language=each.name),
         clean=partial(clean_comments, language=each.name),
-        snippets=shown,
+        snippets=snippets if each.name == "rust" else no_snippets,
     )
-
-
-LANGUAGES = tuple(_corpus(each, snippets if each.name == "rust" else _nothing) for each in PACKAGED)
+    for each in PACKAGED
+)

@@ -25,10 +25,15 @@ _OTHERS = (
 )
 
 
+def unwanted(names: str) -> re.Pattern[str]:
+    """Return a pattern of paths of tests, generated files and copies: in such folders, or with such `names`."""
+    return re.compile(f"{_OTHERS}|{names}")
+
+
 class PackagedLanguage(NamedTuple):
     """A language whose corpus comes from the packages of a list of Debian's: the file in `lists` that has its name.
 
-    `endings` are endings of its files, "" among them if some have none. `others` matches names of files that nobody
+    `endings` are endings of its files, "" among them if some have none. `others` matches paths of files that nobody
     wrote or that test. `named` names a package by its folder's name, and `is_chosen` says, once a path fits, whether
     a file is in this language.
     """
@@ -37,7 +42,7 @@ class PackagedLanguage(NamedTuple):
     title: str
     splits: Splits
     endings: tuple[str, ...]
-    others: str
+    others: re.Pattern[str]
     are_sources: bool = False
     named: Callable[[str], str] = str
     is_chosen: Callable[[Path], bool] = Path.is_file
@@ -61,8 +66,7 @@ class PackagedLanguage(NamedTuple):
 
     def is_wanted(self, name: str) -> bool:
         """Return whether a relative path belongs to code written by hand: no tests, generated files or copies."""
-        unwanted = re.compile(f"{_OTHERS}|{self.others}")
-        return PurePath(name).suffix.lower() in self.endings and not unwanted.search(name)
+        return PurePath(name).suffix.lower() in self.endings and not self.others.search(name)
 
     def _package(self, folder: Path) -> Found | None:
         """Return a package as a source, as refused without a permissive licence, or None for any other folder."""
