@@ -16,6 +16,7 @@ from efim_ls.workspace.watcher import FileWatcher, _explained
 from tests.waiting import HANG, eventually
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/fdinfo"), reason="only Linux tells what is watched")
+ENTERED = {".", "src", "src/app"}  # of the workspace's folders
 
 
 @pytest.fixture(autouse=True)
@@ -33,23 +34,33 @@ def watching(folder: Path) -> Iterator[Callable[[Path], None]]:
         while not set(reports.get(timeout=HANG)) & {str(path), *map(str, path.parents)}:
             pass
 
-    before = watched()
     with closing(FileWatcher([folder], reports.put)) as watches:
-        eventually(lambda: watched() > before, "nothing is watched")
+        eventually(lambda: watched(folder), "nothing is watched")
         yield wait_for
     watches._thread.join(HANG)
     assert not watches._thread.is_alive()
 
 
-def watched() -> int:
-    """Return how many folders this process watches."""
-    count = 0
+def watched(workspace: Path) -> set[str]:
+    """Return the folders within a workspace that this process watches.
+
+    Each is known by its inode: watchers of other tests end later than the tests, and so a count would include theirs.
+    """
+    found = {folder.stat().st_ino: folder.relative_to(workspace).as_posix() for folder in folders_of(workspace)}
+    inodes = set[int]()
     for each in os.listdir("/proc/self/fdinfo"):
         try:
-            count += Path("/proc/self/fdinfo", each).read_text().count("inotify wd:")
-        except OSError:
+            lines = Path("/proc/self/fdinfo", each).read_text().splitlines()
+        except OSError:  # closed since the listing
             continue
-    return count
+        inodes.update(int(line.split("ino:")[1].split()[0], 16) for line in lines if line.startswith("inotify wd:"))
+    return {name for inode, name in found.items() if inode in inodes}
+
+
+def folders_of(workspace: Path) -> Iterator[Path]:
+    """Yield a workspace and all folders within it, and what links in it lead to."""
+    yield workspace
+    yield from (path for path in workspace.rglob("*") if path.is_dir())
 
 
 @pytest.fixture
@@ -68,21 +79,20 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def test_only_folders_that_a_walk_enters_are_watched(workspace: Path):
-    before = watched()
     with watching(workspace) as wait_for:
-        eventually(lambda: watched() - before == 3, "work, src and app are not what is watched")
+        eventually(lambda: watched(workspace) == ENTERED, lambda: f"watched are {watched(workspace)}")
         (workspace / "src/app/a.py").write_text("a = 1\n")
         wait_for(workspace / "src/app/a.py")
-        assert watched() - before == 3
+        assert watched(workspace) == ENTERED
 
 
 def test_what_git_ignores_is_watched_as_soon_as_it_does_not(workspace: Path):
-    before = watched()
     with watching(workspace) as wait_for:
-        eventually(lambda: watched() - before == 3, "work, src and app are not what is watched")
+        eventually(lambda: watched(workspace) == ENTERED, lambda: f"watched are {watched(workspace)}")
         (workspace / ".gitignore").write_text("src/app\n")
         wait_for(workspace / "build/out")  # reported, so that its files are read
-        eventually(lambda: watched() - before == 4, "work, src, build and out are not what is watched")
+        entered = {".", "src", "build", "build/out"}
+        eventually(lambda: watched(workspace) == entered, lambda: f"watched are {watched(workspace)}")
 
 
 def test_files_in_folders_that_are_new_are_reported(workspace: Path):
