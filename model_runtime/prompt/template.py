@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import cast
 
@@ -15,6 +16,8 @@ MARKER_KEYS = ("prefix", "suffix", "middle")
 TEMPLATE_KEYS = ("family", *MARKER_KEYS, "order", "bos", "end")
 FAMILY_NAMES = tuple(family.name for family in FAMILIES)
 PROMPT_ORDERS = {"efim": False, "psm": False, "spm": True}  # whether the tail comes first
+LANGUAGE_MARKER = "<|language:{}|>"  # of the models that this project trains
+_LANGUAGE = re.compile(re.escape(LANGUAGE_MARKER).replace(r"\{\}", "(.+)"))
 NO_TEMPLATE_REMEDY = "use a code model trained to infill, or name its markers in the setting template"
 
 
@@ -33,7 +36,8 @@ class Template:
 
     A marker is one token or, if it is plain text to the tokenizer, several; a family may have no middle. `lead` is
     text before the head. `ends` end a text, as do the tokenizer's special tokens and the tokens that the config
-    names. `files` are the markers of other files; without them, their paths are comments.
+    names. `files` are the markers of other files; without them, their paths are comments. `languages` are markers of
+    programming languages, by LSP's names.
     """
 
     prefix: tuple[int, ...]
@@ -46,6 +50,12 @@ class Template:
     family: str = ""
     fragments: bool = False
     files: FileMarkers | None = None
+    languages: Mapping[str, int] = field(default_factory=dict[str, int], hash=False)
+
+    def of(self, names: Sequence[str]) -> Template:
+        """Return the template of a language: the marker of the first of its `names` that has one ends the prefix."""
+        marker = next((self.languages[each] for each in names if each in self.languages), None)
+        return self if marker is None else replace(self, prefix=(*self.prefix, marker), languages={})
 
     @property
     def shows_similar(self) -> bool:
@@ -61,7 +71,7 @@ class Template:
     @property
     def markers(self) -> int:
         """Most tokens of a prompt that do not come from the document."""
-        return len(self.marker_ids) + len(self.lead)
+        return len(self.marker_ids) + bool(self.languages) + len(self.lead)
 
 
 def find_template(
@@ -90,6 +100,7 @@ def find_template(
         family=family.name,
         fragments=family.fragments,
         files=_file_markers(tokenizer, family),
+        languages={found[1]: i for name, i in tokenizer.special.items() if (found := _LANGUAGE.fullmatch(name))},
     )
 
 

@@ -291,7 +291,8 @@ def _tokenizer(arguments: argparse.Namespace) -> int:
     random.Random(0).shuffle(learnt)
     sizes = itertools.accumulate(len(document.text) for document in learnt)
     sample = [d.text for d, size in zip(learnt, sizes, strict=True) if size <= _TOKENIZER_SAMPLE]
-    bpe.save(bpe.train(sample, arguments.size), arguments.out)
+    languages = corpus.read_manifest(arguments.corpus / corpus.MANIFEST).languages
+    bpe.save(bpe.train(sample, arguments.size, languages if len(languages) > 1 else ()), arguments.out)
     return 0
 
 

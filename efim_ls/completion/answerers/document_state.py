@@ -31,6 +31,7 @@ class DocumentState:
         self._counts: CountsView | None = None
         self.answer_origin: AnswerOrigin | None = None  # what the last answer was made from
         self._context: PromptContext = NO_CONTEXT  # that was offered last
+        self._planned_in = ""  # the language of the last plan
         self._planner: Planner | None = None
         self._requested: dict[int, Frame] = {}
         # The place that was prepared last, whose request holds other texts and counts, and its frames once planned.
@@ -42,7 +43,7 @@ class DocumentState:
         """The document's planner."""
         if self._planner is None:
             self._planner = self._make()
-            self._planner.offer(self._context)
+            self._planner.offer(self._context, language=self._planned_in)
             self._planner.restore(self.saved)
             self._requested = {frame.plan.number: frame for frame in self._planner.frames}
         return self._planner
@@ -78,12 +79,13 @@ class DocumentState:
     def forget_context(self) -> None:
         """Take other files' text out of all frames."""
         if self._planner is not None:
-            self.offer(NO_CONTEXT, frozenset(each.file for frame in self._frames for each in frame.plan.context.all))
+            shown = frozenset(each.file for frame in self._frames for each in frame.plan.context.all)
+            self.offer(NO_CONTEXT, shown, self._planned_in)
 
-    def offer(self, context: PromptContext, excluded_files: frozenset[str]) -> Planner:
-        """Return the planner, which shows this context in new frames, and text of `excluded_files` in none."""
-        self._context = context
-        self.planner.offer(context, excluded_files)
+    def offer(self, context: PromptContext, excluded_files: frozenset[str], language: str) -> Planner:
+        """Return the planner, now of a language; new frames show this context, and none text of `excluded_files`."""
+        self._context, self._planned_in = context, language
+        self.planner.offer(context, excluded_files, language)
         if excluded_files:
             shown = {number: frame.plan.context for number, frame in self._requested.items()}
             self._requested = {
@@ -93,7 +95,8 @@ class DocumentState:
 
     def plan(self, request: Request, cancel: Cancel) -> Frame:
         """Return the frame for a request; raises Cancelled soon after `cancel()` is true."""
-        frame = self.offer(request.context, request.excluded_files).plan(request.text, request.cursor, cancel)
+        planner = self.offer(request.context, request.excluded_files, request.language)
+        frame = planner.plan(request.text, request.cursor, cancel)
         self._requested[frame.plan.number] = frame
         return frame
 
@@ -114,7 +117,7 @@ class DocumentState:
 
     def _planned_ahead(self, place: Upcoming, cancel: Cancel) -> Sequence[Frame]:
         request = place.request
-        planner = self.offer(request.context, request.excluded_files)
+        planner = self.offer(request.context, request.excluded_files, request.language)
         if place.because == "opened":
             frames = [planner.plan_unopened(request.text, cancel)]
         else:

@@ -24,6 +24,7 @@ from efim_ls.completion.suggestions.explanation import AnswerOrigin, explained
 from efim_ls.completion.suggestions.recent import Asked, Remainder
 from efim_ls.completion.suggestions.shown import ShownPart, shown_part
 from efim_ls.completion.suggestions.sure import paused_part, sure_part
+from efim_ls.languages.table import known_as
 from efim_ls.request import Answer, Reason, Request, Upcoming
 from efim_ls.text.lines import enclosing_line
 from model_runtime.cancel import Cancel, Cancelled
@@ -137,7 +138,7 @@ class ModelAnswerer:
     def explain(self, document: DocumentState, request: Request, answered: Answer | None) -> dict[str, object]:
         """Return the exact prompt that a request would send, its costs, and the last answer there, `answered`."""
         model, planner = self._model, document.planner.copy()
-        planner.offer(request.context, request.excluded_files)
+        planner.offer(request.context, request.excluded_files, request.language)
         frame, meter = planner.plan(request.text, request.cursor), CostMeter()
         plan, prompt = frame.plan, frame.prompt
         reusable = self._engine.reusable(self.frame_id(request.uri, plan), prompt)
@@ -270,7 +271,8 @@ def _planners(model: Model, budget: Budget) -> Callable[[], Planner]:
 
     def prompt_of(plan: Plan) -> Prompt:
         shown = lay_out(plan.context) if plan.context.all else NOTHING_LAID_OUT
-        return build(model.tokenizer, model.template, plan.head, plan.tail, plan.typed, context=shown)
+        template = model.template.of(known_as(plan.language))
+        return build(model.tokenizer, template, plan.head, plan.tail, plan.typed, context=shown)
 
     return lambda: Planner(budget, model.tokenizer.pieces, prompt_of)
 

@@ -56,7 +56,8 @@ class Plan:
 
     `rest` is the text between cursor and line end; it stays out of the prompt (R4). `start` is the head's start in
     code points. `number` identifies the frame within its document while it is remembered. The `context`, text of
-    other files, stays as it was when the frame was made, or when the cursor last rested in it.
+    other files, stays as it was when the frame was made, or when the cursor last rested in it. `language` is LSP's
+    name of the language at the cursor.
     """
 
     frame: FrameKind
@@ -67,6 +68,7 @@ class Plan:
     rest: str
     tail: str
     context: PromptContext = NO_CONTEXT
+    language: str = ""
 
 
 PromptOf = Callable[[Plan], Prompt]
@@ -107,13 +109,16 @@ class Planner:
         self._made = 0
         self._offered: PromptContext = NO_CONTEXT
         self._excluded_files = frozenset[str]()
+        self._language = ""
 
-    def offer(self, context: PromptContext, excluded_files: frozenset[str] = frozenset()) -> None:
+    def offer(self, context: PromptContext, excluded_files: frozenset[str] = frozenset(), language: str = "") -> None:
         """Let new frames show the steady part of a context; what others show of `excluded_files` goes at once.
+
+        From here on, plans are in a language.
 
         All of it is shown where the cursor rests: nobody waits for it.
         """
-        self._offered = context.without(excluded_files) if excluded_files else context
+        self._offered, self._language = context.without(excluded_files) if excluded_files else context, language
         if excluded_files != self._excluded_files:
             self._excluded_files = excluded_files
             self._frames = [self._showing(each, each.plan.context.without(excluded_files)) for each in self._frames]
@@ -159,7 +164,7 @@ class Planner:
     def restore(self, plans: Iterable[Plan]) -> None:
         """Adopt the frames of the document's earlier planner, most recently used last."""
         for plan in plans:
-            shown = replace(plan, number=self._made, context=self._offered)
+            shown = replace(plan, number=self._made, context=self._offered, language=self._language)
             self._remember(Frame(shown, self._prompt_of(shown)))
 
     def copy(self) -> Planner:
@@ -217,7 +222,7 @@ class Planner:
             if anchor is not None:
                 kind = "kept" if frame is self._frames[-1] else "restored"
                 start, typed, rest = anchor - len(last.head), text[anchor:cursor], text[cursor:line_end]
-                yield replace(last, frame=kind, start=start, typed=typed, rest=rest)
+                yield replace(last, frame=kind, start=start, typed=typed, rest=rest, language=self._language)
 
     def _new(self, text: str, cursor: int, cancel: Cancel) -> Iterator[Plan]:
         """Yield plans of new frames at the cursor, one for each distinct window start."""
@@ -226,7 +231,8 @@ class Planner:
         windows = [(frame.plan.start, frame.plan.head) for frame in reversed(self._frames)] or [None]
         for start in dict.fromkeys(self._window.start(text, anchor, last) for last in _until(cancel, windows)):
             head, typed, rest = text[start:anchor], text[anchor:cursor], text[cursor:line_end]
-            yield Plan("new", self._made, start, head, typed, rest, tail, self._offered.steady)
+            shown = self._offered.steady
+            yield Plan("new", self._made, start, head, typed, rest, tail, shown, self._language)
 
     def _kept_anchor(self, text: str, cursor: int, below: int, last: Plan) -> int | None:
         """Return a frame's current anchor, None if the frame does not fit.

@@ -7,6 +7,7 @@ from pathlib import Path
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from efim_lab.gate.errors import WorkError
+from model_runtime.prompt.template import LANGUAGE_MARKER
 
 END = "<|endoftext|>"
 PREFIX, SUFFIX, MIDDLE = "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"
@@ -18,8 +19,11 @@ CONTEXT = 2560
 _SPLIT = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 
 
-def train(texts: Iterable[str], vocabulary: int = VOCABULARY) -> Tokenizer:
-    """Train a tokenizer of at most `vocabulary` entries, including the special tokens and all 256 bytes."""
+def train(texts: Iterable[str], vocabulary: int = VOCABULARY, languages: Iterable[str] = ()) -> Tokenizer:
+    """Train a tokenizer of at most `vocabulary` entries, including the special tokens and all 256 bytes.
+
+    Each of the `languages`, which have LSP's names, has a special token.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -30,7 +34,7 @@ def train(texts: Iterable[str], vocabulary: int = VOCABULARY) -> Tokenizer:
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary,
-        special_tokens=list(SPECIAL),
+        special_tokens=[*SPECIAL, *map(LANGUAGE_MARKER.format, languages)],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
@@ -47,7 +51,7 @@ def save(tokenizer: Tokenizer, folder: Path) -> None:
         "bos_token": None,
         "eos_token": END,
         "pad_token": PAD,
-        "additional_special_tokens": [token for token in SPECIAL if token not in (END, PAD)],
+        "additional_special_tokens": [token for token in _special(tokenizer) if token not in (END, PAD)],
         "add_bos_token": False,
         "add_prefix_space": False,
         "clean_up_tokenization_spaces": False,
@@ -67,6 +71,10 @@ def load(folder: Path) -> Tokenizer:
     if any(tokenizer.token_to_id(token) != i for token, i in ID.items()):
         raise WorkError(f"{path} has other special tokens: make it with `tokenizer`")
     return _reading_markers_as_text(tokenizer)
+
+
+def _special(tokenizer: Tokenizer) -> list[str]:
+    return [token.content for _, token in sorted(tokenizer.get_added_tokens_decoder().items()) if token.special]
 
 
 def _reading_markers_as_text(tokenizer: Tokenizer) -> Tokenizer:

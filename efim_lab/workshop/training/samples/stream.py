@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,9 +19,13 @@ from numpy.typing import NDArray
 from efim_lab.gate import documents
 from efim_lab.gate.documents import CodeDocument, package_of
 from efim_lab.gate.errors import WorkError
+from efim_lab.workshop.training.samples import bpe
 from efim_lab.workshop.training.samples.packages import PackageFiles, PackageMates, by_package
 from efim_lab.workshop.training.samples.packing import pack
 from efim_lab.workshop.training.samples.sample_maker import Layout, SampleMaker, Shares
+from efim_ls.languages.headers import header_language
+from efim_ls.languages.table import language_of
+from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
 _CHARACTERS_PER_TOKEN = 3.8
@@ -45,18 +49,36 @@ class ShardSource:
 def make_shard(source: ShardSource, index: int, length: int) -> NDArray[np.int32]:
     """Make the rows of one shard [rows, length], in random order."""
     rng = random.Random(f"{source.seed} {index} {length}")
-    maker = SampleMaker(_tokenizer(source.tokenizer), source.shares, length, source.layout)
-    samples = (maker.make(text, is_end, rng, others) for text, is_end, others in shard_windows(source, index, length))
+    makers = _Makers(source, length)
+    samples = (
+        makers[language].make(text, is_end, rng, others)
+        for text, is_end, others, language in shard_windows(source, index, length)
+    )
     rows = pack(samples, length)
     return rows[rng.sample(range(len(rows)), len(rows))]
 
 
+class _Makers(dict[str, SampleMaker]):
+    """Makers of samples by language: a prompt may begin with the marker of one."""
+
+    def __init__(self, source: ShardSource, length: int) -> None:
+        self._source, self._length = source, length
+        self._tokenizer = _tokenizer(source.tokenizer)
+        self._layout = source.layout or Layout(find_template(self._tokenizer), bpe.ID[bpe.END])
+
+    def __missing__(self, language: str) -> SampleMaker:
+        layout = replace(self._layout, template=self._layout.template.of([language]))
+        self[language] = SampleMaker(self._tokenizer, self._source.shares, self._length, layout)
+        return self[language]
+
+
 class ShardWindow(NamedTuple):
-    """A window of a document, whether it ends there, and the other files of its package."""
+    """A window of a document, whether it ends there, the other files of its package, and its language."""
 
     text: str
     is_end: bool
     others: PackageMates | None
+    language: str
 
 
 def shard_windows(source: ShardSource, index: int, length: int) -> list[ShardWindow]:
@@ -140,8 +162,9 @@ def _end_with_parent() -> None:
 def _one_pass(path: Path, seed: str, length: int) -> list[ShardWindow]:
     rng, packages = random.Random(seed), _packages(path)
     found = [
-        ShardWindow(text, is_end, _others(packages, document))
+        ShardWindow(text, is_end, _others(packages, document), language)
         for document in _documents(path)
+        for language in [header_language(language_of(document.path), document.path, document.text)]
         for text, is_end in windows(document.text, length, rng)
     ]
     rng.shuffle(found)
