@@ -3,20 +3,33 @@
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 
 from efim_lab.gate.errors import WorkError
+from efim_ls.languages.headers import header_language
+from efim_ls.languages.table import family_of, language_of
 from model_runtime.regular_files import check_regular
 
 REMEDY = "make it with `python -m efim_lab train corpus`"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CodeDocument:
     r"""A code file; `path` is relative to where it was found. In a corpus, lines of `text` end with \n."""
 
     path: str
     text: str
+
+    @cached_property
+    def language(self) -> str:
+        """LSP's name of the file's language, as the server finds it."""
+        return header_language(language_of(self.path), self.path, self.text)
+
+    @cached_property
+    def kin(self) -> tuple[str, str]:
+        """The file's package and the family of its language: files that share both know each other."""
+        return package_of(self), family_of(self.language)
 
 
 def package_of(document: CodeDocument) -> str:

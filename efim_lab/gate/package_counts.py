@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
-from efim_lab.gate.documents import CodeDocument, package_of
-from efim_ls.languages.table import language_of
+from efim_lab.gate.documents import CodeDocument
 from model_runtime.counts.snapshot import CountedDocument, Counts, CountsView
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -21,11 +20,11 @@ class PackageCounts:
         self._tokenizer, self._memories = tokenizer, dict[tuple[str, str], Counts]()
         self._packages: dict[tuple[str, str], list[CodeDocument]] = {}
         for document in documents:
-            self._packages.setdefault(_key(document), []).append(document)
+            self._packages.setdefault(document.kin, []).append(document)
 
     def beside(self, document: CodeDocument, opened: Iterable[CodeDocument] = ()) -> CountsView:
         """Return the memory of a document's package without itself and those open, which are read as edited."""
-        key = _key(document)
+        key = document.kin
         if key not in self._memories:
             self._memories[key] = self._count(self._packages.get(key, []))
         return self._memories[key].without([document.path, *(each.path for each in opened)])
@@ -36,7 +35,3 @@ class PackageCounts:
     def _read(self, document: CodeDocument) -> CountedDocument:
         digest = blake2b(document.text.encode("utf-8", "replace"), digest_size=DIGEST_BYTES).digest()
         return CountedDocument(document.path, digest, self._tokenizer.encode(document.text))
-
-
-def _key(document: CodeDocument) -> tuple[str, str]:
-    return package_of(document), language_of(document.path)

@@ -26,6 +26,7 @@ from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.kv.pool import FrameId, Pool
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.prompt import prompt
+from model_runtime.prompt.template import Template
 
 Floats = npt.NDArray[np.float64]
 
@@ -117,18 +118,21 @@ class Observer:
         line = lines[row]
         column = rng.randrange(len(line) - len(line.lstrip()), len(line))
         above, below = "".join(f"{each}\n" for each in lines[:row]), "\n".join(lines[row + 1 :])
-        built = self._prompt(above, line[:column], below, tuple(other.text for other in opened))
+        template = self._template.of([document.language])
+        built = self._prompt(template, above, line[:column], below, tuple(other.text for other in opened))
         return TargetPlace(
             replace(built, counts=repository),
             line[column:],
             self.tokenizer.encode(built.stub.decode() + line[column:] + "\n"),
         )
 
-    def _prompt(self, above: str, typed: str, below: str, others: tuple[str, ...]) -> prompt.Prompt:
+    def _prompt(
+        self, template: Template, above: str, typed: str, below: str, others: tuple[str, ...]
+    ) -> prompt.Prompt:
         head = self._within(above, self._context // 2, backwards=True)
         tail = self._within(below, self._context // 6)
         around = prompt.Surroundings(above[: len(above) - len(head)], below[len(tail) :], others)
-        return prompt.build(self.tokenizer, self._template, head, tail, typed, around)
+        return prompt.build(self.tokenizer, template, head, tail, typed, around)
 
     def _within(self, text: str, most: int, backwards: bool = False) -> str:
         """Return as many whole fragments from a text's start, or end, as have at most `most` tokens."""

@@ -17,7 +17,6 @@ from efim_lab.gate.evaluation.held_out import Progress, model_name
 from efim_lab.gate.evaluation.typist.lines import with_plain_line_ends
 from efim_lab.gate.package_counts import PackageCounts
 from efim_ls.completion.completer import Completer
-from efim_ls.languages.table import language_of
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
 from efim_ls.workspace.modules.table import ModuleView
@@ -98,7 +97,7 @@ def _asked(
         cursor=place.cursor,
         explicit=True,
         count=wanted,
-        language=language_of(document.path),
+        language=document.language,
         counts=memories.beside(document) if arm == "workspace" else None,
         modules=view,
     )

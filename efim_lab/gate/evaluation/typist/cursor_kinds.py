@@ -12,7 +12,6 @@ from typing import Literal, get_args
 
 from efim_lab.gate.evaluation.places.cursors import is_word
 from efim_lab.gate.evaluation.typist.lines import TypedLine
-from efim_ls.languages.table import language_of
 
 CursorKind = Literal["start of line", "inside a word", "after a dot", "in a string or comment", "elsewhere"]
 KINDS: tuple[CursorKind, ...] = get_args(CursorKind)
@@ -36,7 +35,7 @@ def kind_of(line: TypedLine, cursor: int) -> CursorKind:
 
 def quote_at(line: TypedLine, cursor: int) -> Quote | None:
     """Return in what kind of text for people a cursor is; None if it is in code."""
-    if language_of(line.document.path) in ("", "python"):
+    if line.document.language in ("", "python"):
         spans = _python_spans(line.document.text)
         return next((kind for start, end, kind in spans if start < cursor < end + (kind == "comment")), None)
     return _open_quote(line.typed_at(cursor).lstrip())

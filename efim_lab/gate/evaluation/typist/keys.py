@@ -17,7 +17,6 @@ from efim_ls.completion.completer import Completer
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.suggestions.place_kind import PlaceKind, spot_of
 from efim_ls.completion.suggestions.sureness import first_word_end
-from efim_ls.languages.table import language_of
 from efim_ls.request import Answer, Preset, Reason, Request
 from efim_ls.workspace.modules.table import ModuleTable
 from model_runtime.cancel import NEVER
@@ -110,7 +109,7 @@ def type_line(
 def key_at(arm: str, line: TypedLine, cursor: int, answer: Answer, elsewhere: Collection[str] = ()) -> TypedKey:
     """Return the key that is pressed at a cursor after an answer."""
     suggested, after, typed = answer.text + answer.hidden, line.after(cursor), line.typed_at(cursor)
-    language = language_of(line.document.path)
+    language = line.document.language
     return TypedKey(
         arm=arm,
         file=line.document.path,
@@ -156,7 +155,7 @@ def asking(
             cursor=cursor,
             others=tuple(other.text for other in others),
             least=least,
-            language=language_of(line.document.path),
+            language=line.document.language,
             counts=memories.beside(line.document, others) if memories else None,
             modules=modules.view if modules else None,
         )

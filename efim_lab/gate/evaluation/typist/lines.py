@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from efim_lab.gate.documents import CodeDocument, package_of
 from efim_lab.gate.evaluation.places.cursors import line_at
-from efim_ls.languages.table import language_of
 
 LONGEST_TYPED = 200  # characters of a line
 MOST_OPEN_CHARACTERS = 200_000  # of all other open files, as in the server's session
@@ -74,8 +73,7 @@ def nearest_open(line: TypedLine, documents: Sequence[CodeDocument], count: int)
     Files in the same folder are nearest, then files fewer folders away, then neighbours in the list of files.
     """
     mine = line.document.path
-    alike = (package_of(line.document), language_of(mine))
-    files = [each for each in documents if (package_of(each), language_of(each.path)) == alike]
+    files = [each for each in documents if each.kin == line.document.kin]
     files.sort(key=lambda each: each.path)
     own = next(index for index, each in enumerate(files) if each.path == mine)
 

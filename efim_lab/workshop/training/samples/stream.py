@@ -23,8 +23,6 @@ from efim_lab.workshop.training.samples import bpe
 from efim_lab.workshop.training.samples.packages import PackageFiles, PackageMates, by_package
 from efim_lab.workshop.training.samples.packing import pack
 from efim_lab.workshop.training.samples.sample_maker import Layout, SampleMaker, Shares
-from efim_ls.languages.headers import header_language
-from efim_ls.languages.table import language_of
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -162,9 +160,8 @@ def _end_with_parent() -> None:
 def _one_pass(path: Path, seed: str, length: int) -> list[ShardWindow]:
     rng, packages = random.Random(seed), _packages(path)
     found = [
-        ShardWindow(text, is_end, _others(packages, document), language)
+        ShardWindow(text, is_end, _others(packages, document), document.language)
         for document in _documents(path)
-        for language in [header_language(language_of(document.path), document.path, document.text)]
         for text, is_end in windows(document.text, length, rng)
     ]
     rng.shuffle(found)

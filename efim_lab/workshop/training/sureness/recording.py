@@ -19,7 +19,6 @@ from efim_ls.completion.suggestions.place_kind import Spot, spot_of
 from efim_ls.completion.suggestions.sure import MOST_WORDS, is_made_up
 from efim_ls.completion.suggestions.sureness import Facts, WordFacts, guess_facts, word_facts
 from efim_ls.completion.suggestions.words import words_at
-from efim_ls.languages.table import language_of
 from efim_ls.request import Request
 from efim_ls.settings import Settings
 from efim_ls.workspace.modules.environment import find_environment
@@ -121,7 +120,7 @@ def _request(arm: str, line: TypedLine, cursor: int, memories: PackageCounts | N
         text=line.text_at(cursor),
         cursor=cursor,
         least=_LEAST,
-        language=language_of(path),
+        language=line.document.language,
         counts=memories.beside(line.document) if memories else None,
         modules=modules.view,
     )
