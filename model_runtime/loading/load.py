@@ -54,12 +54,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """The tokenizer and template that make a model's prompts and read its answers.
+    """The tokenizer and template that make a model's prompts and read its answers, and its folder.
 
     `ngrams` is the mixture: the fit in the model's folder, if the setting allows it. A model that
     was trained with a `mask` takes excerpts of at most `excerpt_rows` tokens with a prompt.
     """
 
+    folder: Path
     tokenizer: Tokenizer
     template: Template
     ngrams: Ngrams | None
@@ -148,6 +149,7 @@ def _load(
         description=description,
     )
     return LoadedModel(
+        folder=folder,
         tokenizer=tokenizer,
         template=template,
         ngrams=cache,

@@ -102,13 +102,15 @@ def build_parser() -> Parser:
 
 def _add_sureness(steps: "Subparsers") -> None:
     summary = "fit how sure a suggestion is to what the model and the file say; prints what each level would show"
-    line = "python -m efim_lab train sureness --data packages --out sureness_weights.py"
+    line = "python -m efim_lab train sureness --model run/export --data go/tuning.jsonl"
     step = add_command(steps, "sureness", summary, line)
-    packages = "a folder with a folder for each package that the embedded model has not read"
-    step.add_argument("--data", type=Path, required=True, metavar="FOLDER", help=packages)
+    step.add_argument(
+        "--model", type=Path, required=True, metavar="DIR", help="the model's folder, which gets the weights"
+    )
+    packages = "a tuning.jsonl, or a folder with a folder for each package, that the model has not read"
+    step.add_argument("--data", type=Path, required=True, metavar="PATH", help=packages)
     lines = "the number of lines to type (default: %(default)s)"
     step.add_argument("--lines", type=int, default=800, metavar="N", help=lines)
-    step.add_argument("--out", type=Path, required=True, metavar="FILE", help="the Python file to write")
     step.set_defaults(step=_sureness)
 
 
@@ -348,9 +350,8 @@ def _wheel(arguments: argparse.Namespace) -> int:
 def _sureness(arguments: argparse.Namespace) -> int:
     from efim_lab.gate.evaluation.held_out_data import read_held_out
     from efim_lab.workshop.training.sureness.report import fit_sureness
-    from model_runtime.checkpoint.embedded import EMBEDDED
 
-    print(fit_sureness(EMBEDDED, read_held_out(arguments.data), arguments.lines, arguments.out, _report))
+    print(fit_sureness(arguments.model, read_held_out(arguments.data), arguments.lines, _report))
     return 0
 
 

@@ -86,7 +86,7 @@ class ModelAnswerer:
         """
         self.languages, self._is_private, self._client = languages, is_private, client
         self.trouble = ""  # why the engine could not answer last; empty if it could. Read on any thread
-        self._model, self._engine = served.model, served.engine
+        self._model, self._engine, self._sureness = served.model, served.engine, served.sureness
         self._max_new_tokens, self._max_lines = limits
         self._longest_prompt = served.capacity - self._max_new_tokens  # tokens
         self.new_planner = _planners(served.model, served.budget)
@@ -249,7 +249,7 @@ class ModelAnswerer:
         if not isinstance(level, str):
             part = shown_part(likelihood, start, level, divisible)
         else:
-            part = sure_part(likelihood, start, place, level, divisible, planned.asked.refuted)
+            part = sure_part(likelihood, start, place, level, self._sureness, divisible, planned.asked.refuted)
             if not part.shown and level != "sure" and (unsure := paused_part(likelihood, start, place, divisible)):
                 part, at_rest = unsure, True
         part = part.cut(len(closed_below(part.shown, place)))

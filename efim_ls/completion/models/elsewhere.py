@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from efim_ls.completion.models.open import Progress, RemoteModel, capacity, fit_budget
+from efim_ls.completion.suggestions.sureness import read_sureness
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import read_languages
 from model_runtime.checkpoint.hub.fetch import fetch_tokenizer
@@ -46,5 +47,5 @@ def open_elsewhere(settings: Settings) -> RemoteModel:
         {*config.end_ids, *checkpoint.template.ends},
         read_languages(folder),
     )
-    model = Model(tokenizer=checkpoint.tokenizer, template=checkpoint.template, ngrams=None)
-    return RemoteModel(model, engine, budget, tokens)
+    model = Model(folder=folder, tokenizer=checkpoint.tokenizer, template=checkpoint.template, ngrams=None)
+    return RemoteModel(model, engine, budget, tokens, sureness=read_sureness(folder))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from efim_ls.completion.models.cache_file import CacheFile
 from efim_ls.completion.models.kv_persistence import KvPersistence, open_for
 from efim_ls.completion.models.saved_documents import SavedDocuments, StoredDocuments
 from efim_ls.completion.planning.window import MARKERS, Budget
+from efim_ls.completion.suggestions.sureness import Sureness, embedded_sureness, read_sureness
 from efim_ls.memory_shares import MemoryShares, share_out
 from efim_ls.paths import HASHES, OVERFLOW, cache_folder
 from efim_ls.settings import Settings
@@ -46,13 +47,15 @@ Progress = Callable[[str, int], None]
 class ServedModel:
     """A model whose prompts an engine completes.
 
-    `budget` bounds the parts of a prompt, `capacity` the tokens of a prompt with its answer.
+    `budget` bounds the parts of a prompt, `capacity` the tokens of a prompt with its answer. `sureness` judges the
+    answers.
     """
 
     model: Model
     engine: Engine
     budget: Budget
     capacity: int
+    sureness: Sureness = field(default_factory=embedded_sureness, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -108,11 +111,13 @@ def load_model(settings: Settings, progress: Progress) -> tuple[LoadedModel, Bud
 
 
 def with_store(model: LoadedModel, budget: Budget, settings: Settings) -> OpenedModel:
-    """Return a model with its engine, over the configured store; raises ModelError if that needs too much memory."""
+    """Return a model with its engine, over the configured store; raises ModelError."""
+    sureness = read_sureness(model.folder)
     arena = model.kv.layout.arena_bytes(model.excerpt_rows + model.parts.capacity)
     opened = open_for(model.kv, settings, model.parts.description.model, _shares(settings, arena).held)
     engine = LocalEngine(model.parts, KvPersistence(opened.store))
-    return OpenedModel(model, engine, budget, model.parts.capacity, StoredDocuments(opened, budget, settings))
+    documents = StoredDocuments(opened, budget, settings)
+    return OpenedModel(model, engine, budget, model.parts.capacity, documents, sureness=sureness)
 
 
 def _read(settings: Settings, folder: Path) -> tuple[Checkpoint, Budget]:

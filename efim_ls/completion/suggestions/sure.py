@@ -16,11 +16,10 @@ from efim_ls.completion.suggestions.levels import LEVELS
 from efim_ls.completion.suggestions.place_kind import Spot, spot_of
 from efim_ls.completion.suggestions.shown import SHORTEST, ShownPart, last_shown, shown_part
 from efim_ls.completion.suggestions.sureness import (
+    Sureness,
     first_word_end,
     guess_facts,
-    guess_sureness,
     word_facts,
-    word_sureness,
 )
 from efim_ls.completion.suggestions.words import Words, stands_nowhere, words_at
 from efim_ls.languages.table import LANGUAGES
@@ -55,20 +54,21 @@ def sure_part(
     start: int,
     place: Place,
     preset: Preset,
+    by: Sureness,
     divisible: bool = True,
     refuted: bool = False,
 ) -> ShownPart:
     """Return what to show at a place: of a suggestion from its character `start` on, or a word of the file.
 
-    `refuted`: another guess at the word at the cursor was wrong.
+    Judged `by` the weights of the model that said it. `refuted`: another guess at the word at the cursor was wrong.
     If the suggestion is not `divisible`, because code follows that it must reach, all of it is shown or nothing.
     """
     spot, text = spot_of(place, refuted), likelihood.text[start:]
     words, least = words_at(spot, place), LEVELS[preset]
     facts = guess_facts(likelihood, start, spot, words, place) if text else None
-    sure = guess_sureness(facts) if facts else 0.0
+    sure = by.of_guess(facts) if facts else 0.0
     if divisible and not (facts and facts.agrees):
-        sureness, word = _surest_word(likelihood, start, spot, words, sure)
+        sureness, word = _surest_word(by, likelihood, start, spot, words, sure)
         if is_preferred(word, sureness, sure, least):
             source = words.source(spot.stub + word)
             return ShownPart(word, "", sureness, ((word, sureness),), least, source)
@@ -134,13 +134,13 @@ def is_made_up(likelihood: TextProbability, start: int, size: int, spot: Spot, w
 
 
 def _surest_word(
-    likelihood: TextProbability, start: int, spot: Spot, words: Words, rival: float
+    by: Sureness, likelihood: TextProbability, start: int, spot: Spot, words: Words, rival: float
 ) -> tuple[float, str]:
     """Return the rest of the surest word of the file, and how sure it is."""
     best, size = (0.0, ""), len(spot.stub)
     for word in words.longer[:MOST_WORDS]:
         model = likelihood.begins(start, word.text[size:])
-        best = max(best, (word_sureness(word_facts(word, words, spot, model, rival)), word.text[size:]))
+        best = max(best, (by.of_word(word_facts(word, words, spot, model, rival)), word.text[size:]))
     return best
 
 

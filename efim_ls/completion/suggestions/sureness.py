@@ -7,16 +7,33 @@ file that begin with the typed letters, and whether there are others.
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from typing import NamedTuple
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 from efim_ls.completion.filters.place import Place
 from efim_ls.completion.suggestions.place_kind import KINDS, PlaceKind, Spot
-from efim_ls.completion.suggestions.sureness_weights import GUESS, WORD
 from efim_ls.completion.suggestions.words import LEAST_LETTERS, Word, Words, is_usual, stands_in_file
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.engine.output import TextProbability
+from model_runtime.errors import ModelError
+from model_runtime.regular_files import MIB, read_regular
 
+SURENESS_FILE = "sureness.json"
+# What the numbers of `guess_inputs` and `word_inputs` are, in their order, as the file names them.
+GUESS_INPUTS = (
+    "bias", "logit of the model's probability", "agrees", "agrees, and there is no other", "one other word",
+    "other words", "no such word", "stands in the file", "usual", "counted", "followed", "refuted", "letters 0",
+    "letters 1", "letters", "size", "expected", "expected, and agrees", *KINDS,
+)  # fmt: skip
+WORD_INPUTS = (
+    "bias", "logit of the model's probability", "logit of the rival's sureness", "only one", "log longer", "share",
+    "log times", "nearest", "is word", "letters", "letters 2", "size", "refuted", "expected", *KINDS,
+)  # fmt: skip
 _FIRST_WORD = re.compile(r"\W*\w+|\W+")
 _LEAST = 1e-4  # probabilities are kept this far from 0 and 1
 _MOST_LETTERS, _LONGEST = 6, 12
@@ -120,18 +137,59 @@ def word_facts(word: Word, words: Words, spot: Spot, model: float, rival: float)
     )
 
 
-def guess_sureness(facts: Facts) -> float:
-    """Return the probability that the first word of a guess is right."""
-    return _logistic(GUESS, guess_inputs(facts))
+class Sureness(NamedTuple):
+    """The weights of both regressions, fitted to one model's answers."""
+
+    guess: tuple[float, ...]
+    word: tuple[float, ...]
+
+    def of_guess(self, facts: Facts) -> float:
+        """Return the probability that the first word of a guess is right."""
+        return _logistic(self.guess, guess_inputs(facts))
+
+    def of_word(self, facts: WordFacts) -> float:
+        """Return the probability that a word of the file is meant."""
+        return _logistic(self.word, word_inputs(facts))
+
+    def to_json(self) -> str:
+        """Return the text of the file that `read_sureness` reads."""
+        rows = zip(("guess", "word"), (GUESS_INPUTS, WORD_INPUTS), self, strict=True)
+        named = {name: dict(zip(inputs, weights, strict=True)) for name, inputs, weights in rows}
+        return json.dumps(named, indent=1) + "\n"
 
 
-def word_sureness(facts: WordFacts) -> float:
-    """Return the probability that a word of the file is meant."""
-    return _logistic(WORD, word_inputs(facts))
+@cache
+def embedded_sureness() -> Sureness:
+    """Return the weights that were fitted to the embedded model for Python; they serve models without any."""
+    return read_sureness(EMBEDDED)
+
+
+def read_sureness(folder: Path) -> Sureness:
+    """Read the weights that were fitted to the model in a folder; ModelError if they are damaged."""
+    path = folder / SURENESS_FILE
+    try:
+        raw: object = json.loads(read_regular(path, MIB).decode("utf-8"))
+    except FileNotFoundError:
+        return embedded_sureness()
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(f"{path} cannot be read ({error}): fetch the model again") from None
+    named = cast(dict[str, Any], raw) if isinstance(raw, dict) else {}
+    guess, word = _weights(named.get("guess"), GUESS_INPUTS), _weights(named.get("word"), WORD_INPUTS)
+    if not (guess and word):
+        raise ModelError(f"{path} holds no fitted sureness: fetch the model again")
+    return Sureness(guess, word)
+
+
+def _weights(named: object, inputs: Sequence[str]) -> tuple[float, ...]:
+    """Return the weights of the inputs in their order; empty if one is missing or is no number."""
+    by_name = cast(dict[str, object], named) if isinstance(named, dict) else {}
+    found = [value for each in inputs if type(value := by_name.get(each)) in (int, float)]
+    weights = tuple(map(float, cast(list[float], found)))
+    return weights if len(weights) == len(inputs) and all(map(math.isfinite, weights)) else ()
 
 
 def guess_inputs(facts: Facts) -> list[float]:
-    """Return the facts as the numbers that GUESS weighs, in its order."""
+    """Return the facts as the numbers that are weighed, in the order of GUESS_INPUTS."""
     return [
         1.0,
         _logit(facts.probability),
@@ -156,7 +214,7 @@ def guess_inputs(facts: Facts) -> list[float]:
 
 
 def word_inputs(facts: WordFacts) -> list[float]:
-    """Return the facts as the numbers that WORD weighs, in its order."""
+    """Return the facts as the numbers that are weighed, in the order of WORD_INPUTS."""
     return [
         1.0,
         _logit(facts.model),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SMALL_FILES = (
     *REQUIRED_FILES, "generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "local_cache.json",
+    "sureness.json",
 )  # fmt: skip
 LISTING_TIMEOUT = 10.0  # seconds to wait for the list of a repository's files
 GB = 1e9

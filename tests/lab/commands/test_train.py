@@ -3,7 +3,6 @@
 And a fit of sureness to some typed lines.
 """
 
-import ast
 import json
 import shutil
 import signal
@@ -15,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from efim_ls.completion.suggestions import sureness_weights
+from efim_ls.completion.suggestions.sureness import SURENESS_FILE, embedded_sureness, read_sureness
+from model_runtime.checkpoint.embedded import EMBEDDED
 from tests.processes.command_line import run
 from tests.waiting import HANG, eventually
 
@@ -71,16 +71,14 @@ def test_a_training_is_killed_resumed_and_served(gathered: Path, tmp_path: Path)
 def test_sureness_is_fitted_to_typed_lines(tmp_path: Path):
     for package in ("html", "json"):
         shutil.copytree(Path(sysconfig.get_path("stdlib")) / package, tmp_path / "packages" / package)
-    out = tmp_path / "weights.py"
-    fitted = laboratory(
-        *("train", "sureness", "--data", str(tmp_path / "packages"), "--lines", "4", "--out", str(out))
-    )
+    model = tmp_path / "model"
+    shutil.copytree(EMBEDDED, model)
+    (model / SURENESS_FILE).unlink()
+    order = ("--model", str(model), "--data", str(tmp_path / "packages"), "--lines", "4")
+    fitted = laboratory("train", "sureness", *order)
     assert fitted.returncode == 0, fitted.stderr
-    guess, word = (
-        ast.literal_eval(each.value) for each in ast.parse(out.read_text()).body if isinstance(each, ast.Assign)
-    )
-    assert (len(guess), len(word)) == (len(sureness_weights.GUESS), len(sureness_weights.WORD))
-    assert all(isinstance(weight, float) for weight in guess + word) and any(guess) and any(word)
+    guess, word = read_sureness(model)
+    assert any(guess) and any(word) and (guess, word) != embedded_sureness()
     found = json.loads(fitted.stdout.splitlines()[-1])
     assert 0 <= found["areas"]["guess"] <= 1 and found["levels"].keys() == {"one file", "repository"}
 
@@ -88,7 +86,8 @@ def test_sureness_is_fitted_to_typed_lines(tmp_path: Path):
 def test_sureness_needs_a_package_to_fit_to_and_another_to_judge_by(tmp_path: Path):
     (tmp_path / "only").mkdir()
     (tmp_path / "only" / "one.py").write_text("width = 1\nprint(width)\n")
-    out = tmp_path / "weights.py"
-    refused = laboratory("train", "sureness", "--data", str(tmp_path), "--lines", "1", "--out", str(out))
+    shutil.copytree(EMBEDDED, model := tmp_path / "model")
+    (model / SURENESS_FILE).unlink()
+    refused = laboratory("train", "sureness", "--model", str(model), "--data", str(tmp_path), "--lines", "1")
     assert refused.returncode == 1 and "name a folder with two or more" in refused.stderr
-    assert not out.exists()
+    assert not (model / SURENESS_FILE).exists()

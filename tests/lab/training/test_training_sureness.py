@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,15 +15,15 @@ from efim_lab.gate.evaluation.typist.lines import whole_text
 from efim_lab.workshop.training.sureness import regression
 from efim_lab.workshop.training.sureness.fitting import Fitted, Judged, fit_both, shown_at
 from efim_lab.workshop.training.sureness.recording import RecordedKey, recorded
-from efim_lab.workshop.training.sureness.report import GUESS_INPUTS, WORD_INPUTS, module_of
+from efim_lab.workshop.training.sureness.report import sureness_of
 from efim_ls.completion.filters.place import place_of
-from efim_ls.completion.suggestions import sureness_weights
 from efim_ls.completion.suggestions.explanation import AnswerOrigin
 from efim_ls.completion.suggestions.levels import LEVELS
 from efim_ls.completion.suggestions.place_kind import spot_of
 from efim_ls.completion.suggestions.sure import sure_part
-from efim_ls.completion.suggestions.sureness import guess_sureness, word_sureness
+from efim_ls.completion.suggestions.sureness import SURENESS_FILE, embedded_sureness, read_sureness
 from efim_ls.request import Preset, Request
+from model_runtime.checkpoint.embedded import EMBEDDED
 from tests.unit.likelihoods import suggestion
 
 KNOWN = np.array([-0.5, 1.5, -2.0])
@@ -47,12 +49,12 @@ def test_the_area_is_the_share_of_pairs_in_order() -> None:
     assert regression.area(np.array([0.0, 1.0, 0.0, 1.0]), np.array([0.1, 0.2, 0.3, 0.3])) == 0.625
 
 
-def test_the_module_written_is_the_one_shipped() -> None:
-    guess, word = np.array(sureness_weights.GUESS), np.array(sureness_weights.WORD)
-    written = module_of(Fitted(guess, word, 0.0, 0.0, {}))
-    with open(sureness_weights.__file__, encoding="utf-8") as file:
-        assert written == file.read()
-    assert (len(GUESS_INPUTS), len(WORD_INPUTS)) == (len(guess), len(word))
+def test_what_is_written_is_what_the_server_reads(tmp_path: Path) -> None:
+    shipped = embedded_sureness()
+    fitted = sureness_of(Fitted(np.array(shipped.guess), np.array(shipped.word), 0.0, 0.0, {}))
+    (tmp_path / SURENESS_FILE).write_text(fitted.to_json(), encoding="utf-8")
+    assert read_sureness(tmp_path) == fitted == shipped
+    assert fitted.to_json() == (EMBEDDED / SURENESS_FILE).read_text("utf-8")
 
 
 def test_one_package_is_too_few() -> None:
@@ -69,9 +71,9 @@ SUGGESTED = ("th", "th) + 1", "get(shape)", " = ", "return", "self.width\n    x 
 
 def judged(key: RecordedKey) -> Judged:
     """Judge by the weights that are shipped, as a fit does by those of other packages."""
-    sure = guess_sureness(key.facts) if key.facts else 0.0
+    sure = embedded_sureness().of_guess(key.facts) if key.facts else 0.0
     rivals = key.words if not (key.facts and key.facts.agrees) else ()
-    words = ((word_sureness(facts._replace(rival=sure)), rest) for rest, facts in rivals)
+    words = ((embedded_sureness().of_word(facts._replace(rival=sure)), rest) for rest, facts in rivals)
     return Judged(key, sure, max(words, default=(0.0, "")))
 
 
@@ -95,5 +97,5 @@ def test_what_a_level_shows_of_recorded_keys_is_what_the_server_shows(
     key = recorded(TEXT, request, AnswerOrigin(likelihood, typed, None, refuted))
     presets: list[Preset] = ["more", "balanced", "sure"]
     for preset in presets:
-        part = sure_part(likelihood, typed, place_of(request), preset, refuted=refuted)
+        part = sure_part(likelihood, typed, place_of(request), preset, embedded_sureness(), refuted=refuted)
         assert shown_at(judged(key), LEVELS[preset]) == part.shown

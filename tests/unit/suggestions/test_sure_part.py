@@ -15,12 +15,14 @@ from efim_ls.completion.suggestions.levels import LEVELS
 from efim_ls.completion.suggestions.place_kind import spot_of
 from efim_ls.completion.suggestions.shown import ShownPart
 from efim_ls.completion.suggestions.sure import PAUSED, paused_part, sure_part
+from efim_ls.completion.suggestions.sureness import embedded_sureness
 from efim_ls.request import Expected, Names, Preset
 from model_runtime.engine.output import TextProbability
 from tests.unit.likelihoods import suggestion
 
 AT = "‸"
 FILE = "width = 1\nprint(width, width)\nwidth += 1\n"
+SHIPPED = embedded_sureness()
 PRESETS: tuple[Preset, ...] = ("more", "balanced", "sure")
 ALNUM = re.compile(r"[^\W_]")
 
@@ -33,7 +35,7 @@ Ask = Callable[[TextProbability, int, Place], ShownPart | None]
 
 
 def balanced(likelihood: TextProbability, start: int, at: Place) -> ShownPart:
-    return sure_part(likelihood, start, at, "balanced")
+    return sure_part(likelihood, start, at, "balanced", SHIPPED)
 
 
 def shown(marked: str, text: str, *chances: float, ask: Ask = balanced, counted: float = 0.0) -> str:
@@ -53,23 +55,25 @@ def test_a_sure_suggestion_is_shown_as_far_as_it_is_sure() -> None:
 def test_a_word_of_the_file_is_shown_that_is_surer_than_the_models_guess() -> None:
     at = place(f"{FILE}x = wid‸")
     unsure = suggestion("get(shape)", 0.1, stub="wid", instead="th")
-    part = sure_part(unsure, 0, at, "balanced")
+    part = sure_part(unsure, 0, at, "balanced", SHIPPED)
     assert (part.shown, part.hidden, part.source) == ("th", "", "a word of this file, 4 times")
     assert part.probability >= LEVELS["balanced"] and part.words == (("th", part.probability),)
-    assert not sure_part(unsure, 0, at, "balanced", divisible=False).shown, "code that follows would not be reached"
-    assert not sure_part(unsure, 0, place("x = wid‸"), "balanced").shown, "it stands nowhere"
+    assert not sure_part(unsure, 0, at, "balanced", SHIPPED, divisible=False).shown, (
+        "code that follows would not be reached"
+    )
+    assert not sure_part(unsure, 0, place("x = wid‸"), "balanced", SHIPPED).shown, "it stands nowhere"
     nearly_typed = suggestion("x", 0.1, stub="widt", instead="h")
-    assert not sure_part(nearly_typed, 0, place(f"{FILE}x = widt‸"), "more").shown, "one character is left"
-    agreed = sure_part(suggestion("th + 1", 0.9, stub="wid"), 0, at, "balanced")
+    assert not sure_part(nearly_typed, 0, place(f"{FILE}x = widt‸"), "more", SHIPPED).shown, "one character is left"
+    agreed = sure_part(suggestion("th + 1", 0.9, stub="wid"), 0, at, "balanced", SHIPPED)
     assert (agreed.shown, agreed.source) == ("th + 1", "")
 
 
 def test_before_code_the_blanks_that_lead_into_it_are_shown() -> None:
     made, at = suggestion("self, ", 0.95), place("x = f(‸width)")
     for preset in PRESETS:
-        assert sure_part(made, 0, at, preset, divisible=False).shown == "self, "
-        assert sure_part(made, 0, at, preset).shown == "self,"
-    assert not sure_part(suggestion("self, ", 0.95, 0.3), 0, at, "more", divisible=False).shown
+        assert sure_part(made, 0, at, preset, SHIPPED, divisible=False).shown == "self, "
+        assert sure_part(made, 0, at, preset, SHIPPED).shown == "self,"
+    assert not sure_part(suggestion("self, ", 0.95, 0.3), 0, at, "more", SHIPPED, divisible=False).shown
 
 
 def test_a_word_that_stands_nowhere_is_hidden_unless_the_workspace_has_it() -> None:
@@ -85,7 +89,7 @@ def test_a_name_that_a_module_lacks_is_hidden_at_rest_as_well() -> None:
     at = Place("x = made_up.wid", "", "widget = 1\n", "", "python", names_after=lambda _: expected)
     for text, wanted in (("get(shape)", ""), ("est(shape)", "est(shape)")):
         made = suggestion(text, 0.95, stub="wid")
-        assert sure_part(made, 0, at, "more").shown == wanted
+        assert sure_part(made, 0, at, "more", SHIPPED).shown == wanted
         assert ((paused_part(made, 0, at) or ShownPart("", "", 0.0, ())).shown) == wanted
 
 
@@ -117,7 +121,7 @@ def test_the_rule_that_hides_it_is_named(
     marked: str, text: str, chances: tuple[float, ...], divisible: bool, reason: str | None
 ) -> None:
     at = place(marked)
-    part = sure_part(suggestion(text, *chances, stub=spot_of(at).stub), 0, at, "balanced", divisible)
+    part = sure_part(suggestion(text, *chances, stub=spot_of(at).stub), 0, at, "balanced", SHIPPED, divisible)
     assert part.reason == reason and bool(part.shown) == (reason is None)
     assert reason != "low confidence" or part.probability < part.least
 
@@ -186,7 +190,7 @@ def drawn(draw: st.DrawFn) -> Drawn:
 
 def parts(made: Drawn, divisible: bool = True) -> list[ShownPart]:
     """Return what each preset shows, and what is shown at rest."""
-    found = [sure_part(*made, preset, divisible) for preset in PRESETS]
+    found = [sure_part(*made, preset, SHIPPED, divisible) for preset in PRESETS]
     at_rest = paused_part(*made, divisible)
     return [*found, at_rest] if at_rest else found
 
@@ -222,7 +226,7 @@ def test_nothing_is_shown_that_is_no_help(made: Drawn, divisible: bool) -> None:
 
 @given(drawn(), st.booleans())
 def test_a_more_permissive_preset_shows_wherever_a_stricter_one_does(made: Drawn, divisible: bool) -> None:
-    permissive, *stricter = (bool(sure_part(*made, preset, divisible).shown) for preset in PRESETS)
+    permissive, *stricter = (bool(sure_part(*made, preset, SHIPPED, divisible).shown) for preset in PRESETS)
     assert [permissive, *stricter] == sorted([permissive, *stricter], reverse=True)
 
 

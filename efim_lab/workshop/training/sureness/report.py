@@ -1,4 +1,4 @@
-"""Writes fitted weights as the product's module, and what each level would show as a report."""
+"""Writes fitted weights into the model's folder, and what each level would show as a report."""
 
 from __future__ import annotations
 
@@ -10,32 +10,20 @@ from pathlib import Path
 from efim_lab.gate.documents import CodeDocument
 from efim_lab.gate.errors import WorkError
 from efim_lab.gate.evaluation.figures import markdown
-from efim_lab.workshop.training.observation import Floats
 from efim_lab.workshop.training.sureness.fitting import CURVE, Fitted, curve, fit_both, wrong_by_kind
 from efim_lab.workshop.training.sureness.recording import ARMS, record
 from efim_ls.completion.suggestions.levels import LEVELS
 from efim_ls.completion.suggestions.place_kind import KINDS
+from efim_ls.completion.suggestions.sureness import SURENESS_FILE, Sureness
 
-# What the inputs of `efim_ls/completion/suggestions/sureness.py` are, in their order.
-GUESS_INPUTS = (
-    "bias", "logit of the model's probability", "agrees", "agrees, and there is no other", "one other word",
-    "other words", "no such word", "stands in the file", "usual", "counted", "followed", "refuted", "letters 0",
-    "letters 1", "letters", "size", "expected", "expected, and agrees", *KINDS,
-)  # fmt: skip
-WORD_INPUTS = (
-    "bias", "logit of the model's probability", "logit of the rival's sureness", "only one", "log longer", "share",
-    "log times", "nearest", "is word", "letters", "letters 2", "size", "refuted", "expected", *KINDS,
-)  # fmt: skip
-_HEAD = (
-    '"""Weights of the facts that make a guess sure, in the order of `sureness.py`, fitted by the laboratory."""\n'
-)
 _EVERY = 25  # lines between reports of progress
 
 
-def fit_sureness(
-    folder: Path, documents: Sequence[CodeDocument], lines: int, out: Path, progress: Callable[[str], None]
-) -> str:
-    """Type lines with the model in a folder, fit the weights, write them, and return the report; raises WorkError."""
+def fit_sureness(folder: Path, documents: Sequence[CodeDocument], lines: int, progress: Callable[[str], None]) -> str:
+    """Type lines with the model in a folder, fit the weights, write them there, and return the report.
+
+    Raises WorkError.
+    """
 
     def report(done: int, count: int) -> None:
         if done % _EVERY == 0:
@@ -43,15 +31,16 @@ def fit_sureness(
 
     fitted = fit_both(record(folder, documents, lines, report))
     try:
-        out.write_text(module_of(fitted), encoding="utf-8", newline="\n")
+        (folder / SURENESS_FILE).write_text(sureness_of(fitted).to_json(), encoding="utf-8", newline="\n")
     except OSError as error:
-        raise WorkError(f"{out} cannot be written ({error.strerror}): check the folder, or name another") from error
+        raise WorkError(f"cannot write to {folder} ({error}): make room for it there") from error
     return report_of(fitted)
 
 
-def module_of(fitted: Fitted) -> str:
-    """Return the source of `sureness_weights.py` with these weights."""
-    return f"{_HEAD}\n{_tuple('GUESS', fitted.guess, GUESS_INPUTS)}{_tuple('WORD', fitted.word, WORD_INPUTS)}"
+def sureness_of(fitted: Fitted) -> Sureness:
+    """Return the fitted weights as the server reads them."""
+    guess, word = (tuple(round(float(weight), 3) for weight in row) for row in (fitted.guess, fitted.word))
+    return Sureness(guess, word)
 
 
 def report_of(fitted: Fitted) -> str:
@@ -75,8 +64,3 @@ def report_of(fitted: Fitted) -> str:
         "kinds": {arm: {kind: {"ghosts": n, "wrong": w} for kind, (n, w) in kinds[arm].items()} for arm in ARMS},
     }
     return "\n\n".join([areas, markdown.table(levels), markdown.table(places), json.dumps(found)])
-
-
-def _tuple(name: str, weights: Floats, inputs: Sequence[str]) -> str:
-    rows = (f"    {weight:.3f},  # {each}\n" for weight, each in zip(weights, inputs, strict=True))
-    return f"{name} = (\n{''.join(rows)})\n"
