@@ -14,6 +14,7 @@ import numpy.typing as npt
 from efim_lab.gate.errors import WorkError
 from efim_lab.gate.evaluation.arms import Arm, Chooser
 from efim_lab.gate.evaluation.places.cursors import Context
+from efim_ls.languages.table import known_as
 from model_runtime.cancel import NEVER
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.decoder.linear import packed_format
@@ -97,8 +98,9 @@ class MeasuredModel:
 
     def prompts(self, context: Context, arms: Sequence[Arm], room: int) -> list[Prompt]:
         """Build a prompt for each arm, shortening the common head until every prompt leaves `room` tokens."""
+        template = self._model.template.of(known_as(context.language))
         while True:
-            built = [arm.prompt(self._model.tokenizer, self._model.template, context) for arm in arms]
+            built = [arm.prompt(self._model.tokenizer, template, context) for arm in arms]
             if max(len(prompt.ids) for prompt in built) + room <= self._model.parts.capacity:
                 return built
             if not context.head:

@@ -7,6 +7,7 @@ from efim_lab.workshop.training.corpus.corpus import Manifest, ManifestEntry
 from efim_lab.workshop.training.corpus.language import Part
 from efim_lab.workshop.training.corpus.languages import titles
 from efim_lab.workshop.training.samples.sample_maker import Shares
+from model_runtime.prompt.template import LANGUAGE_MARKER
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ def model_card(training: PretrainingSummary, tables: CardTables, manifest: Manif
         device={"cpu": "CPU", "cuda": "GPU"}[training.device],
         loss=f"{training.loss:.2f}",
         mixture=_mixtures(training),
+        marker=_MARKER.format(LANGUAGE_MARKER.format(manifest.languages[0])) if len(manifest.languages) > 1 else "",
         excerpts=_EXCERPTS.format(excerpt_rows=training.excerpt_rows) if training.excerpt_rows else "",
         held_out=_apart(entries, "heldout"),
         tuning=_apart(entries, "tuning"),
@@ -107,6 +109,7 @@ _EXCERPTS = """
 Before all this, up to {excerpt_rows} tokens of excerpts of other files may stand, each `<|file_sep|>path`, a
 line break and the text. Each sees itself alone; head and tail see none of them, and what follows
 `<|fim_middle|>` sees all."""
+_MARKER = " The marker of the language, as `{}`, follows `<|fim_prefix|>`."
 _TEXT = """\
 ---
 license: apache-2.0
@@ -122,9 +125,9 @@ does not ask it.
 
 ## Prompts
 
-`<|fim_prefix|>head<|fim_suffix|>tail<|fim_middle|>typed`, with the markers of Qwen2.5-Coder. The anchor between head
-and typed is the start of a line, best some lines above the cursor's, and the tail starts at the next line. The word
-at the cursor is healed: the prompt ends before it, and its characters constrain the first new tokens.
+`<|fim_prefix|>head<|fim_suffix|>tail<|fim_middle|>typed`, with the markers of Qwen2.5-Coder.{marker} The anchor
+between head and typed is the start of a line, best some lines above the cursor's, and the tail starts at the next
+line. The word at the cursor is healed: the prompt ends before it, and its characters constrain the first new tokens.
 `<|endoftext|>` ends a completion. The tokenizer is byte-level BPE with {vocabulary} entries; it always cuts before a
 line that is not blank, so that lines can be tokenized apart. The context is {context} tokens.{excerpts}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from efim_lab.gate.documents import CodeDocument
@@ -20,13 +20,15 @@ _BEGUN = re.compile(r"\w*\Z")
 class Context:
     """The text visible at a cursor: whole lines, the cursor's line up to it, and what follows that line.
 
-    `increment` is how many characters before the cursor a published EFIM prompt treats as newly typed.
+    `increment` is how many characters before the cursor a published EFIM prompt treats as newly typed. `language` is
+    LSP's name of the file's language.
     """
 
     head: str
     typed: str
     tail: str
     increment: int
+    language: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def choose_places(documents: Sequence[CodeDocument], lines: int) -> list[CursorP
     The random order does not depend on `lines`: fewer places are the first of more.
     """
     rng = random.Random(0)
-    return [_place(document.text, row, rng) for document, row in shuffled_lines(documents, rng)[:lines]]
+    return [_place(document, row, rng) for document, row in shuffled_lines(documents, rng)[:lines]]
 
 
 def shuffled_lines(documents: Sequence[CodeDocument], rng: random.Random) -> list[tuple[CodeDocument, int]]:
@@ -96,13 +98,13 @@ def _written(text: str) -> list[int]:
     return [row for row, line in enumerate(text.split("\n")) if line.strip() and len(line) <= LONGEST_LINE]
 
 
-def _place(text: str, row: int, rng: random.Random) -> CursorPlace:
+def _place(document: CodeDocument, row: int, rng: random.Random) -> CursorPlace:
     """Choose a cursor between the end of the indentation and the line's last character."""
+    text = document.text
     line, anchor = line_at(text, row)
     cursor = anchor + rng.randint(len(line) - len(line.lstrip()), len(line.rstrip()) - 1)
-    return CursorPlace(
-        window_at(text, cursor, anchor + len(line), draw_increment(rng)), text[cursor : anchor + len(line)]
-    )
+    window = window_at(text, cursor, anchor + len(line), draw_increment(rng))
+    return CursorPlace(replace(window, language=document.language), text[cursor : anchor + len(line)])
 
 
 def _line_start(text: str, at: int) -> int:
