@@ -37,6 +37,7 @@ from model_runtime.ids import Ids
 from model_runtime.kv.pool import FrameId
 from model_runtime.loading.load import Model
 from model_runtime.prompt.prompt import NOTHING_LAID_OUT, Prompt, Surroundings, build, surrounded
+from model_runtime.prompt.template import Template
 from model_runtime.shelves.excerpts.layout import layout
 
 SPARE = 3  # extra texts, for texts that filters empty or that repeat another
@@ -269,9 +270,12 @@ def _planners(model: Model, budget: Budget) -> Callable[[], Planner]:
     """
     lay_out = layout(model.tokenizer, model.template, model.mask, model.excerpt_rows or budget.context_tokens)
 
+    templates = dict[str, Template]()  # by the language at the cursor
+
     def prompt_of(plan: Plan) -> Prompt:
         shown = lay_out(plan.context) if plan.context.all else NOTHING_LAID_OUT
-        template = model.template.of(known_as(plan.language))
+        if (template := templates.get(plan.language)) is None:
+            template = templates[plan.language] = model.template.of(known_as(plan.language))
         return build(model.tokenizer, template, plan.head, plan.tail, plan.typed, context=shown)
 
     return lambda: Planner(budget, model.tokenizer.pieces, prompt_of)
