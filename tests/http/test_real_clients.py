@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +18,9 @@ import pytest
 
 from tests.editors.fetching.node import NODE, environment
 from tests.http.server import HttpServer, serving
+from tests.waiting import HANG
 
+ROOT = Path(__file__).parents[2]
 AGENT = Path(__file__).with_name("tabby") / "node_modules" / "tabby-agent" / "dist" / "cli.js"
 TEXT = "import os\n\n\ndef main(path):\n    for name in os.lis"
 CONFIGURATION = '[server]\nendpoint = "{}"\n[anonymousUsageTracking]\ndisable = true\n'
@@ -37,6 +42,19 @@ def test_openais_package_completes(client: openai.OpenAI) -> None:
     told = client.completions.create(model=model.id, prompt="def add(a, b):\n    return ", suffix="\n", max_tokens=16)
     assert told.choices[0].text.startswith("a + b") and told.choices[0].finish_reason == "stop"
     assert told.usage and told.usage.prompt_tokens > 8 and told.model == model.id
+
+
+CURL = re.findall(r"^    (curl -s localhost:8012.*)", (ROOT / "docs" / "http.md").read_text("utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("line", CURL)
+def test_the_lines_to_try_are_answered(server: HttpServer, line: str) -> None:
+    if not shutil.which("curl"):
+        (pytest.fail if "CI" in os.environ else pytest.skip)("there is no curl: install it")
+    command = shlex.split(line.replace("localhost:8012", server.url.removeprefix("http://")))
+    answer = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=HANG).stdout)
+    said = answer.get("content") or answer.get("status") or answer["choices"][0]["text"]
+    assert said == "ok" or said.startswith("a + b")
 
 
 def test_openais_package_reads_a_stream(client: openai.OpenAI) -> None:

@@ -44,7 +44,7 @@ PATTERNS: Mapping[NameKind, re.Pattern[str]] = {
 }
 
 
-FirstWords = Mapping[str, Sequence[TypedKey]]  # what is shown, by the kind of name and the letters that are typed
+FirstWords = Mapping[str, Sequence[TypedKey]]  # by the kind of name and the letters that are typed
 
 
 def measure(folder: Path, documents: Sequence[CodeDocument], count: int, progress: Progress) -> FirstWords:
