@@ -1,7 +1,7 @@
 """How sure a rule is that a place will be changed as it proposes.
 
 Logistic regressions of what a candidate's surroundings tell, fitted to histories of repositories by
-`python -m efim_lab next-edit --fit`; docs/next-edit.md names them.
+`python -m efim_lab next-edit --fit`; docs/next-edit-rules.md names them.
 """
 
 from __future__ import annotations
