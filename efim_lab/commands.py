@@ -48,6 +48,7 @@ def build_parser() -> Parser:
 def _add_bench(verbs: Subparsers) -> None:
     """Add `bench` and its experiments."""
     from efim_lab.studies.eviction.arguments import add_eviction
+    from efim_lab.studies.first_words.arguments import add_first_words
     from efim_lab.studies.paper.arguments import add_paper
     from efim_lab.studies.prefill.arguments import add_plan
     from efim_lab.studies.reuse.arguments import add_reuse
@@ -55,7 +56,7 @@ def _add_bench(verbs: Subparsers) -> None:
 
     bench = add_command(verbs, "bench", "run an experiment on this machine", f"{PROGRAM} bench efim-paper")
     experiments = bench.add_subparsers(metavar="EXPERIMENT", required=True)
-    for add in (add_paper, add_reuse, add_tiers, add_plan, add_eviction):
+    for add in (add_paper, add_reuse, add_tiers, add_plan, add_eviction, add_first_words):
         add(experiments)
 
 

@@ -29,7 +29,6 @@ def add_eval(commands: Subparsers) -> Parser:
         "python -m efim_lab eval --data src --model run/export --model base",
         "python -m efim_lab eval --data packages --split tuning --only-typing",
         "python -m efim_lab eval --data packages --by-key --lines 200",
-        "python -m efim_lab eval --data packages --first-words --lines 600",
         "python -m efim_lab eval --texts tests/golden/tasks/texts.toml",
     )
     evaluate = add_command(commands, "eval", summary, *lines, details=details)
@@ -42,12 +41,10 @@ def add_eval(commands: Subparsers) -> Parser:
     evaluate.add_argument("--only-typing", action="store_true", help=only)
     by_key = "only ask for several suggestions by a key, inside lines and where statements begin"
     evaluate.add_argument("--by-key", action="store_true", help=by_key)
-    first = "only type the first letters of names, behind a dot and of keywords: which first word is shown"
-    evaluate.add_argument("--first-words", action="store_true", help=first)
     model = "a model to measure; repeat it to compare several (default: the embedded model)"
     evaluate.add_argument("--model", metavar="MODEL", action="append", default=[], help=model)
     number = partial(whole_number, 1)
-    lines = "how many lines to complete (default: 1000); of each kind with --by-key or --first-words (200)"
+    lines = "how many lines to complete (default: 1000); of each kind with --by-key (default: 200)"
     evaluate.add_argument("--lines", type=number, metavar="N", help=lines)
     typed = "how many of these lines to type key by key (default: 150)"
     evaluate.add_argument("--typed", type=number, metavar="N", help=typed)
@@ -85,8 +82,6 @@ def _eval(arguments: argparse.Namespace) -> int:
         options = command.TypingOptions(arguments.typed or 150, opened, arguments.only_typing)
         if arguments.by_key:
             command.evaluate_by_key(source, folders, arguments.lines or 200, Settings().alternatives)
-        elif arguments.first_words:
-            command.evaluate_first_words(source, folders, arguments.lines or 200, arguments.language or "python")
         elif arguments.language:
             command.evaluate_language(source, folders, lines, arguments.language, options, rows)
         elif arguments.only_typing:

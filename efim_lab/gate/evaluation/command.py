@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as Bars
 
 from efim_lab.gate.documents import CodeDocument
-from efim_lab.gate.evaluation import first_words, inside_line, unknown_language
+from efim_lab.gate.evaluation import inside_line, unknown_language
 from efim_lab.gate.evaluation.by_key import measurement as by_key
 from efim_lab.gate.evaluation.by_key import report as key_report
 from efim_lab.gate.evaluation.figures import markdown
@@ -116,17 +116,6 @@ def evaluate_by_key(source: HeldOutCode, folders: Sequence[Path], count: int, wa
         {"model": model, "by_key": {name: asdict(each) for name, each in figures.items()}}
         for model, figures in measured.items()
     ]
-    print(json.dumps({"data": str(source.path), "models": models}))
-
-
-def evaluate_first_words(source: HeldOutCode, folders: Sequence[Path], count: int, language: str) -> None:
-    """Print which first words every model shows at up to `count` names of each kind."""
-    documents = source.read(language)
-    with progress_bars() as progress:
-        found = {model_name(each): first_words.measure(each, documents, count, progress) for each in folders}
-    for model, names in found.items():
-        print(f"{model}\n\n{first_words.table(names)}\n")
-    models = [{"model": model, "first_words": first_words.as_json(names)} for model, names in found.items()]
     print(json.dumps({"data": str(source.path), "models": models}))
 
 

@@ -231,8 +231,7 @@ class Planner:
         windows = [(frame.plan.start, frame.plan.head) for frame in reversed(self._frames)] or [None]
         for start in dict.fromkeys(self._window.start(text, anchor, last) for last in _until(cancel, windows)):
             head, typed, rest = text[start:anchor], text[anchor:cursor], text[cursor:line_end]
-            shown = self._offered.steady
-            yield Plan("new", self._made, start, head, typed, rest, tail, shown, self._language)
+            yield Plan("new", self._made, start, head, typed, rest, tail, self._offered.steady, self._language)
 
     def _kept_anchor(self, text: str, cursor: int, below: int, last: Plan) -> int | None:
         """Return a frame's current anchor, None if the frame does not fit.

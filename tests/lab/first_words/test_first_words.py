@@ -8,8 +8,7 @@ import pytest
 
 from efim_lab.gate.documents import CodeDocument
 from efim_lab.gate.errors import WorkError
-from efim_lab.gate.evaluation import first_words
-from efim_lab.gate.evaluation.held_out import silent
+from efim_lab.studies.first_words import first_words
 
 TEXT = '''"""See shop.nothing here."""
 import shop
@@ -42,7 +41,7 @@ def test_the_rest_of_the_line_is_not_there_and_each_name_is_typed_by_three_curso
 
 
 def test_what_is_shown_is_counted_by_letters(folder: Path) -> None:
-    found = first_words.measure(folder, DOCUMENTS, 2, silent)
+    found = first_words.measure(folder, DOCUMENTS, 2)
     assert list(found) == [f"{kind}, {n} letters" for kind in ("attribute", "keyword") for n in range(3)]
     assert all(len(keys) == 2 for keys in found.values())
     for keys in found.values():
@@ -53,4 +52,4 @@ def test_what_is_shown_is_counted_by_letters(folder: Path) -> None:
 
 def test_data_without_names_is_refused_with_a_remedy(folder: Path) -> None:
     with pytest.raises(WorkError, match="name a folder of packages"):
-        first_words.measure(folder, [CodeDocument("a.py", "x = 1\n")], 5, silent)
+        first_words.measure(folder, [CodeDocument("a.py", "x = 1\n")], 5)

@@ -5,6 +5,7 @@ At keywords of calls, in Python, the first letters are typed as well. The rest o
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,8 @@ from efim_lab.gate.documents import CodeDocument
 from efim_lab.gate.errors import WorkError
 from efim_lab.gate.evaluation.figures import markdown
 from efim_lab.gate.evaluation.figures.intervals import Estimate, proportion
-from efim_lab.gate.evaluation.held_out import Progress, model_name
+from efim_lab.gate.evaluation.held_out import model_name
+from efim_lab.gate.evaluation.held_out_data import read_held_out
 from efim_lab.gate.evaluation.places.cursors import line_at
 from efim_lab.gate.evaluation.report import percent
 from efim_lab.gate.evaluation.typist.keys import TypedKey, asking, type_line
@@ -47,7 +49,20 @@ PATTERNS: Mapping[NameKind, re.Pattern[str]] = {
 FirstWords = Mapping[str, Sequence[TypedKey]]  # by the kind of name and the letters that are typed
 
 
-def measure(folder: Path, documents: Sequence[CodeDocument], count: int, progress: Progress) -> FirstWords:
+def run_first_words(data: Path, folders: Sequence[Path], count: int, language: str) -> None:
+    """Print which first words every model shows at up to `count` names of each kind.
+
+    Raises WorkError if there is no such name, ModelError if a model cannot be loaded.
+    """
+    documents, models = read_held_out(data, language), list[dict[str, object]]()
+    for folder in folders:
+        found = measure(folder, documents, count)
+        print(f"{model_name(folder)}\n\n{table(found)}\n")
+        models.append({"model": model_name(folder), "first_words": as_json(found)})
+    print(json.dumps({"data": str(data), "models": models}))
+
+
+def measure(folder: Path, documents: Sequence[CodeDocument], count: int) -> FirstWords:
     """Type the first letters of up to `count` names of each kind, in their repository, with the model in a folder.
 
     Raises WorkError if there are no such names, ModelError if the model cannot be loaded.
@@ -59,9 +74,7 @@ def measure(folder: Path, documents: Sequence[CodeDocument], count: int, progres
     ask = asking(completer, "balanced", "names", memories, ModuleTable(partial(find_environment, ())))
     found = dict[str, list[TypedKey]]()
     for kind in PATTERNS:
-        names = choose_names(documents, kind, count)
-        for done, name in enumerate(names):
-            progress(f"{model_name(folder)}, {kind}s", done, len(names))
+        for name in choose_names(documents, kind, count):
             for letters, key in enumerate(type_line(kind, name, (), ask)):
                 found.setdefault(f"{kind}, {letters} letters", []).append(key)
     completer.close(0)
