@@ -114,9 +114,7 @@ class Planner:
     def offer(self, context: PromptContext, excluded_files: frozenset[str] = frozenset(), language: str = "") -> None:
         """Let new frames show the steady part of a context; what others show of `excluded_files` goes at once.
 
-        From here on, plans are in a language.
-
-        All of it is shown where the cursor rests: nobody waits for it.
+        All of it is shown where the cursor rests: nobody waits for it. From now on, plans are in `language`.
         """
         self._offered, self._language = context.without(excluded_files) if excluded_files else context, language
         if excluded_files != self._excluded_files:

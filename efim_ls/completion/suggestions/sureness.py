@@ -13,15 +13,15 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from efim_ls.completion.filters.place import Place
 from efim_ls.completion.suggestions.place_kind import KINDS, PlaceKind, Spot
 from efim_ls.completion.suggestions.words import LEAST_LETTERS, Word, Words, is_usual, stands_in_file
 from model_runtime.checkpoint.embedded import EMBEDDED
+from model_runtime.checkpoint.families.fields import read_json
 from model_runtime.engine.output import TextProbability
 from model_runtime.errors import ModelError
-from model_runtime.regular_files import MIB, read_regular
 
 SURENESS_FILE = "sureness.json"
 # What the numbers of `guess_inputs` and `word_inputs` are, in their order, as the file names them.
@@ -167,13 +167,9 @@ def embedded_sureness() -> Sureness:
 def read_sureness(folder: Path) -> Sureness:
     """Read the weights that were fitted to the model in a folder; ModelError if they are damaged."""
     path = folder / SURENESS_FILE
-    try:
-        raw: object = json.loads(read_regular(path, MIB).decode("utf-8"))
-    except FileNotFoundError:
+    if folder != EMBEDDED and not path.exists():
         return embedded_sureness()
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"{path} cannot be read ({error}): fetch the model again") from None
-    named = cast(dict[str, Any], raw) if isinstance(raw, dict) else {}
+    named = read_json(path)
     guess, word = _weights(named.get("guess"), GUESS_INPUTS), _weights(named.get("word"), WORD_INPUTS)
     if not (guess and word):
         raise ModelError(f"{path} holds no fitted sureness: fetch the model again")
