@@ -122,7 +122,10 @@ class Window:
         return "\n".join([*seen, *said, f"exit code of VS Code: {self.code.process.poll()}", self.code.log[-1000:]])
 
     def command(self, title: str) -> None:
-        """Run a command from the palette, which closes if something else takes the focus meanwhile."""
+        """Run a command from the palette, which closes if something else takes the focus meanwhile.
+
+        It returns once the palette is closed: until then keys would go there.
+        """
         asked = self.page.locator(".quick-input-widget input[type=text]:focus")
 
         def asks() -> bool:
@@ -135,6 +138,7 @@ class Window:
         row = self.page.locator(f'.quick-input-list .monaco-list-row.focused[aria-label^="{title}"]')
         row.wait_for()
         row.click()
+        row.wait_for(state="hidden")
 
     @property
     def status(self) -> str:
