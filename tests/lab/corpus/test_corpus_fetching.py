@@ -153,7 +153,10 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
 
 @pytest.fixture
 def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
-    """An archive of Debian's with one package's sources, which apt-get can know; returns their description."""
+    """An archive of Debian's with one package's sources, which apt-get can know; returns their description.
+
+    Another package's sources make an installed package with the same name.
+    """
     shelf = tmp_path / "archive"
     root = shelf / "alpha"
     for path, text in {
@@ -170,7 +173,10 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
     subprocess.run(["dpkg-source", "--build", "alpha"], cwd=shelf, check=True, capture_output=True)
     listed = subprocess.run(["dpkg-scansources", "."], cwd=shelf, check=True, capture_output=True)
     (shelf / "Sources").write_bytes(listed.stdout)
-    (shelf / "Packages").touch()
+    (shelf / "Packages").write_text(
+        "Package: alpha\nSource: haskell-alpha\nVersion: 1.0-1\nArchitecture: all\nMaintainer: A\nDescription: A\n"
+        f"Filename: ./alpha_1.0-1_all.deb\nSize: 1\nSHA256: {hashlib.sha256(b'').hexdigest()}\n"
+    )
     _known_to_apt(tmp_path, shelf, monkeypatch)
     return (shelf / "alpha_2.0.dsc").read_bytes()
 

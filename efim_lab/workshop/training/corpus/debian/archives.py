@@ -31,7 +31,7 @@ def fetch_sources(out: Path, listed: Path) -> list[Path]:
 
         def download(packages: Sequence[ListedPackage], folder: Path) -> Iterator[Path]:
             names = (each.package for each in packages)
-            run(("apt-get", *options, "--quiet=2", "--download-only", "source", *names), folder)
+            run(("apt-get", *options, "--quiet=2", "--only-source", "--download-only", "source", *names), folder)
             return (path for each in packages for path in folder.glob(f"{each.package.partition('=')[0]}_*.dsc"))
 
         return _extracted(out, archives(listed, _AT_ONCE, download), "dpkg-source")
