@@ -164,10 +164,13 @@ def _add_gathering(steps: "Subparsers") -> None:
 
 def _add_join(steps: "Subparsers") -> None:
     summary = "join corpora of several languages, for a model that knows them all"
-    step = add_command(steps, "join", summary, "python -m efim_lab train join java cpp --most 110 --out joined")
+    line = "python -m efim_lab train join java shellscript --most 75 --least 15 --out joined"
+    step = add_command(steps, "join", summary, line)
     step.add_argument("corpora", nargs="+", type=Path, metavar="DIR", help="folders written by `corpus`")
     most = "the most megabytes to train on of each (default: all)"
     step.add_argument("--most", type=_millions, default=sys.maxsize, metavar="MB", help=most)
+    least = "the least megabytes to train on of each: a smaller corpus is repeated, up to four times in all"
+    step.add_argument("--least", type=_millions, default=0, metavar="MB", help=least)
     step.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write the corpus to")
     step.set_defaults(step=_join)
 
@@ -267,7 +270,7 @@ def _corpus(arguments: argparse.Namespace) -> int:
 
 
 def _join(arguments: argparse.Namespace) -> int:
-    print(corpus.join(arguments.corpora, arguments.most, arguments.out))
+    print(corpus.join(arguments.corpora, arguments.most, arguments.least, arguments.out))
     return 0
 
 

@@ -167,8 +167,18 @@ def test_a_corpus_of_java_is_gathered(tmp_path: Path) -> None:
     assert [each["name"] for each in json.loads((out / "manifest.json").read_text())["refused"]] == ["google-gson"]
 
 
-@pytest.mark.parametrize(("most", "count"), [("1", 5), ("0.0002", 2)])
-def test_corpora_of_several_languages_are_joined(tmp_path: Path, most: str, count: int) -> None:
+@pytest.mark.parametrize(
+    ("most", "least", "counts"),
+    [
+        ("1", "0.0001", {1: 5}), ("0.0002", "0.0001", {1: 2}), ("1", "0.00075", {2: 5}), ("0.0002", "0.0008", {4: 2}),
+        ("1", "1", {4: 5}),
+    ],
+)  # fmt: skip
+def test_corpora_of_several_languages_are_joined(
+    tmp_path: Path, most: str, least: str, counts: dict[int, int]
+) -> None:
+    """`counts` says how many documents there are, by how often each is repeated."""
+    [(copies, count)] = counts.items()
     for language in ("java", "c"):
         entries = [ManifestEntry(f"{language}-{n}", "1", "MIT", "train", 1, 100) for n in range(5)]
         content = {"languages": [language], "packages": [asdict(each) for each in entries]}
@@ -182,9 +192,9 @@ def test_corpora_of_several_languages_are_joined(tmp_path: Path, most: str, coun
             found = [CodeDocument(f"{folder}/a", language[0] * 100) for folder in folders]
             documents.write_documents(tmp_path / language / f"{part}.jsonl", found)
     words = ["join", *(str(tmp_path / each) for each in ("java", "c"))]
-    assert main([*words, "--most", most, "--out", str(tmp_path / "out")]) == 0
+    assert main([*words, "--most", most, "--least", least, "--out", str(tmp_path / "out")]) == 0
     learnt = documents.read_documents(tmp_path / "out" / "train.jsonl")
-    assert Counter(each.text[0] for each in learnt) == {"j": count, "c": count}
+    assert Counter(each.text[0] for each in learnt) == {"j": count * copies, "c": count * copies}
     assert len(documents.read_documents(tmp_path / "out" / "heldout.jsonl")) == 2
     manifest = read_manifest(tmp_path / "out" / "manifest.json")
     assert manifest.languages == ("java", "c")

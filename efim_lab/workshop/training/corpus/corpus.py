@@ -24,6 +24,7 @@ from efim_lab.workshop.training.corpus.language import (
 MANIFEST = "manifest.json"
 CAP = 10_000_000  # bytes of each source: the whole standard library, a part of the few larger ones
 EXAMPLE_COPIES = 2  # of each example in the text to train on: short idiomatic programs are rare in libraries
+_MOST_COPIES = 4  # of a small corpus that is joined with larger ones
 _APART_OF_FILES = 20  # without any of these packages, one file in this many is set apart for each part
 _APART: tuple[Part, Part] = ("heldout", "tuning")
 
@@ -107,10 +108,12 @@ def write(folder: Path, language: CorpusLanguage, gathered: Gathered, refused: I
     return _write(folder, parts, content)
 
 
-def join(folders: Sequence[Path], most: int, out: Path) -> Path:
+def join(folders: Sequence[Path], most: int, least: int, out: Path) -> Path:
     """Write a corpus of the documents of several, of each at most `most` bytes to train on; return its manifest.
 
-    The manifest counts the files that were taken of each package.
+    The text to train on of a corpus with fewer than `least` bytes is repeated until it has as many, up to four times
+    in all: up to there, models learn from repeated text about as much as from new text (arXiv 2305.16264). The
+    manifest counts each file once that was taken of a package.
     """
     languages, packages = list[str](), list[ManifestEntry]()
     parts = {part: list[CodeDocument]() for part in get_args(Part)}
@@ -119,7 +122,7 @@ def join(folders: Sequence[Path], most: int, out: Path) -> Path:
         for part, joined in parts.items():
             all_of_part = documents.read_documents(folder / f"{part}.jsonl")
             taken = capped(all_of_part, most) if part == "train" else all_of_part
-            joined += taken
+            joined += taken * _copies(taken, least) if part == "train" else taken
             found += taken
         files = Counter(map(package_of, found))
         sizes = Counter[str]()
@@ -132,6 +135,10 @@ def join(folders: Sequence[Path], most: int, out: Path) -> Path:
             if each.folder in files
         )
     return _write(out, parts, {"languages": languages, "packages": [asdict(each) for each in packages]})
+
+
+def _copies(taken: Sequence[CodeDocument], least: int) -> int:
+    return min(_MOST_COPIES, -(-least // max(1, _size(taken)))) or 1
 
 
 def _write(folder: Path, parts: Mapping[Part, Sequence[CodeDocument]], content: Mapping[str, object]) -> Path:
