@@ -19,7 +19,8 @@ VSCODE := editor_clients/vscode
 TABBY := tests/http/tabby
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 SDIST := dist/efim_ls-$(VERSION).tar.gz
-GO := dist/efim_ls_go-$(VERSION)-py3-none-any.whl
+# Wheels of models that are installed separately.
+SEPARATE := $(patsubst %,dist/efim_ls_%-$(VERSION)-py3-none-any.whl,go more)
 NPM = $(BIN)/python -m tests.editors.fetching.node --prefix $(VSCODE)
 
 .PHONY: demo test test-editors test-lab check explore coverage lint types fix docs vsix release wheels editors extension released programs pictures fuzz bench gpu-check gpu-run team-check eval clean
@@ -84,10 +85,10 @@ docs: .venv/runs
 
 vsix: $(VSCODE)/dist/efim-ls.vsix
 
-# What users without a clone install from, in dist/: the server as source and as wheels, the model for Go, the VS Code
-# extension with the server in it (the wheels without models, and these once), the Neovim plugin, and the hashes of all
-# that. From a clean clone of a commit they are the same bytes.
-release: $(VSCODE)/dist/efim-ls.vsix $(GO)
+# What users without a clone install from, in dist/: the server as source and as wheels, the models for further languages,
+# the VS Code extension with the server in it (the wheels without models, and these once), the Neovim plugin, and the
+# hashes of all that. From a clean clone of a commit they are the same bytes.
+release: $(VSCODE)/dist/efim-ls.vsix $(SEPARATE)
 	rm -rf build/release && mkdir -p build/release
 	tar -xzf $(SDIST) -C build/release
 	cd build/release && $(TAR) $(notdir $(SDIST:.tar.gz=)) | gzip -9n > ../../$(SDIST)
@@ -236,8 +237,9 @@ dist/wheels: $(SERVER) | .venv/releases
 		--plat manylinux_2_28_x86_64 --only-plat --wheel-dir dist build/wheels/*-linux_x86_64.whl
 	touch $@
 
-$(GO): $(shell git ls-files model_runtime/embedded/go) efim_lab/workshop/publishing/wheel.py pyproject.toml | .venv/runs
-	$(BIN)/python -m efim_lab.workshop.publishing.wheel model_runtime/embedded/go efim-ls-go $(VERSION) dist
+$(SEPARATE): dist/efim_ls_%-$(VERSION)-py3-none-any.whl: $(shell git ls-files model_runtime/embedded) \
+		efim_lab/workshop/publishing/wheel.py pyproject.toml | .venv/runs
+	$(BIN)/python -m efim_lab.workshop.publishing.wheel model_runtime/embedded/$* efim-ls-$* $(VERSION) dist
 
 # As wheels name machines, and as zig does, a compiler for all of them.
 ELSEWHERE = manylinux_2_28_aarch64=aarch64-linux-gnu.2.28 macosx-11.0-arm64=aarch64-macos.11.0 \

@@ -31,21 +31,28 @@ VERSION = PROJECT["version"]
 COMPILED, PURE = f"efim_ls-{VERSION}-py3-none-manylinux_2_28_x86_64.whl", f"efim_ls-{VERSION}-py3-none-any.whl"
 WHEELS = (COMPILED, PURE)
 SDIST, VSIX, PLUGIN = f"efim_ls-{VERSION}.tar.gz", f"efim-ls-{VERSION}.vsix", f"efim-ls-{VERSION}-neovim.tar.gz"
-GO = f"efim_ls_go-{VERSION}-py3-none-any.whl"
+SEPARATE = {name: f"efim_ls_{name}-{VERSION}-py3-none-any.whl" for name in ("go", "more")}
 LIBRARIES = {
     "model_runtime/decoder/native/_native.so",
     "model_runtime/engine/native/_engine.so",
     "model_runtime/counts/native/_counts.so",
 }
 MODEL = "model_runtime/embedded/python/model.safetensors"
-MODEL_OF_GO = ROOT / "model_runtime" / "embedded" / "go"
+MODELS = ROOT / "model_runtime" / "embedded"
 PACKAGES = ("efim_ls", "model_runtime", "kv_store", "editor_clients")
-GO_FILE = """package area
-
-func read(name string) ([]byte, error) {
-\tinfo, err := os.Stat(name)
-\ti
-"""
+# A model, its languages, a file with a cursor at its end, and the suggestion's first characters.
+SEPARATE_MODELS = [
+    (
+        "go", "Go", "area.go",
+        "package area\n\nfunc read(name string) ([]byte, error) {\n\tinfo, err := os.Stat(name)\n\ti",
+        "f err != nil {",
+    ),
+    (
+        "more", "C, C++, Java, PHP, Ruby, Rust and Shell", "area.rs",
+        "fn sum(numbers: &[f32]) -> f32 {\n    let mut total = 0.0;\n    for number in numbers {\n        tot",
+        "al += ",
+    ),
+]  # fmt: skip
 FILE = "@overload\ndef area_of_circle(radius):\n    return 3.14 * radius * radius\n\n\ndef area_of_ci"
 
 
@@ -109,7 +116,7 @@ class Environment:
 def test_every_file_has_its_hash() -> None:
     lines = released("SHA256SUMS").read_text("utf-8").splitlines()
     hashes = {name: digest for digest, name in (line.split("  ") for line in lines)}
-    assert set(hashes) == {*WHEELS, GO, SDIST, VSIX, PLUGIN}
+    assert set(hashes) == {*WHEELS, *SEPARATE.values(), SDIST, VSIX, PLUGIN}
     assert {name: sha256(released(name).read_bytes()) for name in hashes} == hashes
 
 
@@ -158,19 +165,30 @@ def test_a_wheel_completes_in_a_fresh_environment(wheel: str, tmp_path: Path) ->
     assert str(fresh.packages) in seen and ("CDLL" in seen) == (wheel == COMPILED)
 
 
-def test_the_model_for_go_answers_where_its_wheel_is_installed(tmp_path: Path) -> None:
-    fresh = Environment(tmp_path, PURE, GO)
+@pytest.mark.parametrize(
+    ("name", "languages", "file", "text", "begins"), SEPARATE_MODELS, ids=[each[0] for each in SEPARATE_MODELS]
+)
+def test_a_separate_model_answers_where_its_wheel_is_installed(
+    name: str, languages: str, file: str, text: str, begins: str, tmp_path: Path
+) -> None:
+    fresh = Environment(tmp_path, PURE, SEPARATE[name])
     (fresh.packages / "needed.pth").write_text(sysconfig.get_path("purelib"), "utf-8")
-    assert {path.name for path in (fresh.packages / "efim_ls_go").iterdir()} == {
-        *(path.name for path in MODEL_OF_GO.iterdir()), "__init__.py"
+    assert {path.name for path in (fresh.packages / f"efim_ls_{name}").iterdir()} == {
+        *(path.name for path in (MODELS / name).iterdir()), "__init__.py"
     }  # fmt: skip
     models = json.loads(fresh.run("models", "--json"))["models"]
     assert [each["name"] for each in models if each["name"].startswith("embedded")] == [
-        "embedded, Python", "embedded, JavaScript and TypeScript", "embedded, Go"
+        "embedded, Python", "embedded, JavaScript and TypeScript", f"embedded, {languages}"
     ]  # fmt: skip
-    (tmp_path / "area.go").write_text(GO_FILE, "utf-8")
-    answer = json.loads(fresh.run("complete", "--json", f"{tmp_path / 'area.go'}:5:3"))
-    assert answer["text"].startswith("f err != nil {") and answer["notice"] is None
+    (tmp_path / file).write_text(text, "utf-8")
+    lines = text.split("\n")
+    answer = json.loads(fresh.run("complete", "--json", f"{tmp_path / file}:{len(lines)}:{len(lines[-1]) + 1}"))
+    assert answer["text"].startswith(begins) and answer["notice"] is None
+
+
+@pytest.mark.parametrize("name", SEPARATE)
+def test_a_separate_model_is_small(name: str) -> None:
+    assert released(SEPARATE[name]).stat().st_size < 30 << 20
 
 
 def test_the_short_list_is_enough_for_the_embedded_model_and_small(tmp_path: Path) -> None:

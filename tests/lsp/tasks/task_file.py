@@ -44,7 +44,20 @@ class TaskSet:
 PYTHON = TaskSet(GOLDEN / "tasks.toml", GOLDEN / "shop.toml", 10)
 TYPESCRIPT = TaskSet(GOLDEN / "typescript.toml", GOLDEN / "library.toml", 5)
 GO = TaskSet(GOLDEN / "go.toml", GOLDEN / "depot.toml", 5, EMBEDDED.with_name("go"))
-TASK_SETS = (PYTHON, TYPESCRIPT, GO)
+# Languages of one model, and the projects of their tasks.
+MORE = {
+    "c": "gauge", "cpp": "orchard", "java": "ferry", "php": "cinema", "ruby": "bakery", "rust": "apiary",
+    "shell": "attic",
+}  # fmt: skip
+TASK_SETS = (
+    PYTHON,
+    TYPESCRIPT,
+    GO,
+    *(
+        TaskSet(GOLDEN / f"{name}.toml", GOLDEN / f"{project}.toml", 3, EMBEDDED.with_name("more"))
+        for name, project in MORE.items()
+    ),
+)
 
 
 @dataclass(frozen=True)
