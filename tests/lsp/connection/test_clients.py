@@ -1,6 +1,7 @@
 """What each editor is offered: real servers that are told, word for word, what real editors say of themselves.
 
-recorder.py made the requests in initialize/; tests/golden/clients.md is what the servers made of them.
+recorder.py made the requests in initialize/; LSP4IJ's request is written down from its source
+(ClientCapabilitiesFactory.java, d21cff92); tests/golden/clients.md is what the servers made of them.
 """
 
 from __future__ import annotations
