@@ -24,7 +24,7 @@ from model_runtime.decoder.gpu import attention, kernels  # noqa: E402
 from model_runtime.decoder.gpu.biases import BiasBlock, bias_of, bias_of_rows, update_bias  # noqa: E402
 from model_runtime.decoder.gpu.decoder import GpuDecoder  # noqa: E402
 from model_runtime.decoder.gpu.device import Device, GpuFormat  # noqa: E402
-from model_runtime.decoder.gpu.graphs import graph_recorder, unrecorded  # noqa: E402
+from model_runtime.decoder.gpu.graphs import graph_recorder  # noqa: E402
 from model_runtime.decoder.gpu.slab import WIDTHS, Slab  # noqa: E402
 from model_runtime.decoder.gpu.top_tokens import LISTED_ROWS  # noqa: E402
 from model_runtime.decoder.streams import torch_decoder  # noqa: E402
@@ -39,6 +39,7 @@ from model_runtime.loading.checkpoint_reader import read_checkpoint  # noqa: E40
 from model_runtime.loading.load import LoadedModel, load  # noqa: E402
 from model_runtime.prompt.prompt import build  # noqa: E402
 from tests.engine.decoder.test_decoder import SHAPES  # noqa: E402
+from tests.engine.gpu.loading import unrecorded  # noqa: E402
 from tests.engine.gpu.test_gpu_decoder import rounded  # noqa: E402
 from tests.models import CODE, VOCABULARY, Family, Tiny, make  # noqa: E402
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from efim_ls.access.reasons import without_prompt
-from efim_ls.completion.suggestions.levels import least_of
+from efim_ls.completion.suggestions.levels import LEVELS
 from efim_ls.lsp.server import serve
 from efim_ls.request import Ahead, Answer, Costs, Milliseconds, Request, Upcoming
 from efim_ls.session import prefetch
@@ -52,7 +52,7 @@ class StandIn:
             return Answer(str(request.explicit), COSTS)
         text, sure = said(request), re.search(r"# sure (\S+)", request.text)
         confidence = float(sure[1]) if sure else None
-        least = least_of(request.least)
+        least = LEVELS[request.least] if isinstance(request.least, str) else request.least
         if confidence is not None and confidence < least:
             return Answer("", COSTS, "low confidence", confidence=confidence, least=least)
         others = re.findall(r"# or (.*)", request.text) if request.explicit else ()

@@ -12,8 +12,3 @@ UNSURE = 0.2
 # Chosen on packages that are kept apart for it, not on those that figures are of (docs/benchmarks/quality.md). That
 # one level serves all kinds of places was found there, too: `sureness.py` weighs their differences.
 LEVELS: Mapping[Preset, float] = {"more": 0.5, "balanced": 0.65, "sure": 0.8}
-
-
-def least_of(level: float | Preset) -> float:
-    """Return how sure something must be; a number says it itself."""
-    return LEVELS[level] if isinstance(level, str) else level

@@ -122,11 +122,6 @@ class RecordedPasses:
         return recorded.run(ids, positions, kinds)
 
 
-def unrecorded(step: Replay) -> Replay:
-    """Return the step itself, which is then computed each time."""
-    return step
-
-
 def graph_recorder() -> Record:
     """Return a function that records steps as CUDA graphs, which share the memory of their temporary tensors."""
     pool = torch.cuda.graph_pool_handle()

@@ -17,7 +17,7 @@ from efim_ls.completion.completer import Completer
 from efim_ls.completion.models.open import fit_budget
 from efim_ls.completion.planning.planner import ANCHOR_STEP
 from efim_ls.completion.planning.window import Budget
-from efim_ls.completion.suggestions.levels import least_of
+from efim_ls.completion.suggestions.levels import LEVELS
 from efim_ls.request import Answer, Preset, Request, Upcoming
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
@@ -274,7 +274,7 @@ def test_what_a_word_asks_for_is_told_with_each_answer(made: Make, level: Preset
     rest = completer.complete(Request("file:///a.py", typed, len(typed), least=level), NEVER)
     assert rest.text + rest.hidden == suggested[1:] and rest.costs.known, "of what is known as well"
     for told in (answer, rest):
-        assert told.confidence is not None and (told.at_rest or told.least == least_of(level))
+        assert told.confidence is not None and (told.at_rest or told.least == LEVELS[level])
         assert bool(told.text) == (told.reason is None)
         assert told.least is not None and (told.confidence >= told.least or not told.text or told.at_rest)
         assert not (told.at_rest and level == "sure"), "who wants sure ones sees no others, at rest neither"

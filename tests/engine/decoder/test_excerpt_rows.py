@@ -20,7 +20,6 @@ from model_runtime.decoder.any_decoder import AnyDecoder, Span
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.gpu.attention import choose_attention
 from model_runtime.decoder.gpu.decoder import GpuDecoder
-from model_runtime.decoder.gpu.graphs import unrecorded
 from model_runtime.decoder.gpu.kernels import Kernels
 from model_runtime.decoder.gpu.slab import Slab
 from model_runtime.decoder.native.decoder import NativeDecoder
@@ -32,6 +31,7 @@ from model_runtime.sequence_key import TextsApart, texts_apart
 from model_runtime.shelves.isolated.library import ExcerptLibrary
 from tests.compiled import require_compiled
 from tests.engine.doubles import fetched
+from tests.engine.gpu.loading import unrecorded
 from tests.models import VOCABULARY, Tiny, make, reference
 
 transformers_logging.disable_progress_bar()

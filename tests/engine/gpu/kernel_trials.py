@@ -26,10 +26,10 @@ from model_runtime.decoder.gpu.attention import (
 )
 from model_runtime.decoder.gpu.biases import bias_of_rows, update_bias
 from model_runtime.decoder.gpu.decoder import GpuDecoder
-from model_runtime.decoder.gpu.graphs import unrecorded
 from model_runtime.decoder.gpu.kernels import Kernels
 from model_runtime.decoder.gpu.slab import Slab
 from model_runtime.kv.arena import DenseArena
+from tests.engine.gpu.loading import unrecorded
 from tests.models import VOCABULARY, Tiny, make
 
 TOTAL, LONGEST = 640, 256

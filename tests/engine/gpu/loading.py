@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from model_runtime.decoder.gpu.device import Device
+from model_runtime.decoder.gpu.graphs import Replay
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import LoadedModel, load
 
@@ -20,3 +21,8 @@ def load_here(folder: Path, wanted: Device) -> LoadedModel:
         ngrams=False,
         progress=lambda stage, percent: None,
     )
+
+
+def unrecorded(step: Replay) -> Replay:
+    """A step that is computed each time, instead of a recorded one."""
+    return step

@@ -22,7 +22,6 @@ from model_runtime.decoder.gpu import device
 from model_runtime.decoder.gpu import load as gpu_loading
 from model_runtime.decoder.gpu.attention import choose_attention
 from model_runtime.decoder.gpu.decoder import GpuDecoder
-from model_runtime.decoder.gpu.graphs import unrecorded
 from model_runtime.decoder.gpu.kernels import Kernels
 from model_runtime.decoder.gpu.slab import Slab
 from model_runtime.engine.decode import DecodeContext
@@ -36,7 +35,7 @@ from model_runtime.kv.format import fingerprint
 from model_runtime.kv.pool import FrameId, Pool
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, Watched
-from tests.engine.gpu.loading import load_here
+from tests.engine.gpu.loading import load_here, unrecorded
 from tests.engine.prompts import A, B, after, prompt_of
 from tests.models import CODE, reshaped
 from tests.sized import Sized

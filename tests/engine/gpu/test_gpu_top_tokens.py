@@ -16,7 +16,6 @@ from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.any_decoder import TopTokens
 from model_runtime.decoder.gpu.attention import choose_attention
 from model_runtime.decoder.gpu.decoder import GpuDecoder
-from model_runtime.decoder.gpu.graphs import unrecorded
 from model_runtime.decoder.gpu.kernels import Kernels
 from model_runtime.decoder.gpu.slab import Slab
 from model_runtime.decoder.gpu.top_tokens import LISTED_ROWS, MOST_LIKELIEST, TopTokensTable
@@ -28,6 +27,7 @@ from model_runtime.engine.sampler import LEAST_CHANCE, Sampler
 from model_runtime.kv.pool import FrameId, Pool
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import ENDLESS
+from tests.engine.gpu.loading import unrecorded
 from tests.engine.prompts import A, B, prompt_of
 
 CPU = torch.device("cpu")
