@@ -118,12 +118,12 @@ def notice(model: str, languages: Sequence[str], language: str) -> str | None:
     """
     if knows(languages, language):
         return None
-    known = listed(names_of(languages))
+    known, wanted = listed(names_of(languages)), name_of(language)
     which = f"model {model} knows" if model else "embedded models know"
-    return (
-        f"The {which} {known} only; here suggestions come from this file's own phrases. Choose a model that knows "
-        f"{name_of(language)} with the setting 'model'."
-    )
+    remedy = f"Choose a model that knows {wanted} with the setting 'model'."
+    if not model and (wheel := LANGUAGES[language].wheel):
+        remedy = f"Install the wheel {wheel}, whose model knows {wanted}."
+    return f"The {which} {known} only; here suggestions come from this file's own phrases. {remedy}"
 
 
 def listed(names: Sequence[str]) -> str:

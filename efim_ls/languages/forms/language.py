@@ -189,6 +189,7 @@ class Language:
     family: str = ""
     dialect_of: str = ""
     tags: str = ""  # the dialect with tags in it
+    wheel: str = ""  # whose model knows the language, if the server brings none that does
     telling: str = ""  # matches lines that a text in this language is likely to have, and one in another is not
     is_prose: bool = False
     is_data: bool = False  # as programs write it: its phrases are nobody's style

@@ -86,6 +86,7 @@ C = Language(
     "c",
     "C",
     ".c .h",
+    wheel="efim_ls_more",
     telling=_TELLING,
     is_code=True,
     single_quotes="characters",

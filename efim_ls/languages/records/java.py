@@ -55,6 +55,7 @@ JAVA = Language(
     "java",
     "Java",
     ".java",
+    wheel="efim_ls_more",
     telling=r"^\s*(public|private|protected) .*[;{]$|^import (static )?[\w.]+(\.\*)?;$|^package [\w.]+;$"
     r"|^\s*@(Override|Test)\b|^\s*(final )?[A-Z]\w*(<.*>)?(\[\])? \w+ = .*;$",
     is_code=True,

@@ -58,6 +58,7 @@ PHP = Language(
     "php",
     "PHP",
     ".php",
+    wheel="efim_ls_more",
     telling=r"^<\?php|^\s*\$\w+ = |\$this->|^\s*(public|private|protected|static|abstract)\b[\w ?]* (function |\$)"
     r"|\$\w+(->|\[['\"$]| as \$)|^use [A-Z]\w*\\|(=>|\() \$?array\(",
     is_code=True,

@@ -25,6 +25,8 @@ from efim_ls.languages.table import (
     with_dialects,
 )
 from efim_ls.text.document import Document
+from model_runtime.checkpoint.config import read_languages
+from model_runtime.checkpoint.embedded import EMBEDDED, SHIPPED
 
 DIALECTS = [each for each in LANGUAGES.values() if each.dialect_of]
 
@@ -123,11 +125,21 @@ def test_people_are_told_the_model_its_languages_and_the_remedy() -> None:
     known = ("python", "javascript", "javascriptreact", "typescript", "typescriptreact")
     told = notice("", known, "rust")
     assert told is not None and told.startswith("The embedded models know Python, JavaScript and TypeScript only;")
+    assert told.endswith(" Install the wheel efim_ls_more, whose model knows Rust.")
+    assert "wheel efim_ls_more, whose model knows CUDA C++." in (notice("", known, "cuda-cpp") or "")
     assert names_of(["typescriptreact"]) == ["TypeScript JSX"], "a dialect stands for itself where it is alone"
     message = notice("me/mine", ("python", "go", "made-up"), "rust")
     assert message is not None and message.startswith("The model me/mine knows Python, Go and made-up only;")
+    assert message.endswith("Choose a model that knows Rust with the setting 'model'.")
     assert name_of("made-up") == "made-up"
 
 
 def test_a_long_line_is_guessed_by_its_beginning() -> None:
     assert guess_language("const x = 1\n" + "function " * 1_000_000) == "javascript"
+
+
+def test_a_language_names_the_wheel_whose_model_knows_it() -> None:
+    """The wheels of `make release`: each model in the folder that the server does not bring."""
+    folders = [each.parent for each in EMBEDDED.parent.glob("*/config.json")]
+    apart = {name: f"efim_ls_{each.name}" for each in folders for name in read_languages(each) if name not in SHIPPED}
+    assert {each.id: each.wheel for each in LANGUAGES.values() if each.wheel and not each.dialect_of} == apart
