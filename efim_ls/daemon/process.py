@@ -239,7 +239,7 @@ class Daemon:
         """End, unless a client is here or about to be accepted: none can connect while the address is locked."""
         try:
             with self._address.locked(patience=0):
-                if self._clients or _has_waiting(self._listener):
+                if self._clients or select.select([self._listener], [], [], 0)[0]:
                     return
                 self._leave_address()
         except (NoDaemon, OSError):
@@ -321,11 +321,6 @@ def _lacks_files() -> bool:
     """Return whether another client could leave this process without files to open."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return limit != resource.RLIM_INFINITY and limit - psutil.Process().num_fds() < SPARE_FILES
-
-
-def _has_waiting(listener: socket.socket) -> bool:
-    """Return whether a connection waits to be accepted."""
-    return bool(select.select([listener], [], [], 0)[0])
 
 
 def main(descriptor: int) -> None:

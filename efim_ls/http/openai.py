@@ -46,8 +46,9 @@ class OpenAiDialect:
         cuts = [
             self._completions.cut(text, most, fields.texts("stop")) for text in (answer.text, *answer.alternatives)
         ]
+        ends = {"limit": "length"}
         choices = [
-            {"index": number, "text": cut.text, "logprobs": None, "finish_reason": _finish(cut.reason)}
+            {"index": number, "text": cut.text, "logprobs": None, "finish_reason": ends.get(cut.reason, "stop")}
             for number, cut in enumerate(cuts[: max(1, count)])
         ]
         result = self._result(choices)
@@ -69,10 +70,6 @@ class OpenAiDialect:
         if fields.object("stream_options").flag("include_usage"):
             chunks.append(result | {"choices": [], "usage": _usage(costs)})
         return chunks
-
-
-def _finish(reason: str) -> str:
-    return "length" if reason == "limit" else "stop"
 
 
 def _usage(costs: Costs) -> dict[str, Any]:

@@ -136,7 +136,8 @@ class UsageHistory:
 
     def add(self, language: str, counts: Mapping[Count, int]) -> None:
         """Add to today's counts; may be called on any thread."""
-        self._items.put(((date.today().isoformat(), _storable(language)), counts))
+        storable = language.encode("utf-8", "replace").decode()  # JSON can contain half a surrogate pair
+        self._items.put(((date.today().isoformat(), storable), counts))
         self._start_timer()
 
     def write(self) -> None:
@@ -193,7 +194,3 @@ def _drained(queue: SimpleQueue[tuple[Key, Mapping[Count, int]]]) -> dict[Key, C
             counted[key].update(counts)
     except Empty:
         return counted
-
-
-def _storable(language: str) -> str:
-    return language.encode("utf-8", "replace").decode()  # JSON can contain half a surrogate pair

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from model_runtime.counts.segment import MOST_TOKENS, CountedDocument, Segment, build_segment
@@ -72,7 +73,7 @@ def changed(state: State, removed: Collection[str], added: Sequence[CountedDocum
 
 def merged(state: State) -> State:
     """Return the same documents in as few segments as can hold them; long, without the GIL."""
-    documents = [segment.document(number) for _, (segment, number) in sorted(state.held.items(), key=_by_path)]
+    documents = [segment.document(number) for _, (segment, number) in sorted(state.held.items(), key=itemgetter(0))]
     segments = tuple(_segments(documents))
     return State(segments, (), _places(segments), state.version)
 
@@ -129,10 +130,6 @@ def _segments(documents: Sequence[CountedDocument]) -> Iterator[Segment]:
 
 def _places(segments: Iterable[Segment]) -> dict[str, Held]:
     return {path: (segment, n) for segment in segments for n, (path, _) in enumerate(segment.documents)}
-
-
-def _by_path(item: tuple[str, Held]) -> str:
-    return item[0]
 
 
 def _hash(path: str, digest: bytes) -> int:

@@ -12,7 +12,6 @@ from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.families.layer_spec import (
     GATE_INPUTS,
     LATENT_NORM_EPS,
-    Attention,
     Convolved,
     Full,
     Latent,
@@ -295,7 +294,8 @@ def places_of(spans: Sequence[Span], config: ModelConfig, layout: KvLayout, grou
     places: list[SpanPlace] = []
     attention = config.layers[layout.planes[2 * group].layers[0]].attention
     assert attention is not None
-    row, groups = 0, _rows_a_key(attention)
+    heads = 1 if isinstance(attention, Latent) else attention.kv_heads  # of keys, shared by heads of queries
+    row, groups = 0, attention.heads // heads
     for span in spans:
         arena, new = span.arena, len(span.ids)
         tokens = arena.places_of_pass(new, span.recomputed)
@@ -316,11 +316,6 @@ def places_of(spans: Sequence[Span], config: ModelConfig, layout: KvLayout, grou
         places.append(SpanPlace((one, two), slice(row, row + new), written, slice(begin, end), bias, seen))
         row += new
     return places
-
-
-def _rows_a_key(attention: Attention) -> int:
-    """Return how many heads of queries share a head of keys."""
-    return attention.heads if isinstance(attention, Latent) else attention.heads // attention.kv_heads
 
 
 def joined(parts: list[torch.Tensor]) -> torch.Tensor:

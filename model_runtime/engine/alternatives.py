@@ -20,7 +20,6 @@ from model_runtime.engine.decode import DecodeContext, DecodedAnswer, at_end, at
 from model_runtime.engine.output import Output
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.engine.stops import Rule
-from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.pool import FrameId, Pool
 from model_runtime.prompt.prompt import Prompt
@@ -111,7 +110,8 @@ class Alternatives:
         answers = list[DecodedAnswer]()
         owners = [FrameId("", -number) for number in range(1, len(starts) + 1)]
         for owner, start in zip(owners, starts, strict=True):
-            key = prompt.key._replace(ids=np.concatenate((prompt.ids, _tokens(start[:-1]))))
+            first = np.array([choice.token for choice in start[:-1]], dtype=np.int32)
+            key = prompt.key._replace(ids=np.concatenate((prompt.ids, first)))
             arena = self._pool.acquire(owner, key, min_copied=1)
             answers.append(DecodedAnswer(self._context, arena, prompt, rule, limit, start))
         self._pool.release(owners)
@@ -189,7 +189,3 @@ def _likeliest_first(probabilities: Sequence[npt.NDArray[np.float64]], least: fl
     for place in order.tolist():
         row = bisect_right(starts, place) - 1
         yield row, place - starts[row]
-
-
-def _tokens(choices: Sequence[Choice]) -> Ids:
-    return np.array([choice.token for choice in choices], dtype=np.int32)

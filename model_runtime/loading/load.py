@@ -127,7 +127,8 @@ def _load(
         stack.callback(hashed.cancel)  # weights that are refused may be a file without an end
         plan, runtime = _load_where_it_runs(checkpoint, plan, options, progress, hashed)
         cache, cache_reason = _read_ngrams(folder, ngrams)
-        kv = _kv_format(config, runtime, fingerprint(hashed.result(), config, kv_code(runtime, plan.choice)))
+        known = fingerprint(hashed.result(), config, kv_code(runtime, plan.choice))
+        kv = KvFormat(known, KvLayout.of(config), runtime.decoder.rotations, runtime.bf16)
     library = _excerpt_library(config, runtime)
     pool = Pool(runtime.arena, runtime.arenas, library and library.place)
     asked = options.get("approximations", ())
@@ -178,10 +179,6 @@ def _description(checkpoint: Checkpoint, runtime: Runtime, choice: DeviceChoice)
         context=checkpoint.config.context,
         arenas=runtime.arenas,
     )
-
-
-def _kv_format(config: ModelConfig, runtime: Runtime, fingerprint: bytes) -> KvFormat:
-    return KvFormat(fingerprint, KvLayout.of(config), runtime.decoder.rotations, runtime.bf16)
 
 
 def _excerpt_library(config: ModelConfig, runtime: Runtime) -> ExcerptLibrary | None:

@@ -79,7 +79,7 @@ class Vllm:
         if not (choice := _choice(event)):
             return StreamPiece(reused=_cached(event))
         found = [
-            NextToken(token, chance, {_id(other): each for other, each in likely.items()})
+            NextToken(token, chance, {int(other.removeprefix(ID)): each for other, each in likely.items()})
             for token, (_, chance, likely) in zip(choice["token_ids"], _log_probabilities(choice), strict=True)
         ]
         return StreamPiece(tuple(found), str(choice["text"]), choice.get("finish_reason") == "stop", _cached(event))
@@ -116,10 +116,6 @@ def _log_probabilities(choice: Any) -> Iterator[tuple[str, float, dict[str, floa
     for text, logprob, likely in zip(given["tokens"], given["token_logprobs"], likeliest, strict=True):
         top: dict[str, float] = likely or {}
         yield text, exp(logprob), {other: exp(each) for other, each in top.items()}
-
-
-def _id(text: str) -> int:
-    return int(text.removeprefix(ID))
 
 
 def _cached(event: Json) -> int | None:

@@ -32,7 +32,8 @@ def transform(situation: Situation) -> Sequence[Candidate]:
     done = {each.line for each in changes}
     found = [each for each in occurrences(template, document, cursor) if each.line not in done]
     because = tuple(edit for each, _ in examples for edit in each.because)
-    features = _of_template(template)
+    words = min(sum(map(is_word, template.literals)), MOST_COUNTED)
+    features: dict[str, float] = {"words": words, "dropped": template.dropped}
     alike = [change for _, change in examples]
     lines = [(each.line, each.left, each.right) for each in found]
     return [
@@ -51,10 +52,6 @@ def transform(situation: Situation) -> Sequence[Candidate]:
 def _rewritten(document: Document, each: LineChange) -> Rewritten:
     start, end, _ = enclosing_line(document.text, each.start)
     return Rewritten((*each.change.left, *each.change.removed, *each.change.right), tokens(document.text[start:end]))
-
-
-def _of_template(template: EditTemplate) -> dict[str, float]:
-    return {"words": min(sum(map(is_word, template.literals)), MOST_COUNTED), "dropped": template.dropped}
 
 
 def _of_place(

@@ -59,7 +59,8 @@ def choose_similar(
         lines = tuple(range(chunk.first, chunk.first + len(chunk.lines)))
         why = f"similar to the lines above the cursor ({likeness:.0%} of the words)"
         excerpt = Excerpt("similar", rules.name(chunk.file), chunk.file, lines, "\n".join(chunk.lines) + "\n", why)
-        if spent + rules.size(excerpt) <= tokens and not any(_overlap(excerpt, each) for each in chosen):
+        overlaps = any(each.file == chunk.file and not set(lines).isdisjoint(each.lines) for each in chosen)
+        if spent + rules.size(excerpt) <= tokens and not overlaps:
             return (*chosen, excerpt)
     return tuple(chosen)
 
@@ -107,7 +108,3 @@ def _chunks(file: str, lines: Sequence[str], first: int) -> Iterator[_Chunk]:
 
 def _words(text: str) -> list[str]:
     return [word for word in WORD.findall(text) if len(word) >= LEAST_WORD]
-
-
-def _overlap(a: Excerpt, b: Excerpt) -> bool:
-    return a.file == b.file and not set(a.lines).isdisjoint(b.lines)

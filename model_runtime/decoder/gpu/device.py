@@ -7,7 +7,7 @@ from math import prod
 from typing import Literal, NamedTuple
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.families.layer_spec import Experts, Full, LayerSpec, up_outputs
+from model_runtime.checkpoint.families.layer_spec import Experts, Full, up_outputs
 from model_runtime.checkpoint.tensor_shapes import TOKEN_VALUES, expected_shapes
 from model_runtime.errors import ModelError
 from model_runtime.machine import available_memory, cuda_missing, free_gpu_memory, gpu_name, roomiest_gpu
@@ -132,7 +132,8 @@ def weight_bytes(config: ModelConfig, form: GpuFormat) -> int:
     to bf16.
     """
     c, table, shapes = config, config.vocab * config.hidden, expected_shapes(config)
-    values = prod(shapes.get(TOKEN_VALUES, (0,))) + sum(map(_expert_numbers, c.layers)) * c.hidden
+    experts = sum(3 * each.mlp.count * each.mlp.intermediate for each in c.layers if isinstance(each.mlp, Experts))
+    values = prod(shapes.get(TOKEN_VALUES, (0,))) + experts * c.hidden
     others = sum(map(prod, shapes.values())) - table + table * c.tied - values
     if form == "bf16":
         return BF16 * (others + table * (not shares_head(c)) + values)
@@ -167,11 +168,6 @@ def _unconvertible(config: ModelConfig) -> str | None:
 def _up_outputs(config: ModelConfig) -> int:
     """Return the outputs of the matrices in front of a feed-forward part or an expert, which are joined."""
     return max(up_outputs(layer.mlp) for layer in set(config.layers))
-
-
-def _expert_numbers(layer: LayerSpec) -> int:
-    """Return the numbers of a layer's experts for each number of a row."""
-    return 3 * layer.mlp.count * layer.mlp.intermediate if isinstance(layer.mlp, Experts) else 0
 
 
 def _mib(size: int) -> int:

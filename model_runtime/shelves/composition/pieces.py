@@ -76,12 +76,8 @@ def _longest(
     going_on = [place for place in places if place[0] == last.source and place[1] - at == shift]
     best = None
     for source, old in [*going_on, *places[:MOST_PLACES]]:
-        before = _agree_before(ids[last.new + last.length : at], sources[source][:old])
+        before = common_prefix(ids[last.new + last.length : at][::-1], sources[source][:old][::-1])
         length = before + common_prefix(ids[at:], sources[source][old:])
         if length >= shortest and (best is None or length > best.length):  # not where two hashes happen to be equal
             best = MovedPiece(at - before, old - before, length, source)
     return best
-
-
-def _agree_before(a: Ids, b: Ids) -> int:
-    return common_prefix(a[::-1], b[::-1])
