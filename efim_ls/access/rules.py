@@ -15,6 +15,7 @@ from efim_ls.access.patterns import first_match, matched_form, path_variants
 from efim_ls.access.reasons import Refusal, refusal
 from efim_ls.access.secret_text import without_secrets
 from efim_ls.access.secrets import is_secret_data, looks_secret
+from efim_ls.languages.table import language_named
 from efim_ls.paths import file_path
 from efim_ls.settings import MOST_CHARACTERS, Settings
 
@@ -56,7 +57,7 @@ class Rules:
         """Take the settings and the URIs of the workspace folders; a document outside all of them belongs to each."""
         self._settings = settings
         self._folders = Paths(f"{path.rstrip('/')}/" for folder in folders for path in _paths(folder))
-        self._languages = {language.lower() for language in settings.disabled_languages}
+        self._languages = {language_named(each).lower() for each in settings.disabled_languages}
 
     def verdict(self, uri: str, language: str) -> Verdict:
         """Return the verdict by name and language; follows links, which is too slow to do for every key."""

@@ -30,7 +30,7 @@ def by_name(languages: Iterable[Language]) -> Mapping[str, Language]:
     for each in languages:
         listed.setdefault(each.id, each)
     for each in [each for each in listed.values() if each.dialect_of]:
-        of, own = listed[each.dialect_of], {"id": each.id, "name": each.name, "endings": each.endings}
+        of, own = listed[each.dialect_of], {name: getattr(each, name) for name in ("id", "name", "endings", "also")}
         listed[each.id] = replace(of, **own, family=of.family or of.id, dialect_of=of.id, telling="")
     return listed
 
@@ -38,14 +38,19 @@ def by_name(languages: Iterable[Language]) -> Mapping[str, Language]:
 MODULES = (python, script, go, rust, java, c, ruby, php, shell, others)  # a row for each file of languages
 LANGUAGES: Mapping[str, Language] = by_name(each for module in MODULES for each in module.LANGUAGES)
 PROSE = tuple(each.id for each in LANGUAGES.values() if each.is_prose)
+NAMES = {name: each.id for each in LANGUAGES.values() for name in (each.name.lower(), *each.also.split(", ")) if name}
 ENDINGS = {ending: each.id for each in LANGUAGES.values() for ending in each.endings.split()}
 
 
-def language_named(name: str) -> str:
+def language_named(name: str, path: str = "") -> str:
     """Return the language that a client names; of a name in parts, as Vim has them, the first that is known.
 
-    `typescript.tsx` and `javascript.jsx` are the dialects, `python.django` is Python.
+    `typescript.tsx` and `javascript.jsx` are the dialects, `python.django` is Python. A client that calls `App.tsx`
+    TypeScript means the dialect. `path` may be a URI.
     """
+    name = name if name.lower() in LANGUAGES else NAMES.get(name.lower(), name)
+    if (tags := LANGUAGES[name].tags) and language_of(path) == tags:
+        return tags
     parts = [each for each in name.split(".") if each]
     if name.lower() in LANGUAGES or len(parts) < 2:
         return name
@@ -108,7 +113,8 @@ def with_dialects(languages: Collection[str]) -> tuple[str, ...]:
 
 def knows(languages: Collection[str], language: str) -> bool:
     """Return whether a model that knows these languages knows this one; it is asked if the language has no name."""
-    return not language or ANY in languages or not {each.lower() for each in languages}.isdisjoint(known_as(language))
+    known = {language_named(each).lower() for each in languages}
+    return not language or ANY in languages or not known.isdisjoint(known_as(language))
 
 
 def notice(model: str, languages: Sequence[str], language: str) -> str | None:

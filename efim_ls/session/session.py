@@ -124,7 +124,7 @@ class Session:
     def sync(self, uri: str, language: str, text: str) -> OpenDocument:
         """Open a document, or edit what differs in it, so that it has this text: for clients that send no edits."""
         document = self.documents.get(uri)
-        if document is None or document.called != (language_named(language) or document.called):
+        if document is None or document.called != (language_named(language, uri) or document.called):
             return self.open(uri, language, text)
         if document.editor_text != text:
             self.edit(document, [Change(text)])

@@ -108,7 +108,7 @@ class Document:
 
     def __init__(self, uri: str, language: str, text: str, version: int | None = None) -> None:
         self.uri = uri
-        self.language = language_named(language)
+        self.language = language_named(language, uri)
         self.version = version
         self._editor = self._read = LinedText()
         self._replace(0, 0, joined(text))

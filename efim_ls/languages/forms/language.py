@@ -178,6 +178,7 @@ class CallForm:
 class Language:
     """A language, or a dialect of one, by LSP's name in small letters.
 
+    `also` are names that editors give it besides `id` and `name`: their modes, in small letters, with commas between.
     `endings` are endings of files; without a point, their whole names in small letters. `family` names the language
     whose words and phrases its files share, itself if empty. A `dialect_of` another language has that one's fields,
     except name and endings, and is known by all who know that one.
@@ -186,6 +187,7 @@ class Language:
     id: str
     name: str
     endings: str = ""
+    also: str = ""
     family: str = ""
     dialect_of: str = ""
     tags: str = ""  # the dialect with tags in it

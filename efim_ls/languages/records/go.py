@@ -42,6 +42,7 @@ GO = Language(
     "go",
     "Go",
     ".go",
+    also="golang",
     wheel="efim_ls_go",
     telling=r"^package \w+$|^func |^\s+\w+(, \w+)? := |^\s*if err != nil",
     is_code=True,

@@ -57,6 +57,7 @@ PYTHON = Language(
     "python",
     "Python",
     ".py .pyi .pyw sconscript sconstruct",
+    also="python-base, python3",
     telling=r"^\s*(def .*[:(,]$|class \w+.*:$|from [\w.]+ import |import [\w.]+$|elif .*:$|if __name__ ==)",
     is_code=True,
     comment="#",

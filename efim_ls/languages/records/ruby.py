@@ -76,6 +76,7 @@ RUBY = Language(
     "ruby",
     "Ruby",
     ".gemspec .rake .rb gemfile podfile rakefile vagrantfile",
+    also="enh-ruby",
     wheel="efim_ls_more",
     telling=r"^\s*(def [\w.?!]+(\(.*\))?|end|(module|class) [A-Z]\w*( < .*)?)$"
     r"|^\s*require(_relative)? ['\"]|\bdo \|",

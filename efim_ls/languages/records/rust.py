@@ -45,6 +45,7 @@ RUST = Language(
     "rust",
     "Rust",
     ".rs",
+    also="rustic",
     wheel="efim_ls_more",
     telling=r"^\s*(pub )?(fn|struct|enum|mod|trait) |^\s*impl\b.*\{$|\blet mut |^\s*use \w+::|^\s*#!?\["
     r"|^\s*let [\w(&].* = |&(mut )?self\b",

@@ -92,6 +92,7 @@ JAVASCRIPT = Language(
     "javascript",
     "JavaScript",
     ".cjs .js .mjs",
+    also="js, js2, js3, ecmascript 6",
     tags="javascriptreact",
     telling=r"^\s*(const|let|var) .*=|=> \{$|\bfunction\b.*\{$|^import .* from ['\"]|^export |\brequire\(",
     is_code=True,
@@ -120,13 +121,21 @@ JAVASCRIPT = Language(
     calls=CallForm(skipped=r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`|//[^\n]*|/\*[\s\S]*?\*/"),
 )
 JAVASCRIPT_JSX = replace(
-    JAVASCRIPT, id="javascriptreact", name="JavaScript JSX", endings=".jsx", family="javascript", tags="", telling=""
+    JAVASCRIPT,
+    id="javascriptreact",
+    name="JavaScript JSX",
+    endings=".jsx",
+    also="jsx, js-jsx, rjsx",
+    family="javascript",
+    tags="",
+    telling="",
 )
 TYPESCRIPT = replace(
     JAVASCRIPT,
     id="typescript",
     name="TypeScript",
     endings=".cts .mts .ts",
+    also="ts",
     family="javascript",
     tags="typescriptreact",
     telling=r"^\s*(export )?(interface|type|enum) \w+|\w\??: (string|number|boolean)\b|^import type ",
@@ -137,6 +146,7 @@ TYPESCRIPT_JSX = replace(
     id="typescriptreact",
     name="TypeScript JSX",
     endings=".tsx",
+    also="tsx",
     tags="",
     telling="",
     grammar=replace(_GRAMMAR, source="tree_sitter_typescript:language_tsx"),

@@ -48,6 +48,7 @@ SHELL = Language(
     "shellscript",
     "shell scripts",
     ".bash .sh .zsh",
+    also="bash, ksh, sh, shell, shell script, zsh",
     wheel="efim_ls_more",
     telling=r"^#!.*sh$|^\s*(fi|done|esac)$|; (then|do)$|^\s*export \w+=|^\s*(if|elif|while) (!|\[|test) "
     r"|^\s*[A-Za-z_]\w*=(\"[^\"]*\"|[$`].*)$|^\s*(cd|echo|exit|local|set|shift|unset) [^=(]*$|^\s*;;$",

@@ -167,6 +167,25 @@ async def test_what_stands_below_is_not_suggested_again(editor: Editor, language
     page.close()
 
 
+@pytest.mark.parametrize(
+    ("name", "called"),
+    [
+        ("mode.py", "python-base"), ("none.py", None), ("empty.py", ""), ("mode.js", "js2"),
+        ("App.tsx", "typescript"),
+        ("App.jsx", "js"), ("old.js", "ECMAScript 6"),
+    ],
+)  # fmt: skip
+async def test_the_model_answers_whatever_an_editor_calls_the_language(editor: Editor, name: str, called: str | None):
+    uri = f"file:///{name}"
+    opened = {"uri": uri, "languageId": called, "version": 1, "text": ""}
+    editor.tell("textDocument/didOpen", {"textDocument": opened})
+    told = await status(editor, uri)
+    assert told["notice"] is None and told["model"] == str(
+        SHIPPED["python" if name.endswith(".py") else "typescript"]
+    )
+    editor.tell("textDocument/didClose", {"textDocument": {"uri": uri}})
+
+
 async def test_the_status_of_a_document_says_what_the_model_knows(editor: Editor):
     pages = {name: editor.open("‸", f"file:///a.{name}", name) for name in ("kotlin", "python", "typescript", "zig")}
     told = {name: await status(editor, page.uri) for name, page in pages.items()}

@@ -70,6 +70,50 @@ def test_a_name_of_parts_is_the_language_of_its_first_part(name: str, language: 
     assert language_named(name) == Document("file:///a", name, "").language == language
 
 
+@pytest.mark.parametrize(
+    ("editor", "names"),
+    [
+        ("Eglot", {
+            "python-base": "python", "js": "javascript", "js2": "javascript", "js-jsx": "javascriptreact",
+            "rjsx": "javascriptreact", "tsx": "typescriptreact", "c++": "cpp", "sh": "shellscript",
+            "bash": "shellscript", "enh-ruby": "ruby", "rustic": "rust", "tuareg": "ocaml", "cperl": "perl",
+            "gfm": "gfm",
+        }),
+        ("Vim", {"cs": "csharp", "sh": "shellscript", "zsh": "shellscript", "ps1": "powershell"}),
+        ("IntelliJ", {
+            "ECMAScript 6": "javascript", "TypeScript JSX": "typescriptreact", "JAVA": "JAVA",
+            "Shell Script": "shellscript", "C#": "csharp",
+        }),
+        ("Zed", {"tsx": "typescriptreact", "c++": "cpp", "c#": "csharp", "plain text": "plaintext"}),
+        ("nobody", {"matlab": "matlab", "": "", "unheard": "unheard"}),
+    ],
+)  # fmt: skip
+def test_a_language_is_known_by_the_names_of_editors_modes(editor: str, names: dict[str, str]) -> None:
+    assert {name: language_named(name, "file:///a") for name in names} == names
+    assert {name: Document("file:///a", name, "").language for name in names} == names
+
+
+@pytest.mark.parametrize(
+    ("path", "called", "language"),
+    [
+        ("file:///App.tsx", "typescript", "typescriptreact"), ("file:///App.TSX", "TypeScript", "typescriptreact"),
+        ("file:///App.jsx", "javascript", "javascriptreact"), ("file:///App.jsx", "js", "javascriptreact"),
+        ("file:///app.ts", "typescript", "typescript"), ("file:///app.js", "javascript", "javascript"),
+        ("file:///App.tsx", "html", "html"), ("file:///App.tsx", "python", "python"),
+        ("untitled:1", "js", "javascript"),
+    ],
+)  # fmt: skip
+def test_a_client_that_names_the_language_means_the_dialect_of_the_files_ending(
+    path: str, called: str, language: str
+) -> None:
+    assert language_named(called, path) == Document(path, called, "").language == language
+
+
+def test_no_two_languages_have_a_name_in_common() -> None:
+    told = [name for each in LANGUAGES.values() for name in each.also.split(", ") if name]
+    assert len({*told}) == len(told) and {*told}.isdisjoint(LANGUAGES)
+
+
 def test_a_model_knows_what_is_named_and_what_has_no_name() -> None:
     assert knows(("python", "Go"), "Python") and knows(("python", "Go"), "go")
     assert not knows(("python",), "typescript") and not knows((), "go")
