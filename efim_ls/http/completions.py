@@ -14,7 +14,7 @@ from efim_ls.languages.table import family_of, language_of
 from efim_ls.request import Answer
 from efim_ls.session.documents import MOST_CHARACTERS_OF_OTHERS, MOST_OTHERS, OpenDocument
 from efim_ls.session.session import Session
-from efim_ls.text.normalized import normalized
+from efim_ls.text.lines import normalized
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 
 MOST_COMPLETIONS = 8  # of one request

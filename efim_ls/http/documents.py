@@ -11,7 +11,7 @@ from efim_ls.languages.table import guess_language, language_of
 from efim_ls.session.documents import OpenDocument
 from efim_ls.session.session import Session
 from efim_ls.text.document import narrowed
-from efim_ls.text.normalized import joined, normalized
+from efim_ls.text.lines import joined, normalized
 
 MOST_DOCUMENTS = 16  # of which the least recently used is closed
 MOST_KEPT = 1 << 20  # characters of a document of which parts were sent

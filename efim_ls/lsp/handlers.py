@@ -43,7 +43,7 @@ from efim_ls.request import Request
 from efim_ls.session.documents import OpenDocument
 from efim_ls.settings import SECTIONS, parse
 from efim_ls.text.document import Change
-from efim_ls.text.normalized import joined, normalized
+from efim_ls.text.lines import joined, normalized
 
 ACCEPT = "efim-ls.accept"
 

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from efim_ls.languages.table import language_named
-from efim_ls.text.lines import line_end_in
-from efim_ls.text.normalized import MARK, is_normalized, joined, normalized
+from efim_ls.text.lines import MARK, is_normalized, joined, line_end_in, normalized
 
 Encoding = Literal["utf-8", "utf-16", "utf-32"]
 Position = tuple[int, int]
@@ -351,3 +350,23 @@ def _line_starts(text: str, low: int, high: int) -> NDArray[np.int64]:
     before, at = points[:count], points[1 : count + 1]
     starts = (before == _LF) | ((before == _CR) & (at != _LF))
     return np.flatnonzero(starts).astype(np.int64) + low
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    r"""A text that was suggested at the offset `start`; its lines end in \n, whatever ends the document's lines."""
+
+    start: int
+    text: str
+
+    def typed(self, text: str, cursor: int) -> int | None:
+        """Return how many of its characters stand before the cursor, None if others do."""
+        if not 0 <= cursor - self.start <= 2 * len(self.text):  # line ends of two characters make it longer
+            return None
+        typed = text[self.start : cursor].replace("\r\n", "\n").replace("\r", "\n")
+        return len(typed) if self.text.startswith(typed) else None
+
+    def left(self, text: str, cursor: int) -> str:
+        """Return its rest at the cursor; empty if all of it is typed, or anything else."""
+        typed = self.typed(text, cursor)
+        return "" if typed is None else self.text[typed:]

@@ -1,4 +1,7 @@
-r"""Lines of a text by offset. As in LSP, only \n, \r\n and \r end a line."""
+r"""Lines of a text by offset, and text as models read it. As in LSP, only \n, \r\n and \r end a line.
+
+As models read it, a text's lines end in \n, and there is neither a byte order mark nor half a surrogate pair.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,9 @@ import re
 from collections.abc import Iterator
 
 LINE_END = re.compile(r"\r\n|\n|\r")
+MARK = "\ufeff"  # at the beginning of a text
+_OTHERWISE = re.compile("[\r\ufeff\ud800-\udfff]")
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 def enclosing_line(text: str, offset: int) -> tuple[int, int, int]:
@@ -53,3 +59,25 @@ def line_starts_after(text: str, piece: str, low: int, high: int) -> Iterator[in
         if starts_line(text, end):
             yield end
         at = text.rfind(piece, low, max(low, end - 1))
+
+
+def is_normalized(text: str) -> bool:
+    """Return whether a text is read as it is, at any place in other text."""
+    return "\r" not in text if text.isascii() else _OTHERWISE.search(text) is None
+
+
+def normalized(text: str, start: int = 0, end: int | None = None) -> str:
+    """Return a text, or a part of it that no line end crosses, as it is read."""
+    part = text[start:end]
+    if is_normalized(part):
+        return part
+    if start == 0:
+        part = part.removeprefix(MARK)
+    return _HALF.sub("\ufffd", part.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def joined(text: str) -> str:
+    """Return a text in which halves of surrogate pairs that stand together are one code point."""
+    if text.isascii() or not _HALF.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from efim_ls.request import Request
-from efim_ls.text.document import Edit, Encoding
-from efim_ls.text.suggestion import Suggestion
+from efim_ls.text.document import Edit, Encoding, Suggestion
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.history import Count
 

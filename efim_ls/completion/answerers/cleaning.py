@@ -10,12 +10,19 @@ from efim_ls.completion.filters.depth import body_depth
 from efim_ls.completion.filters.indentation import indentation
 from efim_ls.completion.filters.place import Filter, Place, lines_with
 from efim_ls.completion.filters.redefinition import DEFINING_WORDS, redefinition
-from efim_ls.completion.filters.repetition.copies import COPIED_LINES, copies, lines_below
-from efim_ls.completion.filters.repetition.loops import repetition, signs, turns_of_signs
-from efim_ls.completion.filters.repetition.said_again import lines_again, near_copies, sentences_again
+from efim_ls.completion.filters.repetition import (
+    COPIED_LINES,
+    copies,
+    lines_again,
+    lines_below,
+    near_copies,
+    repetition,
+    sentences_again,
+    signs,
+    turns_of_signs,
+)
 from efim_ls.completion.filters.rest_of_line import before_code, rest_of_line
-from efim_ls.completion.filters.syntax.errors import syntax
-from efim_ls.completion.filters.syntax.names import unknown_names
+from efim_ls.completion.filters.syntax.errors import syntax, unknown_names
 from efim_ls.completion.filters.syntax.statements import breaks_off
 from efim_ls.completion.filters.trimming import line_cap, notices, silencers, trailing_blanks
 from efim_ls.languages.table import LANGUAGES

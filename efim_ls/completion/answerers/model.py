@@ -22,8 +22,7 @@ from efim_ls.completion.planning.planner import Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget, surroundings
 from efim_ls.completion.suggestions.explanation import AnswerOrigin, explained
 from efim_ls.completion.suggestions.recent import Asked, Remainder
-from efim_ls.completion.suggestions.shown import ShownPart, shown_part
-from efim_ls.completion.suggestions.sure import paused_part, sure_part
+from efim_ls.completion.suggestions.sure import ShownPart, paused_part, shown_part, sure_part
 from efim_ls.languages.table import known_as
 from efim_ls.request import Answer, Reason, Request, Upcoming
 from efim_ls.text.lines import enclosing_line

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from efim_ls.completion.suggestions.shown import ShownPart
+from efim_ls.completion.suggestions.sure import ShownPart
 from efim_ls.request import Request
+from efim_ls.text.document import Suggestion
 from efim_ls.text.lines import line_start
-from efim_ls.text.suggestion import Suggestion
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.engine.output import TextProbability
 from model_runtime.prompt.context import NO_CONTEXT, PromptContext

@@ -1,20 +1,23 @@
-"""The part shown for typing by a preset: a beginning of a suggestion, a surer word of the file, or nothing.
+"""The part shown for typing: a likely beginning of a suggestion, a surer word of the file, or nothing.
 
-Pure. The first word has to be sure enough, as the kind of place and the file say, and to be a name that exists.
-Of its line, further whole words are shown as long as all of it is that sure, and further lines that are likely.
+Pure. By a number, a line's beginning in whole words is shown if it is likely enough, and of the lines behind it whole
+ones alone, each likelier than the first has to be. By a preset, the first word has to be sure enough, as the kind of
+place and the file say, and to be a name that exists; of its line, further whole words are shown as long as all of it
+is that sure, and further lines that are likely.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import NamedTuple
 
+from efim_ls.completion.filters.balance import BalancedCode
 from efim_ls.completion.filters.place import Place
 from efim_ls.completion.suggestions.levels import LEVELS
 from efim_ls.completion.suggestions.place_kind import Spot, spot_of
-from efim_ls.completion.suggestions.shown import SHORTEST, ShownPart, last_shown, shown_part
 from efim_ls.completion.suggestions.sureness import (
     Sureness,
     first_word_end,
@@ -25,6 +28,7 @@ from efim_ls.completion.suggestions.words import Words, stands_nowhere, words_at
 from efim_ls.languages.table import LANGUAGES
 from efim_ls.request import Preset, Reason
 from model_runtime.engine.output import TextProbability, WordEnd, word_pieces
+from model_runtime.engine.stops import OPENERS, is_closers
 
 MOST_WORDS = 3  # of the file, the most frequent ones, that are weighed against the model's guess
 NEXT_LINE = 0.67  # least probability of a line behind the first, once what stands before it is right
@@ -32,6 +36,12 @@ PAUSED = 0.2  # least probability of text shown after a pause in typing
 COUNTED = 0.02  # share of a word's probability by which the workspace's files have it
 _CLOSING = re.compile(r"[\s)\]},;:]+")
 _ALNUM = re.compile(r"[^\W_]")
+# A further line must be as likely as this power of the least probability: of 0.2, 0.67.
+FURTHER_LINES = 0.25
+# Closers and punctuation behind the shown part are shown if they are this likely: without them it reads badly.
+CLOSERS = 0.8
+SHORTEST = 2  # characters: accepting one takes as many keys as typing it
+UNFINISHED = (*OPENERS, ",", "\\")  # a statement goes on behind these at a line's end
 
 
 class Guess(NamedTuple):
@@ -155,3 +165,89 @@ def _is_little(shown: str, spot: Spot, language: str) -> bool:
         return True
     begins = spot.kind == "start of line" and not spot.stub
     return begins and shown.strip() in LANGUAGES[language].words.keywords
+
+
+@dataclass(frozen=True)
+class ShownPart:
+    """The shown part of a suggestion and the hidden part behind it.
+
+    `probability` is the joint one of the shown part or, if that is empty, of the first word; by a preset, how sure
+    the first word is. `words` are the pieces of both texts, each with its probability once those before it are right.
+    `least` was needed. `source` says in plain words where the shown text is from if it is not the suggestion's, and
+    `reason` why nothing is shown.
+    """
+
+    shown: str
+    hidden: str
+    probability: float
+    words: tuple[tuple[str, float], ...]
+    least: float = 0.0
+    source: str = ""
+    reason: Reason | None = None
+
+    def cut(self, size: int) -> ShownPart:
+        """Return the part with no more than `size` characters shown; nothing if these are not worth a key."""
+        if size >= len(self.shown):
+            return self
+        shown = self.shown[:size] if size >= SHORTEST else ""
+        hidden, reason = self.shown[len(shown) :] + self.hidden, None if shown else "no fit"
+        return replace(self, shown=shown, hidden=hidden, reason=reason)
+
+
+def shown_part(likelihood: TextProbability, start: int, least: float, divisible: bool = True) -> ShownPart:
+    """Return what to show of a suggestion from its character `start` on, with probability `least` or more.
+
+    A `least` of 0 shows all. If the suggestion is not `divisible`, because code follows that it must reach, all of it
+    is shown or nothing.
+    """
+    text, ends = likelihood.text, likelihood.word_ends(start)
+    words = word_pieces(text, start, ends)
+    if not ends or not ends[0].probability >= least:  # NaN is below any limit
+        probability = ends[0].probability if ends else 0.0
+        return ShownPart("", text[start:], probability, words, least, reason="low confidence")
+    if not least:
+        return ShownPart(text[start:], "", ends[-1].probability, words, least)
+    end = last_shown(text, start, ends, least, least**FURTHER_LINES) if divisible else ends[-1]
+    if not end.probability >= least:
+        return ShownPart("", text[start:], end.probability, words, least, reason="low confidence")
+    at = end.at if divisible else len(text)  # with the blanks before the code that follows
+    return ShownPart(text[start:at], text[at:], end.probability, words, least)
+
+
+def last_shown(text: str, start: int, ends: Sequence[WordEnd], least: float, further: float) -> WordEnd:
+    """Return the last place to show, of which the first is likely enough.
+
+    In the first line, all before it has the probability `least` or more, and accepting it is expected to save most
+    keys. Each later line, whose end it may be, needs the probability `further` once those before it are right.
+    """
+    first, *later = (list(line) for _, line in groupby(ends, lambda end: text.count("\n", start, end.at)))
+    likely = [end for end in first if end.probability >= least]
+    shown = max(likely, key=lambda end: expected_saving(end, start))
+    for end in likely[likely.index(shown) + 1 :]:
+        if not (is_closers(text[shown.at : end.at]) and end.probability >= CLOSERS * shown.probability):
+            break
+        shown = end
+    if shown != first[-1]:
+        return shown
+    before = shown
+    for line in later:
+        if not line[-1].probability >= before.probability * further:
+            break
+        before = line[-1]
+        if ends_statement(text[: before.at]):
+            shown = before
+    return shown
+
+
+def expected_saving(end: WordEnd, start: int) -> float:
+    """Return how many keys accepting a suggestion up to a place is expected to save; accepting takes one itself.
+
+    On held-out packages the longest beginning that is likely enough saves fewer keys, and is wrong more often.
+    """
+    return end.probability * (end.at - start - 1)
+
+
+def ends_statement(text: str) -> bool:
+    """Return whether several lines may end here: no string, call or literal is open, and no block is empty."""
+    left = BalancedCode(text, angles=False).cut(len(text), "")
+    return not left.open and not left.quote and not text.endswith(UNFINISHED)

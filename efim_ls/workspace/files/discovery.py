@@ -16,7 +16,7 @@ from efim_ls.access.ignored import Ignored
 from efim_ls.access.rules import Rules
 from efim_ls.access.secret_text import without_secrets
 from efim_ls.languages.table import LANGUAGES, language_of
-from efim_ls.text.normalized import normalized
+from efim_ls.text.lines import normalized
 
 LARGEST_SOURCE = 400_000  # bytes; larger files are data, or written by programs
 LONGEST_LINE = 5_000  # characters; a longer line is data, or minified

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pygls.exceptions import JsonRpcException
 
-from efim_ls.text.normalized import joined
+from efim_ls.text.lines import joined
 from tests.lsp.wire import GHOST_TEXT, Editor, launched
 
 STEPS = 150

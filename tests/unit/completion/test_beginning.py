@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.completion.suggestions.shown import FURTHER_LINES, ends_statement, shown_part
+from efim_ls.completion.suggestions.sure import FURTHER_LINES, ends_statement, shown_part
 from model_runtime.engine.output import TextProbability, WordEnd
 
 

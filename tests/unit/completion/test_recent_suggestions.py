@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_ls.completion.suggestions.recent import MOST_SUGGESTIONS, NEARBY, Asked, RecentSuggestions
-from efim_ls.completion.suggestions.shown import ShownPart
+from efim_ls.completion.suggestions.sure import ShownPart
 from efim_ls.request import Request
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.shelves.excerpts.excerpts import Excerpts

@@ -9,14 +9,17 @@ from hypothesis import strategies as st
 
 from efim_ls.completion.answerers.cleaning import clean
 from efim_ls.completion.filters.place import Place, lines_with
-from efim_ls.completion.filters.repetition.loops import (
+from efim_ls.completion.filters.repetition import (
     ENOUGH_TURNS,
     MOST_ALIKE,
+    lines_again,
+    near_copies,
     repetition,
+    says_something,
+    sentences_again,
     signs,
     turns_of_signs,
 )
-from efim_ls.completion.filters.repetition.said_again import lines_again, near_copies, says_something, sentences_again
 
 MOST_LINES = 12
 NOWHERE = Place("", "", "", "")

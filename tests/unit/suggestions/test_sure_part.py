@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from efim_ls.completion.filters.place import Place, place_at
 from efim_ls.completion.suggestions.levels import LEVELS
 from efim_ls.completion.suggestions.place_kind import spot_of
-from efim_ls.completion.suggestions.shown import ShownPart
-from efim_ls.completion.suggestions.sure import PAUSED, paused_part, sure_part
+from efim_ls.completion.suggestions.sure import PAUSED, ShownPart, paused_part, sure_part
 from efim_ls.completion.suggestions.sureness import embedded_sureness
 from efim_ls.request import Expected, Names, Preset
 from model_runtime.engine.output import TextProbability

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from efim_ls.text.document import Change, Document, Edit, Encoding, Position, narrowed
-from efim_ls.text.normalized import joined
+from efim_ls.text.lines import joined
 
 ENCODINGS: tuple[Encoding, ...] = ("utf-8", "utf-16", "utf-32")
 PIECES = [*"ab \n\r\f\x0b\x1c\x85\u2028é€😀\ud83d\ude00", "\r\n", "\ufeff"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.text.suggestion import Suggestion
+from efim_ls.text.document import Suggestion
 
 suggested = st.text("ab \n(é😀", max_size=8)
 

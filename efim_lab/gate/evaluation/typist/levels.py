@@ -8,7 +8,7 @@ from dataclasses import replace
 from efim_lab.gate.evaluation.typist.figures import TypistFigures, VisitedLine, figures
 from efim_lab.gate.evaluation.typist.keys import TypedKey
 from efim_lab.gate.evaluation.typist.typists import TYPISTS, visits
-from efim_ls.completion.suggestions.shown import shown_part
+from efim_ls.completion.suggestions.sure import shown_part
 from model_runtime.engine.output import TextProbability, WordEnd
 
 LEVELS = (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7)
