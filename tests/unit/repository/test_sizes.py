@@ -18,7 +18,7 @@ LONGEST_FILE, LONGEST_FUNCTION, MOST_FILES = 400, 50, 12
 MOST_PARAMETERS = 8
 MOST_WEIGHTS = 20_000_000  # bytes of an embedded model, with what it looks up
 MOST_METHODS_OF_A_SESSION = 20  # it is where all parts meet, and grows if nothing holds it
-MOST_LINES_OF_THE_PRODUCT = 48_800  # of Python; it goes down with what is said twice
+MOST_LINES_OF_THE_PRODUCT = 48_750  # of Python; it goes down with what is said twice
 MOST_USED_ONCE = 0.60  # of the private functions: a name for a single use should tell something
 
 
