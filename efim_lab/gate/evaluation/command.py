@@ -30,6 +30,8 @@ from efim_lab.gate.evaluation.typist import measurement as typist
 from efim_lab.gate.evaluation.typist import report as typing_report
 from efim_lab.gate.evaluation.typist.keys import TypedKey
 from efim_lab.gate.evaluation.typist.measurement import HEURISTIC, TypingOptions, TypingReport
+from efim_ls.languages.table import knows
+from model_runtime.checkpoint.config import read_languages
 
 
 @dataclass(frozen=True)
@@ -93,16 +95,16 @@ def evaluate_language(
     options: TypingOptions,
     rows: Path | None,
 ) -> None:
-    """Measure suggestions in a language that the models do not know, at the same places for each."""
+    """Measure suggestions in a language at the same places for each model; by phrases, too, where it is unknown."""
     documents = source.read(language)
+    unknown = [folder for folder in folders if not knows(read_languages(folder), language)]
     with progress_bars() as progress:
         typed = _typed(folders, documents, lines, options, rows, progress)
-        measured = [unknown_language.measure(folder, documents, language, lines, progress) for folder in folders]
-    print(_typing_tables(typed) + "\n")
-    for folder, each in zip(folders, measured, strict=True):
-        print(f"{model_name(folder)}: {unknown_language.table(language, lines, each)}\n")
-    for each, model in zip(measured, typed, strict=True):
-        print(unknown_language.as_json(source.path, language, each, model.typing))
+        measured = [unknown_language.measure(folder, documents, language, lines, progress) for folder in unknown]
+    _print_typing(source.path, typed)
+    for folder, each in zip(unknown, measured, strict=True):
+        print(f"\n{model_name(folder)}: {unknown_language.table(language, lines, each)}\n")
+        print(unknown_language.as_json(source.path, language, each))
 
 
 def evaluate_by_key(source: HeldOutCode, folders: Sequence[Path], count: int, wanted: int) -> None:

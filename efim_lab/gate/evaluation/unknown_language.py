@@ -18,7 +18,6 @@ from efim_lab.gate.evaluation.held_out import Progress, model_name
 from efim_lab.gate.evaluation.places.cursors import line_at, shuffled_lines
 from efim_lab.gate.evaluation.report import cell, percent
 from efim_lab.gate.evaluation.typist.lines import with_plain_line_ends
-from efim_lab.gate.evaluation.typist.measurement import TypingReport
 from efim_lab.gate.package_counts import PackageCounts
 from efim_ls.completion.answerers.document_state import DocumentState
 from efim_ls.completion.answerers.phrases import SURE, PhraseAnswerer
@@ -136,10 +135,9 @@ def table(language: str, lines: int, measured: LanguageReport) -> str:
     return f"{title}\n\n{markdown.table([HEADER, *rows])}\n\n{gain}{cell(measured.gain, '{:+.2f}'.format)}"
 
 
-def as_json(source: Path, language: str, measured: LanguageReport, typing: TypingReport) -> str:
+def as_json(source: Path, language: str, measured: LanguageReport) -> str:
     """Return one line of JSON."""
-    found = {"data": str(source), "language": language} | asdict(measured)
-    return json.dumps(found | {"typing": asdict(typing)})
+    return json.dumps({"data": str(source), "language": language} | asdict(measured))
 
 
 def _label(known: str, level: float) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from efim_lab.gate.commands import cli
 from efim_lab.gate.evaluation.inside_line import SERVED
+from model_runtime.checkpoint.embedded import EMBEDDED
 from tests.engine.evaluating import with_ngrams, write_tasks
 from tests.models import CODE, Tiny, make
 
@@ -112,6 +113,11 @@ def test_the_command_measures_a_language_that_the_model_does_not_know(
     served = found["arms"]["phrases, 50% sure or more: the server"]
     assert served["shown"]["value"] >= 0.5 and served["right"]["value"] > 0.5
     assert "the model, as if it knew the language" in found["arms"]
+    known = ["--model", str(EMBEDDED.with_name("typescript")), "--lines", "2", "--typed", "1", "--open", "0"]
+    assert cli.main(["eval", "--language", "typescript", "--data", str(tmp_path), *known]) == 0
+    assert last_line(capsys)[1]["models"][0]["typing"]["places"] == 2, (
+        "a model that knows it is asked nothing else"
+    )
     assert cli.main(["eval", "--language", "go", *data]) == 2
     assert "folder of Go files" in capsys.readouterr().err
 
