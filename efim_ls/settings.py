@@ -116,12 +116,13 @@ class Settings:
         basic=True,
     )
     threads: int = setting(1, "CPU threads that the model uses.", "Model", basic=True, most=MOST_THREADS)
-    alternatives: int = setting(
-        3,
-        "The most suggestions to choose from when you ask with a key. While you type there is one.",
+    show_after_ms: int = setting(
+        0,
+        "Milliseconds without a key before a new suggestion appears. A suggestion that you type through stays.",
         "Suggestions",
         basic=True,
-        most=8,
+        least=0,
+        most=60_000,
     )
     menu: Literal["auto", "always", "never"] = setting(
         "auto",
@@ -278,7 +279,7 @@ TYPES: Mapping[str, Any] = get_type_hints(Settings)
 DESCRIPTIONS: Mapping[str, Description] = {each.name: each.metadata["description"] for each in fields(Settings)}
 # Read at each request, or when a client connects: a change takes effect without loading a model.
 OF_SERVER = (
-    "enabled", "menu", "alternatives", "suggestions", "next_edit", "prefetch_seconds_per_minute",
+    "enabled", "menu", "show_after_ms", "suggestions", "next_edit", "prefetch_seconds_per_minute",
     "disabled_languages", "disabled_files", "shared",
 )  # fmt: skip
 

@@ -98,6 +98,7 @@ class Requests:
         self.debounce = Debounce()
         self.only_by_key = False  # whether typing asks for nothing
         self.waits_for_rest = True  # with suggestions for a pause in typing; some clients wait themselves
+        self.show_after = 0.0  # seconds without a key before a new suggestion
         self.patience = 0.0  # seconds in which a better answer counts
         self.improved: Callable[[str], None] | None = (
             None  # called with a document that has a better answer; else answers wait
@@ -111,14 +112,15 @@ class Requests:
         """Return the answer to a request, which may be empty, and count it with its reason."""
         document = self._documents.get(request.uri)  # it may be closed before the answer
         language, text = (document.language, document.text) if document else ("", "")
+        began = asyncio.get_running_loop().time()
         self._engine.note_typing()
         if off := self._why_not(request) or self._why_unasked(request):
             self.refuse(request.uri, off.reason)
             return Answer("", reason=off.reason)
         try:
             answer = await self._answer(request, language)
-            if answer.at_rest and self.waits_for_rest:
-                await self._pause(request.uri, text)
+            if (held := self._held_for(request, answer, began)) > 0:
+                await self._pause(request.uri, text, held)
         except Cancelled:
             answer = Answer("", reason="superseded")
         except asyncio.CancelledError:
@@ -130,9 +132,18 @@ class Requests:
         self._count_answer(request, language, answer)
         return answer
 
-    async def _pause(self, uri: str, text: str) -> None:
-        """Wait until nobody has typed for a while; raises Cancelled if the document has another text by then."""
-        await asyncio.sleep(PAUSE)
+    def _held_for(self, request: Request, answer: Answer, began: float) -> float:
+        """Return for how many seconds an answer is held back: no time if it is shown already, or a key asked."""
+        if not self.waits_for_rest:
+            return 0.0
+        pause, document = PAUSE if answer.at_rest else 0.0, self._documents.get(request.uri)
+        if request.explicit or not answer.text or (document and document.is_shown(request, answer)):
+            return pause
+        return max(pause, self.show_after - (asyncio.get_running_loop().time() - began))
+
+    async def _pause(self, uri: str, text: str, seconds: float) -> None:
+        """Wait while nobody types; raises Cancelled if the document has another text by then."""
+        await asyncio.sleep(seconds)
         document = self._documents.get(uri)
         if document is None or document.text != text:
             raise Cancelled

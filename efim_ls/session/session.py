@@ -24,6 +24,8 @@ from efim_ls.usage.counters import Counters, UsageHistory
 from efim_ls.usage.suggestions import Offers
 from efim_ls.workspace.shared import SharedIndexes
 
+ALTERNATIVES = 3  # suggestions to choose from that a key brings at most
+
 logger = logging.getLogger(__name__)
 
 
@@ -76,6 +78,7 @@ class Session:
         self.settings = settings
         self.engine.allow(settings.prefetch_seconds_per_minute if settings.enabled else 0)
         self.requests.patience = settings.engine.wait_seconds
+        self.requests.show_after = settings.show_after_ms / 1e3
         self.next_edits.enabled = settings.next_edit
         self.requests.only_by_key = settings.suggestions == "on request"
         self._adopt_rules()
@@ -150,7 +153,7 @@ class Session:
         """Return a request for a place in a document, as a snapshot with the options of the settings."""
         level = self.settings.suggestions
         least = 0.0 if explicit or level == "on request" else level
-        count = self.settings.alternatives if explicit else 1
+        count = ALTERNATIVES if explicit else 1
         return replace(self.workspace.request_at(document, cursor), explicit=explicit, count=count, least=least)
 
     async def settled(self) -> None:

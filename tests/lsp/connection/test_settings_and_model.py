@@ -44,7 +44,7 @@ async def test_the_embedded_model_replaces_one_that_is_not_there():
         )
         item = await page.item(kind=1)
         assert item is not None and item["insertText"] == "urn width * height"
-        change(editor, {"alternatives": 5})
+        change(editor, {"show_after_ms": 5})
         item = await page.item(kind=1)
         assert item is not None and item["insertText"] == "urn width * height"
         assert len(editor.messages) == 1
@@ -60,7 +60,7 @@ async def test_without_any_model_the_error_is_told_once_and_the_server_stays():
         assert await page.item() is None
         assert (await editor.stats())["last_reason"] == "no model"
         assert (await page.explain())["reason"] == "no model"
-        change(editor, {"alternatives": 5, "max_lines": 1 << 20})
+        change(editor, {"show_after_ms": 5, "max_lines": 1 << 20})
         assert await page.item() is None
         assert len(editor.messages) == 1
 
@@ -100,7 +100,7 @@ async def test_a_loader_that_breaks_is_told_without_its_details():
 
 async def test_only_settings_of_the_model_load_it_again():
     async with started(settings={"threads": 2}) as editor:
-        for settings in ({"enabled": False}, {"alternatives": 1}, {"menu": "never"}, {}, None):
+        for settings in ({"enabled": False}, {"show_after_ms": 1}, {"menu": "never"}, {}, None):
             change(editor, settings)
         assert (await editor.ask("efim/status"))["threads"] == 2
         change(editor, {"threads": 3})

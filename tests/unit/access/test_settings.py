@@ -80,8 +80,8 @@ def test_a_quarter_as_much_is_read_after_the_cursor(head: int, tail: int) -> Non
         ("approximations", "int8_on_disk", "a list of 'int8_on_disk', 'moved_text', 'moved_text_carefully'"),
         ("approximations", ["int4_on_disk"], "a list of 'int8_on_disk'"),
         ("approximations", [["int8_on_disk"]], "a list of 'int8_on_disk'"),
-        ("alternatives", 0, "a positive whole number up to 8"),
-        ("alternatives", 9, "a positive whole number up to 8"),
+        ("show_after_ms", -1, "a whole number, 0 or more up to 60000"),
+        ("show_after_ms", 60001, "a whole number, 0 or more up to 60000"),
         ("suggestions", -0.1, "'on request' or a number from 0 to 1"),
         ("suggestions", 2, "'on request' or a number from 0 to 1"),
         ("suggestions", math.nan, "'on request' or a number from 0 to 1"),
@@ -146,7 +146,7 @@ def test_a_number_may_be_as_small_as_it_makes_sense(name, least) -> None:
 
 
 def test_only_what_a_model_depends_on_tells_models_apart() -> None:
-    same = {"enabled": False, "menu": "never", "prefetch_seconds_per_minute": 9, "alternatives": 5}
+    same = {"enabled": False, "menu": "never", "prefetch_seconds_per_minute": 9, "show_after_ms": 5}
     same |= {"shared": False, "next_edit": False}
     same |= {"suggestions": 0.5, "disabled_languages": (), "disabled_files": ("x",)}
     assert set(same) == set(OF_SERVER)

@@ -13,6 +13,7 @@ from efim_ls.request import Ahead, Answer, BetterAnswer, Costs, Milliseconds, Re
 from efim_ls.session.prefetch import SENT
 from efim_ls.session.requests import PAUSE, Debounce
 from efim_ls.session.session import Session
+from efim_ls.settings import Settings
 from efim_ls.text.document import Change
 from model_runtime.cancel import Cancel
 from model_runtime.prompt.context import ContextBudget
@@ -32,6 +33,7 @@ class Fake:
         self.asked: list[Request] = []
         self.prepared: list[Upcoming] = []
         self.costs, self.at_rest = COSTS, False
+        self.line = ""  # what it expects the whole text to become, if anything
         self.better: BetterAnswer | None = None  # what comes from another machine
         self.gate.set()
 
@@ -44,7 +46,8 @@ class Fake:
         if cancel():
             self.stopped.set()
             return Answer("", Costs(recomputed=1), "superseded")
-        return Answer(f"after {request.text}", self.costs, at_rest=self.at_rest, better=self.better)
+        said = self.line.removeprefix(request.text) if self.line else f"after {request.text}"
+        return Answer(said, self.costs, at_rest=self.at_rest, better=self.better)
 
     @property
     def context_budget(self) -> ContextBudget:
@@ -526,3 +529,55 @@ async def test_the_next_place_is_prepared_once_the_answer_is_on_its_way(session,
     await go_on(clock, SENT)
     await session.engine.settled()
     assert [each.request.text for each in model.prepared] == ["xafter x"]
+
+
+# Suggestions that wait as long as the user wants them to
+
+WANTED = Settings(show_after_ms=1500)
+
+
+async def test_a_new_suggestion_waits_as_long_as_the_user_wants(session, clock) -> None:
+    session.configure(WANTED)
+    waiting = await asked_at_rest(session, clock)
+    await go_on(clock, 1.4)
+    assert not waiting.done()
+    await go_on(clock, 0.2)
+    assert waiting.done() and (await waiting).text == "after x"
+
+
+async def test_no_new_suggestion_is_shown_while_keys_go_on(session, clock, model) -> None:
+    session.configure(WANTED)
+    model.line = "xyzzy"
+    shown = list[asyncio.Task[Answer]]()
+    for typed in ("x", "xy", "xyz"):
+        shown.append(await asked_at_rest(session, clock, typed))
+        await go_on(clock, 1.4)
+    await go_on(clock, 0.2)
+    assert await texts(*shown) == ["", "", "zy"], "an answer that was never shown is not typed through"
+
+
+async def test_a_suggestion_that_is_typed_through_stays(session, clock, model) -> None:
+    session.configure(WANTED)
+    model.line = "xyzzy"
+    first = await asked_at_rest(session, clock, "x")
+    await go_on(clock, 1.6)
+    assert await texts(first) == ["yzzy"]
+    for typed, left in (("xy", "zzy"), ("xyz", "zy")):
+        rest = await asked_at_rest(session, clock, typed)
+        assert rest.done() and (await rest).text == left
+    model.line = "xyz or"
+    other = await asked_at_rest(session, clock, "xyz ")
+    assert not other.done(), "another suggestion is a new one"
+    await cancel(other)
+
+
+async def test_a_key_that_asks_waits_for_nothing(session, clock) -> None:
+    session.configure(WANTED)
+    document = session.open("a", "python", "x")
+    assert (await session.requests.complete(session.request_at(document, 1, explicit=True))).text == "after x"
+
+
+async def test_clients_that_wait_themselves_are_not_held_back(session, clock) -> None:
+    session.configure(WANTED)
+    session.requests.waits_for_rest = False
+    assert (await (await asked_at_rest(session, clock))).text == "after x"
