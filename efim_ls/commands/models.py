@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import textwrap
 from collections.abc import Iterator
@@ -137,7 +138,7 @@ def _computed(size: ModelSize) -> int:
 
 
 def _rows(machine: Machine, times: PassTimes | None, current: str) -> Iterator[ModelRow]:
-    """Yield the models; `times` are the embedded model's passes."""
+    """Yield the models, of those that are not here the quickest first; `times` are the embedded model's passes."""
     here = cached_models()
     for embedded, languages in embedded_models().items():
         name = f"embedded, {listed(names_of(languages))}"
@@ -148,7 +149,8 @@ def _rows(machine: Machine, times: PassTimes | None, current: str) -> Iterator[M
         yield _on_disk(machine, CachedModel(current, "", (), folder, _size(folder)), current, current)
     yield from (_on_disk(machine, each, each.name, current) for each in here)
     names = {each.name for each in here}
-    yield from (_published(machine, each, current) for each in KNOWN_MODELS if each.name not in names)
+    published = [_published(machine, each, current) for each in KNOWN_MODELS if each.name not in names]
+    yield from sorted(published, key=lambda row: math.inf if row.milliseconds is None else row.milliseconds)
 
 
 def _on_disk(

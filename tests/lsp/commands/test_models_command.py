@@ -218,6 +218,15 @@ def test_json_says_what_a_list_to_choose_from_needs(found: Found) -> None:
     assert [name for name, model in found.items() if model["current"]] == EMBEDDED_ONES
 
 
+def test_what_is_here_comes_first_and_the_quickest_of_the_others_next(found: Found) -> None:
+    rows = list(found.values())
+    here = [row["downloaded"] for row in rows]
+    assert here == sorted(here, reverse=True)
+    times = [row["milliseconds"] for row in rows if not row["downloaded"]]
+    known = [each for each in times if each is not None]
+    assert len(known) > 5 and times == [*sorted(known), *(None for each in times if each is None)]
+
+
 @pytest.mark.parametrize("named", ["me/own", KNOWN_MODELS[1].name, "folder", "gone"])
 def test_the_model_in_use_is_marked(told: Told, tmp_path: Path, named: str) -> None:
     setting = str(tmp_path / named) if named in ("folder", "gone") else named
