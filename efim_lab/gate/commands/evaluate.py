@@ -54,9 +54,7 @@ def add_eval(commands: Subparsers) -> Parser:
     evaluate.add_argument("--rows", type=Path, metavar="FILE", help=rows)
     folder = "the folder of HumanEval-Infilling's files, to run its programs as well"
     evaluate.add_argument("--humaneval", type=Path, metavar="DIR", help=folder)
-    language = (
-        "measure in this language alone; by phrases, too, if the model does not know it: go, rust, ..."
-    )
+    language = "measure in this language alone; by phrases, too, if the model does not know it: go, rust, ..."
     evaluate.add_argument("--language", metavar="LANGUAGE", help=language)
     evaluate.set_defaults(run=_eval)
     return evaluate

@@ -86,7 +86,8 @@ def _settings(order: PretrainingJob, vocabulary: Tokenizer) -> TrainerSettings:
     entries = vocabulary.get_vocab_size()
     if order.resume and checkpoint.found(order.out):  # it may have started from a finished model
         begun = checkpoint.read_state(checkpoint.newest(order.out))["settings"]
-        plan = replace(plan, rate=begun["rate"], seed=begun["seed"])
+        shape = replace(network.Shape(**begun["shape"]), vocabulary=entries)
+        return replace(plan, rate=begun["rate"], seed=begun["seed"], shape=shape)
     if order.start is None or order.resume:
         return replace(plan, shape=replace(plan.shape, vocabulary=entries))
     if checkpoint.is_finished(order.start):

@@ -115,9 +115,7 @@ def test_the_command_measures_a_language_that_the_model_does_not_know(
     assert "the model, as if it knew the language" in found["arms"]
     known = ["--model", str(EMBEDDED.with_name("typescript")), "--lines", "2", "--typed", "1", "--open", "0"]
     assert cli.main(["eval", "--language", "typescript", "--data", str(tmp_path), *known]) == 0
-    assert last_line(capsys)[1]["models"][0]["typing"]["places"] == 2, (
-        "a model that knows it is asked nothing else"
-    )
+    assert last_line(capsys)[1]["models"][0]["typing"]["places"] == 2, "a model that knows it is asked nothing else"
     assert cli.main(["eval", "--language", "go", *data]) == 2
     assert "folder of Go files" in capsys.readouterr().err
 
