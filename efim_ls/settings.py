@@ -19,6 +19,7 @@ Approximation = Literal["int8_on_disk", "moved_text", "moved_text_carefully"]
 Suggestions = Literal["more", "balanced", "sure", "on request"] | float
 TABLE = tuple[tuple[str, str | TEXTS], ...]  # of names and their meanings, as a JSON object holds them
 NO_LIMIT = 1 << 30  # the highest number of settings without a limit
+ALTERNATIVES = 3  # suggestions to choose from that a key brings at most
 MOST_CHARACTERS = 4096 * 1024  # of a file that gets suggestions
 MOST_DISK_MIB = 1 << 16  # 64 GiB: the table of the cache file takes a 750th of its size at once
 MOST_THREADS = 64  # with thousands of threads the process dies

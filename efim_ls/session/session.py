@@ -18,13 +18,11 @@ from efim_ls.session.next_edits import EditOffers
 from efim_ls.session.prefetch import BackgroundWork
 from efim_ls.session.requests import Requests
 from efim_ls.session.workspace import SessionWorkspace, shared_indexes
-from efim_ls.settings import Settings
+from efim_ls.settings import ALTERNATIVES, Settings
 from efim_ls.text.document import Change
 from efim_ls.usage.counters import Counters, UsageHistory
 from efim_ls.usage.suggestions import Offers
 from efim_ls.workspace.shared import SharedIndexes
-
-ALTERNATIVES = 3  # suggestions to choose from that a key brings at most
 
 logger = logging.getLogger(__name__)
 

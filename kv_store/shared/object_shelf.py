@@ -108,7 +108,7 @@ class ObjectShelf:
     def _objects(self) -> Iterator[Stored]:
         """Yield what lies directly below the prefix and is called as a value."""
         [pages] = self._each(lambda prefix: iter(self._store.list(prefix)), [f"{self._prefix}/"])
-        while found := self._each(lambda asked: next(asked, ()), [pages])[0]:
+        while found := self._each(_next_page, [pages])[0]:
             for each in found:
                 name = each["path"].removeprefix(f"{self._prefix}/")
                 if is_name(name):
@@ -129,3 +129,7 @@ def _open(url: str) -> Any:
     # Over plain HTTP only where the user has named such an endpoint, as in AWS_ENDPOINT_URL.
     options: Any = {"connect_timeout": CONNECTING, "timeout": ANSWERING, "allow_http": True}
     return from_url(url, client_options=options, retry_config={"max_retries": 0})
+
+
+def _next_page(pages: Iterator[Sequence[Any]]) -> Sequence[Any]:
+    return next(pages, ())

@@ -11,7 +11,7 @@ from efim_lab.gate.commands.checks import DATA, check_data, check_models, extra_
 from efim_lab.gate.held_out_packages import SPLITS
 from efim_ls.commands.arguments import Parser, add_command, whole_number
 from efim_ls.failures import Mistake
-from efim_ls.settings import Settings
+from efim_ls.settings import ALTERNATIVES
 
 if TYPE_CHECKING:
     from efim_ls.commands.arguments import Subparsers
@@ -81,7 +81,7 @@ def _eval(arguments: argparse.Namespace) -> int:
         opened = tuple(arguments.open or (0, 4))
         options = command.TypingOptions(arguments.typed or 150, opened, arguments.only_typing)
         if arguments.by_key:
-            command.evaluate_by_key(source, folders, arguments.lines or 200, Settings().alternatives)
+            command.evaluate_by_key(source, folders, arguments.lines or 200, ALTERNATIVES)
         elif arguments.language:
             command.evaluate_language(source, folders, lines, arguments.language, options, rows)
         elif arguments.only_typing:

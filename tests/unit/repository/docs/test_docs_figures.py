@@ -19,6 +19,7 @@ FIGURES = {
         ("docs/install.md", r"^\| light \|.*\| about (\d+) MB \|$"), ("README.md", r"It\s+takes\s+(\d+)\s+MB"),
         ("README.md", r"\| (\d+) MB in all \|"), ("docs/faq.md", r"^About (\d+) MB on disk"),
         (VSCODE, r"and (\d+) MB on disk\)\. To look"),
+        ("editor_clients/vscode/src/bundle.ts", r"about (\d+) MB on disk with the server"),
     ],
     "MB of a clone": [
         ("docs/install.md", r"`git clone --depth 1` fetches (\d+) MB"), ("README.md", r"\[(\d+) MB\]\(docs/install"),
