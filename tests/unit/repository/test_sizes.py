@@ -16,7 +16,8 @@ PACKAGES = (*PRODUCT, "efim_lab", "editor_clients")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 LONGEST_FILE, LONGEST_FUNCTION, MOST_FILES = 400, 50, 12
 MOST_PARAMETERS = 8
-MOST_WEIGHTS = 20_000_000  # bytes of an embedded model, with what it looks up
+MOST_WEIGHTS = {"more": 26_000_000}  # bytes of an embedded model, with the tables of its vocabulary's entries
+MOST_OTHER_WEIGHTS = 20_000_000
 MOST_METHODS_OF_A_SESSION = 20  # it is where all parts meet, and grows if nothing holds it
 MOST_LINES_OF_THE_PRODUCT = 48_750  # of Python; it goes down with what is said twice
 MOST_USED_ONCE = 0.60  # of the private functions: a name for a single use should tell something
@@ -134,4 +135,5 @@ def test_a_public_class_name_is_unique(packages: tuple[str, ...]) -> None:
 
 def test_the_embedded_models_weights_stay_small() -> None:
     weights = [*(ROOT / "model_runtime/embedded").glob("*/model.safetensors")]
-    assert weights and all(path.stat().st_size <= MOST_WEIGHTS for path in weights)
+    sizes = {path.parent.name: path.stat().st_size for path in weights}
+    assert sizes and all(size <= MOST_WEIGHTS.get(name, MOST_OTHER_WEIGHTS) for name, size in sizes.items())
