@@ -44,18 +44,18 @@ class TaskSet:
 PYTHON = TaskSet(GOLDEN / "tasks.toml", GOLDEN / "shop.toml", 10)
 TYPESCRIPT = TaskSet(GOLDEN / "typescript.toml", GOLDEN / "library.toml", 5)
 GO = TaskSet(GOLDEN / "go.toml", GOLDEN / "depot.toml", 5, EMBEDDED.with_name("go"))
-# Languages of one model, and the projects of their tasks.
+# Languages of one model: the project of their tasks, and how many of these are useful.
 MORE = {
-    "c": "gauge", "cpp": "orchard", "java": "ferry", "php": "cinema", "ruby": "bakery", "rust": "apiary",
-    "shell": "attic",
+    "c": ("gauge", 3), "cpp": ("orchard", 3), "java": ("ferry", 2), "php": ("cinema", 1), "ruby": ("bakery", 2),
+    "rust": ("apiary", 3), "shell": ("attic", 2),
 }  # fmt: skip
 TASK_SETS = (
     PYTHON,
     TYPESCRIPT,
     GO,
     *(
-        TaskSet(GOLDEN / f"{name}.toml", GOLDEN / f"{project}.toml", 3, EMBEDDED.with_name("more"))
-        for name, project in MORE.items()
+        TaskSet(GOLDEN / f"{name}.toml", GOLDEN / f"{project}.toml", useful, EMBEDDED.with_name("more"))
+        for name, (project, useful) in MORE.items()
     ),
 )
 
