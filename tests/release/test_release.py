@@ -48,7 +48,7 @@ SEPARATE_MODELS = [
         "f err != nil {",
     ),
     (
-        "more", "C, C++, Java, PHP, Ruby, Rust and Shell", "area.rs",
+        "more", "C, C++, Java, PHP, Ruby, Rust and shell scripts", "area.rs",
         "fn sum(numbers: &[f32]) -> f32 {\n    let mut total = 0.0;\n    for number in numbers {\n        tot",
         "al += ",
     ),
