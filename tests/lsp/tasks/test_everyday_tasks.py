@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 from tree_sitter import Parser
 
-from efim_ls.languages.table import language_of
-from efim_ls.text.grammars import grammar_of
+from efim_ls.languages.table import LANGUAGES, language_of
+from efim_ls.text.grammars import grammar_of, loaded
 from tests.lsp.tasks.record import suggestions
 from tests.lsp.tasks.task_file import (
     MARKS,
@@ -70,7 +70,8 @@ def test_enough_tasks_are_useful(tasks: TaskSet) -> None:
 @each_task
 def test_a_task_is_code_that_fits_into_its_file(name: str, task: Task) -> None:
     above, below = task.split(SETS[name].files()[task.file])
-    grammar = grammar_of(language_of(task.file))
+    language = LANGUAGES[language_of(task.file)]
+    grammar = loaded(language.mixed) if language.mixed else grammar_of(language.id)
     assert grammar is not None
     code = above + "\n" + task.types.replace(PAUSE, "").removesuffix("\n") + below
     assert not Parser(grammar).parse(code.encode()).root_node.has_error
