@@ -164,7 +164,7 @@ def _add_gathering(steps: "Subparsers") -> None:
 
 def _add_join(steps: "Subparsers") -> None:
     summary = "join corpora of several languages, for a model that knows them all"
-    line = "python -m efim_lab train join java shellscript --most 75 --least 15 --out joined"
+    line = "python -m efim_lab train join java php --most 75 --least 15 --out joined"
     step = add_command(steps, "join", summary, line)
     step.add_argument("corpora", nargs="+", type=Path, metavar="DIR", help="folders written by `corpus`")
     most = "the most megabytes to train on of each (default: all)"
