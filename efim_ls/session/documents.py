@@ -18,7 +18,7 @@ from efim_ls.languages.table import family_of, language_of
 from efim_ls.paths import real_path
 from efim_ls.request import Answer, Part, Request
 from efim_ls.settings import Settings
-from efim_ls.text.document import Change, Document, Edit, EditHistory, PastEdit, Suggestion
+from efim_ls.text.document import Change, Document, Edit, EditHistory, PastEdit, Suggestion, begin_alike
 from efim_ls.text.parts import parts_of
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.edits import Followers
@@ -138,7 +138,7 @@ class OpenDocument(Document):
         """Return whether the answer to a request is the rest of the last one, which the user types through."""
         earlier, shown = self._answered or (request, Answer(""))
         rest = Suggestion(earlier.cursor, shown.text).left(request.text, request.cursor)
-        return rest != "" and (answer.text.startswith(rest) or rest.startswith(answer.text))
+        return begin_alike(rest, answer.text)
 
     def last_answer(self, text: str, cursor: int) -> Answer | None:
         """Return the last answer if it was for this text and cursor, else None."""

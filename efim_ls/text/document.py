@@ -370,3 +370,8 @@ class Suggestion:
         """Return its rest at the cursor; empty if all of it is typed, or anything else."""
         typed = self.typed(text, cursor)
         return "" if typed is None else self.text[typed:]
+
+
+def begin_alike(one: str, other: str) -> bool:
+    """Return whether one of two texts is the beginning of the other, and neither is empty."""
+    return bool(one and other) and (one.startswith(other) or other.startswith(one))

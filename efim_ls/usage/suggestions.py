@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from efim_ls.request import Request
-from efim_ls.text.document import Edit, Encoding, Suggestion
+from efim_ls.text.document import Edit, Encoding, Suggestion, begin_alike
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.history import Count
 
@@ -188,7 +188,7 @@ class Offers:
         recent = tracker.recent
         left = [(each, each.suggestion.left(request.text, request.cursor)) for each in reversed(recent)]
         earlier = [next((each for each, rest in left if rest == text), None) for text in texts]
-        grown = (each.outcome for text in texts for each, rest in left if _begin_alike(rest, text))
+        grown = (each.outcome for text in texts for each, rest in left if begin_alike(rest, text))
         if (outcome := next(grown, None)) is None:
             outcome = self._new_outcome(language)
         made = [
@@ -256,11 +256,6 @@ def _after(piece: Piece, edit: Edit) -> Iterator[Piece]:
     for left in ((start, min(end, edit.at)), (max(start, removed_to) + moved, end + moved)):
         if left[0] < left[1]:
             yield left
-
-
-def _begin_alike(rest: str, text: str) -> bool:
-    """Return whether one of two texts is the beginning of the other, and neither is empty."""
-    return bool(rest and text) and (text.startswith(rest) or rest.startswith(text))
 
 
 def _first_units(text: str, units: int, encoding: Encoding) -> str:
