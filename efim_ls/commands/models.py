@@ -138,7 +138,7 @@ def _computed(size: ModelSize) -> int:
 
 
 def _rows(machine: Machine, times: PassTimes | None, current: str) -> Iterator[ModelRow]:
-    """Yield the models, of those that are not here the quickest first; `times` are the embedded model's passes."""
+    """Yield the models on this disk, then the others, the quickest first; `times` are the embedded model's passes."""
     here = cached_models()
     for embedded, languages in embedded_models().items():
         name = f"embedded, {listed(names_of(languages))}"

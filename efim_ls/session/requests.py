@@ -133,7 +133,7 @@ class Requests:
         return answer
 
     def _held_for(self, request: Request, answer: Answer, began: float) -> float:
-        """Return for how many seconds an answer is held back: no time if it is shown already, or a key asked."""
+        """Return for how many seconds to hold an answer back: no user's delay if it is shown or a key asked."""
         if not self.waits_for_rest:
             return 0.0
         pause, document = PAUSE if answer.at_rest else 0.0, self._documents.get(request.uri)

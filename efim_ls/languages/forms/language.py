@@ -178,7 +178,7 @@ class CallForm:
 class Language:
     """A language, or a dialect of one, by LSP's name in small letters.
 
-    `also` are further names that editors give it, of their modes, in small letters, with commas between.
+    `also` lists further names that editors use, after their modes, in small letters and separated by commas.
     `endings` are endings of files; without a point, their whole names in small letters. `family` names the language
     whose words and phrases its files share, itself if empty. A `dialect_of` another language has that one's fields,
     except name and endings, and is known by all who know that one.
