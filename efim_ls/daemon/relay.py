@@ -21,7 +21,6 @@ if __name__ == "__main__":  # without `site`, nothing but this file says where t
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 from efim_ls.daemon.address import Address, NoDaemon, python_path
-from efim_ls.daemon.deaths import REPORTED, Deaths
 from efim_ls.daemon.journal import Journal, warning
 from efim_ls.daemon.link import DaemonDied, Hung, Link
 from efim_ls.daemon.messages import UnbufferedInput, read_message, relay_message
@@ -32,11 +31,38 @@ DYING = (
     "efim-ls: the server has died {count} times in a row, and is started again after growing pauses. "
     "Read {log} for the cause; with the setting `shared` off, this editor gets a separate server."
 )
+STEADY = 60.0  # seconds that a daemon serves before its death begins a new row
+SHORTEST, LONGEST = 0.2, 30.0  # seconds of pauses: none before the first start, then doubled with each
+REPORTED = 3  # deaths in a row after which the user is warned
+HOPELESS = 6  # daemons in a row that did not come to serve, after which there is no use in starting another
 
 
 def exec_relay() -> NoReturn:
     """Become a relay: a Python without `site`, which takes half of the memory."""
     os.execv(sys.executable, [sys.executable, "-I", "-S", os.path.abspath(__file__)])
+
+
+class Deaths:
+    """The deaths of daemons that one client has seen in a row, and the pauses before another is started."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._unserved = 0  # how many of the last did not come to serve
+
+    def add(self, served: float | None) -> None:
+        """Count the death of a daemon that served the client for some seconds, or never did (None)."""
+        self._unserved = self._unserved + 1 if served is None else 0
+        self.count = 1 if served is not None and served >= STEADY else self.count + 1
+
+    @property
+    def pause(self) -> float:
+        """Return the seconds to wait before another daemon is started."""
+        return min(LONGEST, SHORTEST * 2.0 ** (self.count - 2)) if self.count > 1 else 0.0
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Return whether daemons can no longer be started, or die before they serve anybody."""
+        return self._unserved >= HOPELESS
 
 
 class ClientGone(Exception):

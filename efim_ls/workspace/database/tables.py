@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -351,3 +352,30 @@ def _checked(digest: bytes, ids: object, checksum: bytes) -> bytes:
 
 def _checksum_of_ids(digest: bytes, ids: bytes) -> bytes:
     return xxhash.xxh3_64_digest(digest + ids)
+
+
+def find_damage(path: Path) -> str:
+    """Return the damage of an index's file, empty if there is none; the file keeps its content.
+
+    A server may be using it. Raises sqlite3.OperationalError if another process writes too long.
+    """
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", isolation_level=None, uri=True)
+    with closing(connection):
+        try:
+            tables = IndexTables(connection, None)
+            (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if found != "ok":
+                return found
+            if tables.has_search:  # SQLite checks the full-text index by a statement that writes
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("INSERT INTO passages (passages) VALUES ('integrity-check')")
+                connection.execute("ROLLBACK")
+            tables.entries()
+            tables.check_ids()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+                raise
+            return str(error)
+        except (sqlite3.DatabaseError, ValueError) as error:
+            return str(error)
+    return ""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model_runtime.checkpoint.hub.download import RemoteFile, Report, download, incomplete_path, retry
-from model_runtime.checkpoint.hub.errors import explained_errors
 from model_runtime.checkpoint.hub_names import REQUIRED_FILES, checked_revision
 from model_runtime.checkpoint.weight_files import INDEX_FILE, SINGLE_FILE, shard_names
 from model_runtime.errors import ModelError
@@ -58,7 +59,7 @@ def fetch_folder(name: str, revision: str, progress: Progress, check: Check) -> 
     """
     revision = checked_revision(revision)
     progress(f"asking the hub for {name}", 0)
-    with explained_errors(name, revision):
+    with _explained_errors(name, revision):
         repository = _list_repository(name, revision)
         _refuse_unusable(repository)
         folder = _fetch_files(repository, [each for each in SMALL_FILES if each in repository.files], _silent)
@@ -76,7 +77,7 @@ def fetch_tokenizer(name: str, revision: str, progress: Progress) -> Path:
     """Fetch the missing small files of a repository, without weights, and return its folder; ModelError."""
     revision = checked_revision(revision)
     progress(f"asking the hub for {name}", 0)
-    with explained_errors(name, revision):
+    with _explained_errors(name, revision):
         repository = _list_repository(name, revision)
         _refuse_without(repository, REQUIRED_FILES)
         folder = _fetch_files(repository, [each for each in SMALL_FILES if each in repository.files], _silent)
@@ -211,3 +212,36 @@ def _note_revision(repository: Repository, revision: str) -> None:
     temporary = note.with_name(f"{note.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     temporary.write_text(repository.commit)
     temporary.replace(note)
+
+
+@contextmanager
+def _explained_errors(name: str, revision: str) -> Generator[None]:
+    """Raise a ModelError in place of what the hub's client raises for a repository at a revision."""
+    import httpx2
+
+    try:
+        yield
+    except (httpx2.HTTPError, OSError) as error:
+        raise ModelError(_explanation(name, revision, error)) from error
+
+
+def _explanation(name: str, revision: str, error: Exception) -> str:
+    from huggingface_hub import errors
+
+    match error:
+        case errors.GatedRepoError() | errors.LocalTokenNotFoundError():
+            return f"{name} is gated: accept its terms on its page, then run `hf auth login` or set HF_TOKEN"
+        case errors.RepositoryNotFoundError():
+            private = "if it is private, run `hf auth login` or set HF_TOKEN"
+            return f"there is no folder {name} here and no such model on the hub: check the name; {private}"
+        case errors.RevisionNotFoundError():
+            return f"{name} has no revision {revision!r}: set revision to a branch, a tag or a commit that it has"
+        case errors.HfHubHTTPError():
+            return f"the hub refused {name} with status {error.response.status_code}: try again later"
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            return f"the disk is full: make room, and the download of {name} resumes"
+        case OSError(filename=str(at)):
+            return f"{at} cannot be written ({error.strerror}): check who may write there, or set HF_HOME"
+        case _:
+            why = type(error.__cause__ or error).__name__
+            return f"{name} is not here in full and the hub cannot be reached ({why}): try again online"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,6 @@ from model_runtime.checkpoint.tensor_shapes import EARLY_NORM
 from model_runtime.checkpoint.weights import Fp32, Weights
 from model_runtime.decoder.native import library as c
 from model_runtime.decoder.native.held_experts import ExpertKeeper, Router
-from model_runtime.decoder.native.memory import WeightMemory
 from model_runtime.decoder.native.packing import pack, round_up
 from model_runtime.decoder.quantization import Format
 from model_runtime.decoder.weights.attention import AttentionWeights, FullWeights, LatentWeights, early_keys
@@ -32,6 +32,28 @@ from model_runtime.decoder.weights.layer import LayerWeights, Norm, fused, head,
 from model_runtime.decoder.weights.product import Product
 from model_runtime.decoder.weights.state import StateWeights
 from model_runtime.kv.layout import LANES, KvLayout, StatePlace
+from model_runtime.mapped_memory import map_zeros
+
+REGION = 32 << 20  # bytes that small tensors share: alone, most of them would not fill a huge page
+ALIGNMENT = 64  # bytes: a line of the cache
+
+
+class WeightMemory:
+    """Arrays of zeros side by side; a region of memory is released with the last of its arrays.
+
+    Regions are in huge pages, which spare the processor most misses of its page table.
+    """
+
+    def __init__(self) -> None:
+        self._region, self._used = np.empty(0, dtype=np.uint8), 0
+
+    def zeros(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """Allocate zeros."""
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        if self._used + size > len(self._region):
+            self._region, self._used = map_zeros(max(size, REGION), in_huge_pages=True), 0
+        start, self._used = self._used, -(-(self._used + size) // ALIGNMENT) * ALIGNMENT
+        return self._region[start : start + size].view(dtype).reshape(shape)
 
 
 class NativeWeights:

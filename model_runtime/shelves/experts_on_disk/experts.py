@@ -3,24 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from model_runtime.checkpoint.families.layer_spec import Experts
 from model_runtime.checkpoint.weights import Fp32
 from model_runtime.decoder.native.held_experts import ExpertLayer, Router
 from model_runtime.decoder.native.library import FETCH, WAIT, NativeMatrix
+from model_runtime.mapped_memory import map_zeros
 from model_runtime.shelves.experts_on_disk.file import ExpertFile
 from model_runtime.shelves.experts_on_disk.record import ExpertRecord
 from model_runtime.shelves.experts_on_disk.schedule import NOWHERE, Numbers, Schedule
-from model_runtime.shelves.experts_on_disk.slots import READERS, ExpertSlots
+
+READERS = 4  # reads under way: a disk is fastest with a few
 
 
 def least_slots(experts: Experts) -> int:
     """Return how many slots a pass needs: all of a layer and of the next one, and wrong predictions."""
     return 2 * experts.count + READERS
+
+
+class ExpertSlots:
+    """Slots of one record each, and the threads that read into them; whoever has a slot says which expert."""
+
+    def __init__(self, file: ExpertFile, count: int) -> None:
+        """Map memory, which takes room once experts are read. Raises MemoryError."""
+        self._file = file
+        memory = map_zeros(count * file.record_bytes, in_huge_pages=True)
+        self._records: list[npt.NDArray[np.uint8]] = list(memory.reshape(count, -1))
+        self._threads = ThreadPoolExecutor(READERS, "experts")
+
+    def record(self, slot: int) -> npt.NDArray[np.uint8]:
+        """Return the bytes of a slot."""
+        return self._records[slot]
+
+    def read(self, slot: int, layer: int, expert: int) -> Future[None]:
+        """Read an expert into a slot on another thread; the future may raise OSError."""
+        return self._threads.submit(self._file.read, layer, expert, self._records[slot])
 
 
 class PlacedExperts:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from model_runtime.checkpoint.config import parse_config
 from model_runtime.checkpoint.tensor_shapes import expected_shapes
-from model_runtime.decoder.native.memory import ALIGNMENT, REGION, WeightMemory
+from model_runtime.decoder.native.weights import ALIGNMENT, REGION, WeightMemory
 from model_runtime.errors import ModelError
 from model_runtime.kv.arena import DenseArena
 from model_runtime.kv.layout import arena_bytes
@@ -102,7 +102,7 @@ from dataclasses import replace
 from model_runtime.checkpoint.config import parse_config
 from model_runtime.checkpoint.tensor_shapes import expected_shapes
 from model_runtime.decoder.native.decoder import NativeDecoder
-from model_runtime.decoder.native.memory import WeightMemory
+from model_runtime.decoder.native.weights import WeightMemory
 from model_runtime.machine import releasable_memory
 from tests.models import Tiny, config
 held = [releasable_memory()]

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from efim_ls.daemon.address import KEY, Address
-from efim_ls.daemon.deaths import HOPELESS
 from efim_ls.daemon.messages import read_message, relay_message
+from efim_ls.daemon.relay import HOPELESS
 from efim_ls.lsp.wire import REFUSED
 from tests.lsp.daemon.clients import HEAD, clients, gone, loaded, running, text_of
 from tests.lsp.wire import ENV, GHOST_TEXT, REAL, launched
@@ -96,7 +96,7 @@ async def test_editors_that_start_python_in_another_way_share_a_daemon(tmp_path:
 
 async def test_a_client_whose_daemons_die_before_they_serve_gets_a_server_of_its_own(tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text(DYING)
-    quick = (sys.executable, "-c", "import efim_ls.daemon.deaths as deaths; deaths.SHORTEST = 0; " + MAIN)
+    quick = (sys.executable, "-c", "import efim_ls.daemon.relay as relay; relay.SHORTEST = 0; " + MAIN)
     path = f"{tmp_path}{os.pathsep}{ENV['PYTHONPATH']}"
     async with launched(quick, tmp_path, is_alone=False, env={"PYTHONPATH": path}) as editor:
         await editor.start(GHOST_TEXT)

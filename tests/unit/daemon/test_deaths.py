@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from efim_ls.daemon.deaths import HOPELESS, LONGEST, SHORTEST, STEADY, Deaths
+from efim_ls.daemon.relay import HOPELESS, LONGEST, SHORTEST, STEADY, Deaths
 
 
 def test_pauses_grow_while_daemons_die_soon_whatever_they_have_said():
