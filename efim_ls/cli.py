@@ -16,16 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from efim_ls.commands.arguments import (
-    MODEL,
-    Parser,
-    add_command,
-    check_file,
-    check_model,
-    epilog,
-    port,
-    run_command,
-)
+from efim_ls.commands.arguments import MODEL, Parser, add_command, check_file, check_model, epilog, port, run_command
 from efim_ls.failures import Failure, FilePlace, Mistake
 from efim_ls.version import installed_version
 

@@ -30,11 +30,7 @@ Handler = Callable[[RequestFields], Coroutine[Any, Any, Response]]
 
 def build_app(completions: Completions, host: str, token: str) -> ASGIApp:
     """Return the application that answers on a host."""
-    llama_cpp, openai, tabby = (
-        LlamaCppDialect(completions),
-        OpenAiDialect(completions),
-        TabbyDialect(completions),
-    )
+    llama_cpp, openai, tabby = (LlamaCppDialect(completions), OpenAiDialect(completions), TabbyDialect(completions))
     reader = BodyReader()
 
     async def complete(fields: RequestFields) -> Response:

@@ -46,9 +46,7 @@ class Session:
         self.offers = Offers(self.counters)
         self.documents = OpenDocuments()
         self.workspace = SessionWorkspace(
-            self.documents,
-            indexes or shared_indexes(engine),
-            lambda document: self.background.rested(document),
+            self.documents, indexes or shared_indexes(engine), lambda document: self.background.rested(document)
         )
         self.next_edits = EditOffers(self.documents, self.counters, self.workspace)
         self.model = ModelLoader(self.engine, load, fetch, released=lambda: self.background.drop_all())

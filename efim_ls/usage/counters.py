@@ -106,11 +106,7 @@ class Counters:
             **self.suggestions,
             "characters_accepted": of["characters_accepted"],
             "characters_kept": of["characters_kept"],
-            "next_edits": {
-                "shown": of["edits_shown"],
-                "accepted": of["edits_accepted"],
-                "kept": of["edits_kept"],
-            },
+            "next_edits": {"shown": of["edits_shown"], "accepted": of["edits_accepted"], "kept": of["edits_kept"]},
             "tokens": {"recomputed": of["recomputed"], "reused": of["reused"]},
             "ms": {f"p{percent}": _percentile(self._milliseconds, percent) for percent in (50, 95)},
             "last": last and asdict(last.costs),

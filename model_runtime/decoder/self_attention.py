@@ -9,13 +9,7 @@ import numpy as np
 import torch
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.families.layer_spec import (
-    GATE_INPUTS,
-    LATENT_NORM_EPS,
-    Convolved,
-    Full,
-    Latent,
-)
+from model_runtime.checkpoint.families.layer_spec import GATE_INPUTS, LATENT_NORM_EPS, Convolved, Full, Latent
 from model_runtime.checkpoint.families.rope_parameters import Rope
 from model_runtime.checkpoint.weights import Weights
 from model_runtime.decoder.any_decoder import Span

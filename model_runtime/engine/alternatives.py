@@ -51,13 +51,7 @@ class Alternatives:
         self._context, self._pool, self._line_tokens = context, pool, line_tokens
 
     def generate(
-        self,
-        prompt: Prompt,
-        chosen: Sequence[Choice],
-        rule: Rule,
-        limit: int,
-        count: int,
-        cancel: Cancel,
+        self, prompt: Prompt, chosen: Sequence[Choice], rule: Rule, limit: int, count: int, cancel: Cancel
     ) -> list[str]:
         """Return at most `count` other texts of at most `limit` tokens, those with the likeliest first line first.
 

@@ -35,11 +35,7 @@ class DecodeContext:
 
     @classmethod
     def of(
-        cls,
-        decoder: AnyDecoder,
-        tokenizer: Tokenizer,
-        ngrams: Ngrams | None,
-        ends: frozenset[int] = frozenset(),
+        cls, decoder: AnyDecoder, tokenizer: Tokenizer, ngrams: Ngrams | None, ends: frozenset[int] = frozenset()
     ) -> DecodeContext:
         """Start with nothing learnt; an `ngrams` mixes the document's own next-token counts into the model's.
 

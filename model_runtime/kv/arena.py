@@ -11,14 +11,7 @@ import numpy.typing as npt
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.ids import Ids, common_prefix
-from model_runtime.kv.layout import (
-    FP32,
-    KeysValues,
-    KvLayout,
-    Numbers,
-    Plane,
-    split,
-)
+from model_runtime.kv.layout import FP32, KeysValues, KvLayout, Numbers, Plane, split
 from model_runtime.kv.rules import row_rules
 from model_runtime.kv.sequence import Quality, TokenSequence
 from model_runtime.logits import Logits

@@ -13,12 +13,7 @@ from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.tensor_shapes import count_parameters
 from model_runtime.checkpoint.weights import StoredWeights, Weights, read_weights
 from model_runtime.decoder.any_decoder import TORCH_ATTENTION, TORCH_ATTENTION_REASON, Runtime
-from model_runtime.decoder.gpu.device import (
-    Device,
-    DeviceChoice,
-    GpuError,
-    gpu_format,
-)
+from model_runtime.decoder.gpu.device import Device, DeviceChoice, GpuError, gpu_format
 from model_runtime.decoder.native.held_experts import ExpertKeeper, PartialFit
 from model_runtime.decoder.quantization import Format
 from model_runtime.errors import Fp16Overflow

@@ -99,11 +99,7 @@ def plan_load(checkpoint: Checkpoint, **options: Unpack[LoadOptions]) -> LoadPla
 
 
 def load(
-    checkpoint: Checkpoint,
-    *,
-    ngrams: bool,
-    progress: Callable[[str, int], None],
-    **options: Unpack[LoadOptions],
+    checkpoint: Checkpoint, *, ngrams: bool, progress: Callable[[str, int], None], **options: Unpack[LoadOptions]
 ) -> LoadedModel:
     """Load a checkpoint's weights; ModelError names the fault, in it or in this machine."""
     plan = plan_load(checkpoint, **options)
@@ -114,11 +110,7 @@ def load(
 
 
 def _load(
-    checkpoint: Checkpoint,
-    plan: LoadPlan,
-    ngrams: bool,
-    progress: Callable[[str, int], None],
-    options: LoadOptions,
+    checkpoint: Checkpoint, plan: LoadPlan, ngrams: bool, progress: Callable[[str, int], None], options: LoadOptions
 ) -> LoadedModel:
     folder, config, tokenizer, template = checkpoint
     progress("reading the weights", 20)

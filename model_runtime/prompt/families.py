@@ -125,13 +125,7 @@ FAMILIES = (
     # huggingface.co/mistralai/Codestral-22B-v0.1/discussions/5; mistral-common, encode_fim: the prefix has the space
     Family("codestral", prefix="[PREFIX]", suffix="[SUFFIX]", tail_first=True, lead=" "),
     # arxiv.org/abs/2506.03524, section 3.1
-    Family(
-        "seed-coder",
-        prefix="<[fim-prefix]>",
-        suffix="<[fim-suffix]>",
-        middle="<[fim-middle]>",
-        tail_first=True,
-    ),
+    Family("seed-coder", prefix="<[fim-prefix]>", suffix="<[fim-suffix]>", middle="<[fim-middle]>", tail_first=True),
     # GLM-4.5's tokenizer, in the order that github.com/zed-industries/zed writes it
     Family("glm", prefix="<|code_prefix|>", suffix="<|code_suffix|>", middle="<|code_middle|>"),
 )

@@ -15,14 +15,7 @@ from model_runtime.counts.snapshot import CountsView
 from model_runtime.ids import Ids
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
-from model_runtime.sequence_key import (
-    NOTHING_APART,
-    CommittedParts,
-    Mask,
-    SequenceKey,
-    TextsApart,
-    texts_apart,
-)
+from model_runtime.sequence_key import NOTHING_APART, CommittedParts, Mask, SequenceKey, TextsApart, texts_apart
 
 WINDOW_PARTS = ("head", "tail", "typed")  # names; others are "marker", and what an option names
 

@@ -10,13 +10,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from model_runtime.cancel import Cancel, Cancelled
-from model_runtime.engine.engine import (
-    EngineDescription,
-    GenerateJob,
-    Generation,
-    PrepareJob,
-    Reusable,
-)
+from model_runtime.engine.engine import EngineDescription, GenerateJob, Generation, PrepareJob, Reusable
 from model_runtime.engine.sampler import Sampler
 from model_runtime.errors import EngineError
 from model_runtime.ids import Ids, common_prefix

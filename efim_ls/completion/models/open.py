@@ -208,10 +208,7 @@ def capacity(settings: Settings, budget: Budget) -> int:
 
 
 def fit_budget(
-    settings: Settings,
-    config: ModelConfig,
-    markers: int = MARKERS,
-    context: ContextBudget = (),
+    settings: Settings, config: ModelConfig, markers: int = MARKERS, context: ContextBudget = ()
 ) -> Budget:
     """Return the configured budget, scaled down if a prompt and new tokens would exceed the model's context."""
     wanted = Budget(settings.head_tokens, settings.tail_tokens, markers, context, apart=config.excerpt_rows > 0)

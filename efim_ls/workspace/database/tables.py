@@ -269,8 +269,7 @@ class IndexTables(IndexQueries):
 
     def _mark_gone(self, path: str) -> None:
         row = self.connection.execute(
-            "SELECT size, mtime_ns, digest, language FROM files JOIN contents ON id = content WHERE path = ?",
-            (path,),
+            "SELECT size, mtime_ns, digest, language FROM files JOIN contents ON id = content WHERE path = ?", (path,)
         ).fetchone()
         if row:
             checksum = _checksum(path, Entry(*row), 1)

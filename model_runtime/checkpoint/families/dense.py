@@ -26,10 +26,7 @@ def llama_swiftkv(fields: Fields) -> dict[str, Any]:
         raise ModelError(f"config.json: {above} cannot be divided into groups of {group}: fetch the model again")
     above = range(first, count)
     reads = [None if (layer - first) % group == 0 else layer - (layer - first) % group for layer in above]
-    return llama(fields) | dict(
-        reads=(*(None,) * first, *reads),
-        early=(False,) * first + (True,) * len(above),
-    )
+    return llama(fields) | dict(reads=(*(None,) * first, *reads), early=(False,) * first + (True,) * len(above))
 
 
 def mistral(fields: Fields) -> dict[str, Any]:

@@ -22,12 +22,7 @@ from model_runtime.sequence_key import SequenceKey, TextsApart, ids_of
 class ExcerptLibrary:
     """Excerpts by their token ids, the least recently used first. Used on the engine thread only."""
 
-    def __init__(
-        self,
-        scratch: Arena,
-        rotations: Sequence[npt.NDArray[np.complex64]],
-        most_tokens: int,
-    ) -> None:
+    def __init__(self, scratch: Arena, rotations: Sequence[npt.NDArray[np.complex64]], most_tokens: int) -> None:
         """Compute in `scratch`, an arena without excerpt rows; keep `most_tokens`, and always the last excerpts.
 
         `rotations` [positions, head_dim / 2] are the rotations of keys in arenas, by number of a plane's `rope`.
