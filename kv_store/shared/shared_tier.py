@@ -12,8 +12,7 @@ from threading import Condition, Thread
 from typing import TypeVar
 
 from kv_store.block import Block, Name
-from kv_store.shared.arrivals import Arrivals, Presence
-from kv_store.shared.rest import Clock, Rest
+from kv_store.shared.arrivals import Arrivals, Clock, Presence, Rest
 from kv_store.shared.shelf import Shelf, ShelfError, ShelfFull
 from kv_store.shared.wire import Sealer
 from kv_store.tier import TierStats

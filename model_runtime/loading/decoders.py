@@ -19,7 +19,7 @@ from model_runtime.decoder.quantization import Format
 from model_runtime.errors import Fp16Overflow
 from model_runtime.kv.arena import DenseArena
 from model_runtime.loading.checkpoint_reader import Checkpoint
-from model_runtime.loading.memo import Memo
+from model_runtime.loading.file_hashes import Memo
 from model_runtime.loading.weight_format import choose_method
 
 

@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast
 
 from model_runtime.errors import ModelError
-from model_runtime.loading.memo import Memo
 
 PART = 1 << 20  # bytes that are read at a time: the GIL is free while they are hashed
 MOST_REMEMBERED = 256  # files; the oldest are forgotten
@@ -21,6 +20,18 @@ MOST_REMEMBERED = 256  # files; the oldest are forgotten
 Remembered = dict[str, list[object]]  # by path: what the system says about the file, and its hash in hexadecimal
 
 logger = logging.getLogger(__name__)
+
+
+class Memo(Protocol):
+    """A text kept between runs, as it takes long to compute; `str` names its place in the log."""
+
+    def read(self) -> str:
+        """Return the value written last; raises OSError."""
+        ...
+
+    def write(self, text: str, /) -> None:
+        """Replace the value; raises OSError."""
+        ...
 
 
 def start_hashing(files: Sequence[Path], notes: Memo | None = None) -> Future[list[bytes]]:

@@ -6,17 +6,20 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from model_runtime.cancel import Cancel
 from model_runtime.decoder.any_decoder import AnyDecoder, Span
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.layout import KeysValues
+from model_runtime.kv.rotation import turned
 from model_runtime.kv.sequence import Quality
 from model_runtime.sequence_key import SequenceKey
 from model_runtime.shelves.composition.method import Composition, CompositionMethod
 from model_runtime.shelves.composition.pieces import SHORTEST, MovedPiece, find_pieces
-from model_runtime.shelves.composition.rotation import moved
+
+Rotations = npt.NDArray[np.complex64]  # [context, head_dim / 2]
 
 LEAST_SAVED = 64  # rows: a prompt that lacks fewer of them is computed in one pass
 
@@ -109,3 +112,15 @@ class Composer:
                 arena.truncate(int(at[0]))
                 return
             self._decoder.forward_spans([Span(ids[at], arena, 1, at)])
+
+
+def moved(keys: npt.NDArray[np.float32], rotations: Rotations, old: int, new: int) -> npt.NDArray[np.float32]:
+    """Return keys [layers, kv_heads, tokens, head_dim], computed from place `old` on, as at places from `new` on.
+
+    One rotation in fp32 by the whole distance: turning keys again and again would add up errors.
+    """
+    if old == new:
+        return keys.copy()
+    count = keys.shape[2]
+    turns = rotations[new : new + count].astype(np.complex128) * rotations[old : old + count].conj()
+    return turned(keys, turns.astype(np.complex64))

@@ -22,8 +22,7 @@ from model_runtime.kv.sequence import Quality
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.sequence_key import SequenceKey
 from model_runtime.shelves.composition.composer import Composer
-from model_runtime.shelves.composition.first_rows import FirstRows
-from model_runtime.shelves.composition.method import Composition
+from model_runtime.shelves.composition.method import Composition, FirstRows
 from tests.engine.doubles import Watched, decoder_of
 from tests.engine.prompts import HEAD, TAIL, A, B, after, generate, prompt_of
 

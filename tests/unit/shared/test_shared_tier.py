@@ -13,8 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from kv_store.block import Block, Name
 from kv_store.shared import shared_tier as tiers
-from kv_store.shared.arrivals import ABSENT_FOR, PRESENT_FOR, Arrivals
-from kv_store.shared.rest import FIRST_REST, LONGEST_REST, Rest
+from kv_store.shared.arrivals import ABSENT_FOR, FIRST_REST, LONGEST_REST, PRESENT_FOR, Arrivals, Rest
 from kv_store.shared.shared_tier import DAMAGED, PACE_HOLDS, SharedTier
 from kv_store.shared.shelf import ShelfError, ShelfFull
 from kv_store.shared.wire import Sealer
