@@ -96,7 +96,12 @@ def clear(cache: Path, file: Path | None) -> int:
     if file is None:
         folders = (*_folders(cache), cache / REPOSITORIES, cache / OVERFLOW)
         size = sum(_disk_usage(path) for folder in folders for path in folder.rglob("*") if path.is_file())
-        _clear_all(cache)
+        for folder in folders:
+            if folder.is_dir():
+                shutil.rmtree(folder)
+        (cache / HASHES).unlink(missing_ok=True)
+        for path in cache.glob(f"{TEMPORARY_PREFIX}*"):
+            path.unlink(missing_ok=True)
         print(f"removed: {size / MB:.1f} MB")
         return 0
     removed = sum(_clear_document(model, file) for model in _models(cache))
@@ -109,17 +114,6 @@ def _disk_usage(path: Path) -> int:
     """Return the bytes that a file takes on disk: block files have holes."""
     status = path.stat()
     return status.st_blocks * 512 if hasattr(status, "st_blocks") else status.st_size
-
-
-def _clear_all(cache: Path) -> None:
-    for folder in _folders(cache):
-        shutil.rmtree(folder)
-    for folder in (cache / REPOSITORIES, cache / OVERFLOW):
-        if folder.is_dir():
-            shutil.rmtree(folder)
-    (cache / HASHES).unlink(missing_ok=True)
-    for path in cache.glob(f"{TEMPORARY_PREFIX}*"):
-        path.unlink(missing_ok=True)
 
 
 def _clear_document(model: ModelCache, file: Path) -> int:

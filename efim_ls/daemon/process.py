@@ -164,7 +164,8 @@ class Daemon:
             logger.info("a connection ended early: %s", type(error).__name__)
         finally:
             del self._clients[client]
-            self._wait_for_clients()
+            if not self._clients:
+                self._end_after(0 if self._retired else self._idle)  # at once where a newer daemon is in its place
 
     async def _serve(self, client: Client, reader: asyncio.StreamReader, handshake: dict[str, object]) -> None:
         match handshake:
@@ -224,11 +225,6 @@ class Daemon:
         finally:
             if completer is not None:
                 await engine.run(LOADING, partial(_forget, completer))
-
-    def _wait_for_clients(self) -> None:
-        """End after a while without clients; at once if a newer daemon has taken this one's place."""
-        if not self._clients:
-            self._end_after(0 if self._retired else self._idle)
 
     def _end_after(self, seconds: float) -> None:
         if self._timer is not None:

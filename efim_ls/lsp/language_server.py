@@ -7,6 +7,7 @@ import logging
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import cast
 
 import psutil
@@ -46,7 +47,7 @@ class EfimServer(LanguageServer):
         )
         self.session = session
         self.documents, self.offers, self.background = session.documents, session.offers, session.background
-        self.status_reporter = StatusReporter(session, self._send_status)
+        self.status_reporter = StatusReporter(session, partial(self._notify, DID_CHANGE_STATUS))
         session.workspace.on_status = self._on_index_status
         self.initial_settings: object = None
         self.client_name = "a client without a name"
@@ -139,9 +140,6 @@ class EfimServer(LanguageServer):
     def send_improved(self, uri: str) -> None:
         """Tell the client that a better suggestion has come in a document, which answers it when it asks again."""
         self._notify(DID_IMPROVE_SUGGESTION, {"textDocument": {"uri": uri}})
-
-    def _send_status(self, status: dict[str, object]) -> None:
-        self._notify(DID_CHANGE_STATUS, status)
 
     def _notify(self, method: str, params: dict[str, object]) -> None:
         if not cast(EfimProtocol, self.protocol).is_shut_down:

@@ -38,15 +38,7 @@ NOT_MIRRORED = (
 )
 HANDLED_DOLLAR = (types.CANCEL_REQUEST, types.SET_TRACE)  # a server may ignore other $/ notifications
 # The functions at the end read the needed fields of these, less strictly than LSP's types would.
-READ_LENIENTLY = (
-    types.TEXT_DOCUMENT_DID_OPEN,
-    types.TEXT_DOCUMENT_DID_CHANGE,
-    types.TEXT_DOCUMENT_DID_SAVE,
-    types.TEXT_DOCUMENT_DID_CLOSE,
-    types.NOTEBOOK_DOCUMENT_DID_OPEN,
-    types.NOTEBOOK_DOCUMENT_DID_CHANGE,
-    types.NOTEBOOK_DOCUMENT_DID_CLOSE,
-)
+READ_LENIENTLY = (*NOT_MIRRORED, types.TEXT_DOCUMENT_DID_SAVE)
 NOTEBOOKS = types.NotebookDocumentSyncOptions([types.NotebookDocumentFilterWithNotebook("*")])  # of any kind
 # Messages that LSP does not have: our own, and those that clients in use send.
 STATUS, SETTLED, STATS, EXPLAIN = "efim/status", "efim/settled", "efim/stats", "efim/explain"

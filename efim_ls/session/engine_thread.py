@@ -235,7 +235,7 @@ class EngineThread:
 
     def _tell_settled(self) -> None:
         for waiter in self._settling:
-            _post(waiter, _settle, waiter)
+            _post(waiter, partial(_settle, waiter), None)
         self._settling.clear()
 
 
@@ -334,7 +334,7 @@ class _Ticket(Generic[T]):
                 return False
             _post(self.waiter, self.fail, error)
         else:
-            _post(self.waiter, self._succeed, result)
+            _post(self.waiter, partial(_settle, self.waiter), result)
         return True
 
     def fail(self, error: BaseException) -> None:
@@ -345,14 +345,10 @@ class _Ticket(Generic[T]):
             return
         self.waiter.set_exception(error)
 
-    def _succeed(self, result: T) -> None:
-        if not self.waiter.done():
-            self.waiter.set_result(result)
 
-
-def _settle(waiter: asyncio.Future[None]) -> None:
+def _settle(waiter: asyncio.Future[T], result: T) -> None:
     if not waiter.done():
-        waiter.set_result(None)
+        waiter.set_result(result)
 
 
 def _post(waiter: asyncio.Future[Any], deliver: Callable[[V], None], value: V) -> None:

@@ -141,12 +141,9 @@ class RetentionTracker:
         start, end = place + awaited.start, place + awaited.end
         if last is not None and last.added and last.end == end:  # the text before that was typed
             start = max(start, last.at)
-        timer = asyncio.get_running_loop().call_later(self._counted_after, self._count_first)
+        timer = asyncio.get_running_loop().call_later(self._counted_after, lambda: self._count(self._accepted.pop(0)))
         outcome = awaited.offered.outcome
         self._accepted.append(_Accepted(outcome, end - start, RetainedRange(start, end), timer))
-
-    def _count_first(self) -> None:
-        self._count(self._accepted.pop(0))
 
     def _count(self, accepted: _Accepted) -> None:
         outcome, characters, kept = accepted.outcome, accepted.characters, accepted.retained.characters

@@ -140,7 +140,7 @@ class Connection:
         async for part in response.aiter_raw():
             content += part
             if len(content) > LARGEST_ANSWER:
-                raise self._nonsense()
+                raise nonsense(self._host)
         return content.decode("utf-8", "replace")
 
     async def _pump(self, path: str, body: Json, pieces: SimpleQueue[Json | None]) -> None:
@@ -151,7 +151,7 @@ class Connection:
                         pieces.put(self._object(data))
                         silence.reschedule(self._loop.time() + SILENCE)  # only an event is a sign of life
             except ValueError:
-                raise self._nonsense() from None
+                raise nonsense(self._host) from None
 
     @asynccontextmanager
     async def _response(
@@ -173,7 +173,7 @@ class Connection:
         if not response.is_success:
             raise self._refused(response.status_code, path)
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise self._nonsense()  # none was asked for, and a small one may become large
+            raise nonsense(self._host)  # none was asked for, and a small one may become large
 
     @contextmanager
     def _failures(self) -> Generator[None]:
@@ -226,13 +226,10 @@ class Connection:
         try:
             found: Any = json.loads(text)
         except (ValueError, RecursionError):
-            raise self._nonsense() from None
+            raise nonsense(self._host) from None
         if not isinstance(found, dict):
-            raise self._nonsense()
+            raise nonsense(self._host)
         return cast(Json, found)
-
-    def _nonsense(self) -> EngineError:
-        return nonsense(self._host)
 
 
 def headers_of(session: str, key: str = "") -> dict[str, str]:

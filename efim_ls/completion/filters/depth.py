@@ -17,7 +17,8 @@ def body_depth(text: str, place: Place) -> str:
     header, body = _first_lines(text, place)
     if not (body and indented.header.fullmatch(header)):
         return text
-    deep = indent_of(header) + _level(body, place)
+    level = "\t" if body.startswith("\t") else " " * style_of(place).columns
+    deep = indent_of(header) + level
     if not body.startswith(deep) or len(indent_of(body)) <= len(deep):
         return text
     return _moved(text, indent_of(body), deep)
@@ -40,11 +41,6 @@ def _first_lines(text: str, place: Place) -> tuple[str, str]:
     """Return the cursor's line and the next line that is not blank, if any, both with the suggestion."""
     first, *later = [line.rstrip() for line in lines_with(text, place)]
     return first, next(filter(None, later), "")
-
-
-def _level(line: str, place: Place) -> str:
-    """Return one level of a line's indentation."""
-    return "\t" if line.startswith("\t") else " " * style_of(place).columns
 
 
 def _depths_of_sources(first: str, second: str, place: Place) -> list[str]:
