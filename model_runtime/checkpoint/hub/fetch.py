@@ -57,10 +57,7 @@ def fetch_folder(name: str, revision: str, progress: Progress, check: Check) -> 
     `check` may refuse it before the weights are fetched. An exception of `progress` ends the download, which resumes
     there the next time.
     """
-    revision = checked_revision(revision)
-    progress(f"asking the hub for {name}", 0)
-    with _explained_errors(name, revision):
-        repository = _list_repository(name, revision)
+    with _asked(name, revision, progress) as repository:
         _refuse_unusable(repository)
         folder = _fetch_files(repository, [each for each in SMALL_FILES if each in repository.files], _silent)
         names = _weights_of(repository)
@@ -68,22 +65,30 @@ def fetch_folder(name: str, revision: str, progress: Progress, check: Check) -> 
         check(folder, total)
         _refuse_without_room(repository, names)
         _fetch_files(repository, names, _byte_progress(f"fetching {name}", total, progress))
-        if revision != repository.commit:
-            _note_revision(repository, revision)
     return folder
 
 
 def fetch_tokenizer(name: str, revision: str, progress: Progress) -> Path:
     """Fetch the missing small files of a repository, without weights, and return its folder; ModelError."""
+    with _asked(name, revision, progress) as repository:
+        _refuse_without(repository, REQUIRED_FILES)
+        return _fetch_files(repository, [each for each in SMALL_FILES if each in repository.files], _silent)
+
+
+@contextmanager
+def _asked(name: str, revision: str, progress: Progress) -> Generator[Repository]:
+    """Ask for a repository, and note its commit once its files are here; a failure of the hub is a ModelError."""
+    import httpx2
+
     revision = checked_revision(revision)
     progress(f"asking the hub for {name}", 0)
-    with _explained_errors(name, revision):
+    try:
         repository = _list_repository(name, revision)
-        _refuse_without(repository, REQUIRED_FILES)
-        folder = _fetch_files(repository, [each for each in SMALL_FILES if each in repository.files], _silent)
+        yield repository
         if revision != repository.commit:
             _note_revision(repository, revision)
-    return folder
+    except (httpx2.HTTPError, OSError) as error:
+        raise ModelError(_explanation(name, revision, error)) from error
 
 
 def _list_repository(name: str, revision: str) -> Repository:
@@ -212,17 +217,6 @@ def _note_revision(repository: Repository, revision: str) -> None:
     temporary = note.with_name(f"{note.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     temporary.write_text(repository.commit)
     temporary.replace(note)
-
-
-@contextmanager
-def _explained_errors(name: str, revision: str) -> Generator[None]:
-    """Raise a ModelError in place of what the hub's client raises for a repository at a revision."""
-    import httpx2
-
-    try:
-        yield
-    except (httpx2.HTTPError, OSError) as error:
-        raise ModelError(_explanation(name, revision, error)) from error
 
 
 def _explanation(name: str, revision: str, error: Exception) -> str:
