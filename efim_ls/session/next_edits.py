@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from efim_ls.access.secret_text import MASK, adds_secret
-from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.next_edit.rules.next_edits import NextEdits
+from efim_ls.next_edit.situation import ProposedEdit
 from efim_ls.session.documents import OpenDocument, OpenDocuments
 from efim_ls.text.document import Document, Edit, PastEdit, narrowed
 from efim_ls.text.outline import Importable

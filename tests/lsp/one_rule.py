@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.next_edit.rules.next_edits import NextEdits
+from efim_ls.next_edit.situation import ProposedEdit
 from efim_ls.text.document import Document
 from efim_ls.text.outline import Importable
 

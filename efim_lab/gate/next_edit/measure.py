@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 
 from efim_lab.gate.next_edit.played import play
 from efim_lab.gate.next_edit.scenarios import EditScenario, Kind
-from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.next_edit.rules.next_edits import NextEdits
+from efim_ls.next_edit.situation import ProposedEdit
 from efim_ls.text.document import Document
 from efim_ls.text.lines import enclosing_line
 

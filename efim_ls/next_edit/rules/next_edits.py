@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from efim_ls.next_edit.changes import LineChange, by_several_cursors, is_being_typed, line_changes
-from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.next_edit.rules.imports import unknown_names
 from efim_ls.next_edit.rules.signature import Changed, Following, changed_definitions, following
 from efim_ls.next_edit.rules.table import calls_proposed, proposals
-from efim_ls.next_edit.situation import Situation
+from efim_ls.next_edit.situation import ProposedEdit, Situation
 from efim_ls.text.document import Document, EditHistory, PastEdit
 from efim_ls.text.lines import enclosing_line
 from efim_ls.text.outline import Importable

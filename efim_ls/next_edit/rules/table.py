@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from efim_ls.next_edit.pattern import Occurrence, outwards
-from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.next_edit.rules.confidence import LEVELS, confidence
 from efim_ls.next_edit.rules.imports import imports
 from efim_ls.next_edit.rules.rename import rename
 from efim_ls.next_edit.rules.repeat import repeat
 from efim_ls.next_edit.rules.signature import Following, following_calls, signature
 from efim_ls.next_edit.rules.transform import transform
-from efim_ls.next_edit.situation import Candidate, EditRule, Situation
+from efim_ls.next_edit.situation import Candidate, EditRule, ProposedEdit, Situation
 from efim_ls.next_edit.syntax.scope import is_prose
 from efim_ls.next_edit.syntax.uses import Kind, kind_of_name
 from efim_ls.next_edit.tokens import difference, is_name, tokens

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from efim_ls.next_edit.proposal import ProposedEdit
+from efim_ls.next_edit.situation import ProposedEdit
 from efim_ls.session.documents import OpenDocument
 from efim_ls.session.next_edits import OfferedEdit
 from efim_ls.session.session import Session

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.next_edit.rules.next_edits import NextEdits
+from efim_ls.next_edit.situation import ProposedEdit
 from efim_ls.next_edit.templates.template import EditTemplate, Rewritten, template_of
 from efim_ls.next_edit.tokens import balance, tokens
 from tests.unit.edited import Drawn, Edited

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from efim_ls.next_edit.changes import line_changes
 from efim_ls.next_edit.pattern import Pattern, occurrences
-from efim_ls.next_edit.proposal import ProposedEdit
 from efim_ls.next_edit.rules.next_edits import NextEdits
+from efim_ls.next_edit.situation import ProposedEdit
 from efim_ls.next_edit.tokens import balance, tokens
 from tests.unit.edited import Drawn, Edited
 
