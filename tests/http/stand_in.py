@@ -8,8 +8,7 @@ import sys
 from typing import Any
 
 from efim_ls.failures import Failure
-from efim_ls.http import body, connection
-from efim_ls.http.server import serve
+from efim_ls.http import body, server
 from efim_ls.session.loader import Progress, nothing_to_fetch
 from efim_ls.settings import Settings
 from tests.lsp import stand_in
@@ -27,9 +26,9 @@ def load(settings: Settings, progress: Progress) -> Any:
 
 def main(host: str = "127.0.0.1", seconds: str = "", model: str = "") -> int:
     if seconds:
-        connection.HEADER_SECONDS = body.BODY_SECONDS = float(seconds)
+        server.HEADER_SECONDS = body.BODY_SECONDS = float(seconds)
     try:
-        return serve(host, 0, model, load, nothing_to_fetch)
+        return server.serve(host, 0, model, load, nothing_to_fetch)
     except Failure as failure:
         print(failure, file=sys.stderr)
         return 1

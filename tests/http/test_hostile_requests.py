@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from efim_ls.http.body import MOST_BYTES
-from efim_ls.http.connection import HEADER_BYTES, MOST_CONNECTIONS
+from efim_ls.http.server import HEADER_BYTES, MOST_CONNECTIONS
 from tests.http.server import STAND_IN, HttpServer, serving
 from tests.waiting import HANG, eventually
 

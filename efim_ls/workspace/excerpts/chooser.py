@@ -3,19 +3,90 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
+from math import sqrt
 from typing import Protocol
 
-from efim_ls.text.outline import Outline
+from efim_ls.text.outline import Definition, Outline
 from efim_ls.workspace.excerpts.imports import OpenFile, choose_imports
-from efim_ls.workspace.excerpts.ranked import RankedSource, signature_steps
-from efim_ls.workspace.excerpts.signatures import ExcerptRules, OpenDefinitions, relative_name
+from efim_ls.workspace.excerpts.signatures import (
+    DefinitionSource,
+    ExcerptRules,
+    OpenDefinitions,
+    Signature,
+    excerpts_of,
+    is_whole,
+    relative_name,
+    with_owners,
+)
 from efim_ls.workspace.excerpts.similar import PassageSource, choose_similar
 from efim_ls.workspace.files.context import RecentEdit, TextOf
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.shelves.excerpts.excerpts import Excerpt, ExcerptBudget, Excerpts
 
 MARKERS = 3  # most tokens of an excerpt in a prompt in addition to its path and its text
+RANKED = frozenset({"class", "enum", "function", "interface", "macro", "method", "struct", "type"})
+NAMES_A_STEP = 100  # whose references are counted at once, in some milliseconds
+MOST_RANKED = 400  # names, whose definitions are looked at: far more than fit
+# The priors of aider's map of a repository (aider/repomap.py): telling names count tenfold, others a tenth.
+TELLING, DULL = 10.0, 0.1
+LONG_NAME, MANY_PLACES = 8, 5
+PARTED = re.compile(r"[^_]_+[^_]|[a-z0-9][A-Z]")  # words in snake or camel case
+
+
+class RankedSource(DefinitionSource, Protocol):
+    """An index that knows in how many files a name stands."""
+
+    def names(self, after: str, most: int, /) -> Mapping[str, int]:
+        """Return the first defined names after one, in order, each with the number of its definitions."""
+        ...
+
+    def references(self, names: Sequence[str], /) -> Mapping[str, int]:
+        """Return in how many files each name stands."""
+        ...
+
+
+def signature_steps(
+    index: RankedSource, tokens: int, rules: ExcerptRules
+) -> Generator[None, None, tuple[Excerpt, ...]]:
+    """Choose the preamble, the workspace's most used signatures, in steps of milliseconds.
+
+    It is the same for all files, and for the same index.
+    """
+    scored, last = list[tuple[float, str, int]](), ""
+    while found := index.names(last, NAMES_A_STEP):
+        last = max(found)
+        references = index.references(list(found))
+        for each, places in found.items():
+            others = references.get(each, 0) - places
+            if others > 0:
+                scored.append((-weight(each, places) * sqrt(others), each, others))
+        yield
+    ranked, owners = list[Signature](), dict[str, dict[Definition, Definition | None]]()
+    for number, (_, each, others) in enumerate(sorted(scored)[:MOST_RANKED]):
+        for path, definition in index.definitions(each):
+            if definition.kind not in RANKED or not is_whole(definition) or not rules.is_shown(path):
+                continue
+            if path not in owners:
+                owners[path] = dict(with_owners(index.outline(path) or Outline()))
+            owner = owners[path].get(definition)
+            if owner is None or is_whole(owner):
+                why = f"{each} is named in {others} other file{'s' * (others != 1)}"
+                ranked.append(Signature(path, definition, owner, why))
+        if number % NAMES_A_STEP == 0:
+            yield
+    return excerpts_of(ranked, "signatures", tokens, rules)
+
+
+def weight(name: str, places: int) -> float:
+    """Return how telling a name is, by the number of its definitions."""
+    telling = len(name) >= LONG_NAME and PARTED.search(name)
+    return (
+        (TELLING if telling else 1.0)
+        * (DULL if name.startswith("_") else 1.0)
+        * (DULL if places > MANY_PLACES else 1.0)
+    )
 
 
 class ExcerptSource(RankedSource, PassageSource, Protocol):
@@ -79,12 +150,3 @@ class ExcerptChooser:
 
     def _text_of(self, text_of: TextOf) -> TextOf:
         return lambda file: text_of(file) if self._rules.is_shown(file) else None
-
-
-def finished(steps: Generator[None, None, tuple[Excerpt, ...]]) -> tuple[Excerpt, ...]:
-    """Take all steps at once, and return the choice."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value

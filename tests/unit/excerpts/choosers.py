@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 
 from efim_ls.settings import DEFAULTS
 from efim_ls.workspace.database.origin import IndexOrigin
@@ -13,7 +13,7 @@ from efim_ls.workspace.index_file import IndexFile
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
-from model_runtime.shelves.excerpts.excerpts import ExcerptBudget
+from model_runtime.shelves.excerpts.excerpts import Excerpt, ExcerptBudget
 
 ROOT = "/project"
 TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")
@@ -38,3 +38,12 @@ def make_chooser(files: Files, budget: ExcerptBudget = ROOMY, hidden: tuple[str,
     index.put([indexed(path, text) for path, text in files.items()])
     secret = {f"{ROOT}/{path}" for path in hidden}
     return ExcerptChooser(index, [ROOT], TOKENIZER, budget, lambda path: path not in secret)
+
+
+def finished(steps: Generator[None, None, tuple[Excerpt, ...]]) -> tuple[Excerpt, ...]:
+    """Take all steps at once, and return the choice."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
