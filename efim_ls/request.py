@@ -21,6 +21,7 @@ Reason = Literal[
     "cancelled", "error",
 ]  # fmt: skip
 NameKind = Literal["function", "class", "module", "value"]
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,33 @@ class Expected(NamedTuple):
     names: Names
     owner: str = ""
     places: Mapping[str, str] = {}
+    lister: str = ""  # the editor's server that lists them, empty if this server knows them itself
 
     def source(self, name: str) -> str:
         """Return in plain words where one of the names is from."""
+        if self.lister:
+            return f"listed by {self.lister}"
         place = self.places.get((self.owner or name).partition(".")[0])
         return f"from {' in '.join(filter(None, (self.owner, place)))}"
+
+
+@dataclass(frozen=True)
+class ListedNames:
+    """The names that another server of the editor, the `lister`, lists at the character `start`, where a word begins.
+
+    They are `kind`s of names; a `keyword` is followed by `=`.
+    """
+
+    start: int
+    kind: Literal["attribute", "keyword"]
+    names: Names
+    lister: str
+
+    def expected(self, text: str, cursor: int) -> Expected | None:
+        """Return what code expects at a place, None if the word at it does not begin where these names are listed."""
+        stub = text[self.start : cursor]
+        is_here = cursor >= self.start and (not stub or _WORD.fullmatch(stub) is not None)
+        return Expected(self.kind, stub, self.names, lister=self.lister) if is_here else None
 
 
 class KnownModules(Protocol):
@@ -114,7 +137,7 @@ class Request:
     in a `part` in another. `counts` are the repository's, without the document and the other texts; None if there are
     none. The `context`, text of other files, is offered to the prompt, and text of `excluded_files` (real paths) must
     leave it. `modules` are those that the document may import, with the names that are known to be in them, if not
-    None.
+    None. `listed` are names that another server lists near the cursor.
     """
 
     uri: str
@@ -129,6 +152,7 @@ class Request:
     context: PromptContext = NO_CONTEXT
     excluded_files: frozenset[str] = frozenset()
     modules: KnownModules | None = None
+    listed: ListedNames | None = None
     part: Part | None = None
 
     def at_part(self, part: Part | None) -> Request:

@@ -15,6 +15,7 @@ from efim_ls.completion.suggestions.explanation_page import sections
 from efim_ls.lsp import notebooks
 from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.menu import TRIGGERS, menu_item
+from efim_ls.lsp.names import DID_LIST_NAMES, did_list_names
 from efim_ls.lsp.next_edits import (
     ACCEPT_NEXT_EDIT,
     REFUSE_NEXT_EDIT,
@@ -290,6 +291,7 @@ HANDLERS: dict[str, tuple[Callable[..., Any], object]] = {
     STATS: (stats, None),
     EXPLAIN: (explain, None),
     TEXT: (text, None),
+    DID_LIST_NAMES: (did_list_names, None),
 }
 COMMANDS: dict[str, Callable[..., Any]] = {
     ACCEPT: accept,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -16,7 +17,7 @@ from efim_ls.access.secret_text import PublicText
 from efim_ls.languages.headers import header_language
 from efim_ls.languages.table import family_of, language_of
 from efim_ls.paths import real_path
-from efim_ls.request import Answer, Part, Request
+from efim_ls.request import Answer, ListedNames, Part, Request
 from efim_ls.settings import Settings
 from efim_ls.text.document import Change, Document, Edit, EditHistory, PastEdit, Suggestion, begin_alike
 from efim_ls.text.parts import parts_of
@@ -28,6 +29,7 @@ from efim_ls.workspace.files.context import RecentEdit
 # More text slows every token; more files would outgrow the cache of their tokens.
 MOST_OTHERS, MOST_CHARACTERS_OF_OTHERS = 32, 200_000
 CELL_END = "\n"  # between cells of a notebook
+MOST_EDITED = 64  # edits that are remembered: other servers list names within some keys
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +95,8 @@ class OpenDocument(Document):
         self._public = PublicText(self.text, self.language)
         self._judged: tuple[Rules, Verdict] | None = None
         self._answered: tuple[Request, Answer] | None = None
+        self._listed: ListedNames | None = None
+        self._edited = deque[tuple[int | None, int]](maxlen=MOST_EDITED)  # versions, and where each was edited
 
     @property
     def public(self) -> str:
@@ -113,11 +117,29 @@ class OpenDocument(Document):
         if self.out_of_step:
             return None
         edit = self.apply(change)
+        self._edited.append((self.version, edit.at))
+        if self._listed and edit.at < self._listed.start:
+            self._listed = None
         self._public.follow(edit.at, edit.at + len(edit.removed), edit.end, self.text)
         self.retention.follow(edit, self.text)
         for follow in self.followers:
             follow(edit)
         return edit
+
+    def list_names(self, listed: ListedNames, version: int | None) -> None:
+        """Take the names that another server lists, unless the text of that version has changed in front of them."""
+        known = [each for each, _ in self._edited]
+        since = known.index(version) if version in known else len(known)
+        is_known = version in (None, self.version) or version in known
+        if is_known and all(at >= listed.start for _, at in list(self._edited)[since:]):
+            self._listed = listed
+
+    def listed_at(self, cursor: int, shift: int) -> ListedNames | None:
+        """Return the names listed where the word at a cursor begins, in a text with `shift` characters in front."""
+        listed = self._listed
+        if listed is None or listed.expected(self.text, cursor) is None:
+            return None
+        return replace(listed, start=listed.start + shift)
 
     def verdict(self, rules: Rules) -> Verdict:
         """Return the rules' verdict on it, cached while the same rules are in force."""

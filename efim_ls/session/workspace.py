@@ -127,7 +127,8 @@ class SessionWorkspace:
         counts = self._index.view(family, [each.path for each in (document, *others)])
         texts = tuple(each.public for each in others)
         modules = self._modules.view if self._modules and LANGUAGES[document.language].reads_modules else None
-        return replace(request, others=texts, counts=counts, modules=modules)
+        listed = document.listed_at(cursor, request.cursor - cursor)
+        return replace(request, others=texts, counts=counts, modules=modules, listed=listed)
 
     def retrieve_if_unsure(self, document: OpenDocument, request: Request, answer: Answer) -> None:
         """Look for code that may help where the model is unsure; prompts show it once the cursor rests."""

@@ -6,18 +6,25 @@ repository's counts and of the suggestions that are still typed through.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 from efim_ls.access.reasons import without_prompt
 from efim_ls.completion.answerers.cleaning import clean
 from efim_ls.completion.answerers.costs import CostMeter
 from efim_ls.completion.answerers.document_state import DocumentState
 from efim_ls.completion.filters.depth import phrase_depth
-from efim_ls.completion.filters.place import place_at
+from efim_ls.completion.filters.place import Place, place_at
 from efim_ls.completion.filters.syntax.readable import readable
 from efim_ls.completion.planning.window import SURROUNDING_CHARACTERS, surroundings
 from efim_ls.completion.suggestions.explanation import suggestion
+from efim_ls.completion.suggestions.place_kind import spot_of
 from efim_ls.completion.suggestions.recent import Asked
+from efim_ls.completion.suggestions.sure import ONLY
+from efim_ls.completion.suggestions.sureness import first_word_end
+from efim_ls.completion.suggestions.words import stands_nowhere, words_at
 from efim_ls.languages.table import ANY
-from efim_ls.request import Answer, Preset, Reason, Request, Upcoming
+from efim_ls.request import Answer, Expected, Preset, Reason, Request, Upcoming
 from efim_ls.text.lines import enclosing_line
 from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.engine.phrases import Phrases
@@ -53,13 +60,14 @@ class PhraseAnswerer:
             document.suggestions.renew(left)
             return Answer(left.text, meter.total())
         try:
-            text, confidence = self._speak(request, meter, cancel)
+            text, confidence, source = self._speak(request, meter, cancel)
         except Cancelled:
             return Answer("", meter.total(), "superseded")
         if len(text) < SHORTEST:
             return Answer("", meter.total(), "no phrase", confidence=confidence)
         document.suggestions.add(asked, text)
-        return Answer(text, meter.total(), confidence=confidence)
+        words = ((text, confidence),) if source else ()
+        return Answer(text, meter.total(), confidence=confidence, words=words, source=source)
 
     def prepare(self, document: DocumentState, place: Upcoming, cancel: Cancel) -> bool:
         """Return that nothing is left to do: phrases are looked for when they are asked for."""
@@ -83,8 +91,11 @@ class PhraseAnswerer:
             return max(self._sure, SURER) if level == "sure" else self._sure
         return max(self._sure, level)
 
-    def _speak(self, request: Request, meter: CostMeter, cancel: Cancel) -> tuple[str, float]:
-        """Return the cleaned suggestion, which may be empty, and its probability; raises Cancelled."""
+    def _speak(self, request: Request, meter: CostMeter, cancel: Cancel) -> tuple[str, float, str]:
+        """Return the cleaned suggestion, which may be empty, its probability, and its source if that is no phrase.
+
+        Raises Cancelled.
+        """
         text = request.text
         start, end, below = enclosing_line(text, request.cursor)
         for other in request.others:  # each is tokenized once, which may take milliseconds
@@ -104,5 +115,30 @@ class PhraseAnswerer:
         cleaned, _ = clean(phrase_depth(phrase.text, place), place, self._max_lines)
         if request.explicit:
             cleaned = readable(cleaned, place)
+        found = cleaned, phrase.confidence, ""
+        if request.listed and not request.explicit:
+            named = replace(place, names_after=partial(_listed_names, request))
+            found = _listed(cleaned, phrase.confidence, named, least)
         meter.lap("postprocess")
-        return cleaned, phrase.confidence
+        return found
+
+
+def _listed_names(request: Request, typed: str) -> Expected | None:
+    text, cursor = request.text, request.cursor
+    return request.listed and request.listed.expected(f"{text[:cursor]}{typed}", cursor + len(typed))
+
+
+def _listed(text: str, confidence: float, place: Place, least: float) -> tuple[str, float, str]:
+    """Return a phrase that begins with a name that is listed, else the listed name that the file has most often.
+
+    Each with its probability, and the source of a name.
+    """
+    spot = spot_of(place)
+    words, size = words_at(spot, place), first_word_end(text)
+    if text and not stands_nowhere(spot.stub + text[:size], text[size:], spot, words, place):
+        return text, confidence, ""
+    if not words.longer or not words.longer[0].expected:
+        return "", 0.0, ""
+    word = words.only or words.longer[0]
+    share = ONLY if words.only else word.times / words.times
+    return (word.text[len(spot.stub) :] if share >= least else ""), share, words.source(word.text)

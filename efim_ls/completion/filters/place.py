@@ -72,14 +72,16 @@ def place_of(request: Request) -> Place:
     if request.part is not None:
         code = request.part.code(request.text, request.cursor)
         place = replace(place_at(*code, place.language, place.others), part_end=request.part.end)
-    if modules is None:
+    listed = request.listed
+    if modules is None and listed is None:
         return place
 
     def names_after(typed: str) -> Expected | None:
-        text, cursor = request.text, request.cursor
-        return modules.expected(request.uri, f"{text[:cursor]}{typed}{text[cursor:]}", cursor + len(typed))
+        text, cursor = f"{request.text[: request.cursor]}{typed}", request.cursor + len(typed)
+        known = modules and modules.expected(request.uri, f"{text}{request.text[request.cursor :]}", cursor)
+        return known or (listed and listed.expected(text, cursor))
 
-    return replace(place, names_after=names_after, in_modules=modules.has)
+    return replace(place, names_after=names_after, in_modules=modules.has if modules else _is_nowhere)
 
 
 class Filter(Protocol):

@@ -53,7 +53,7 @@ def _code_kind(place: Place, lead: str) -> PlaceKind:
         return "import"
     if LANGUAGES[place.language].words.new_name.search(lead):
         return "new name"
-    if lead.endswith("."):
+    if lead.endswith((".", "->")):
         return "attribute"
     if not lead.strip():
         return "start of line"

@@ -33,6 +33,7 @@ from model_runtime.engine.stops import OPENERS, is_closers
 MOST_WORDS = 3  # of the file, the most frequent ones, that are weighed against the model's guess
 NEXT_LINE = 0.67  # least probability of a line behind the first, once what stands before it is right
 PAUSED = 0.2  # least probability of text shown after a pause in typing
+ONLY = 0.9  # sureness of the only listed name that begins as the word at the cursor
 COUNTED = 0.02  # share of a word's probability by which the workspace's files have it
 _CLOSING = re.compile(r"[\s)\]},;:]+")
 _ALNUM = re.compile(r"[^\W_]")
@@ -77,8 +78,14 @@ def sure_part(
     words, least = words_at(spot, place), LEVELS[preset]
     facts = guess_facts(likelihood, start, spot, words, place) if text else None
     sure = by.of_guess(facts) if facts else 0.0
+    if facts and words.only and spot.stub + text[: facts.size] == words.only.text:
+        sure = max(sure, ONLY)
+    is_unlisted = facts and words.are_listed and is_made_up(likelihood, start, facts.size, spot, words, place)
+    sure = 0.0 if is_unlisted else sure
     if divisible and not (facts and facts.agrees):
         sureness, word = _surest_word(by, likelihood, start, spot, words, sure)
+        if words.only and sure < least:  # of a guess that is shown nothing else tells that it is wrong
+            sureness, word = ONLY, words.only.text[len(spot.stub) :]
         if is_preferred(word, sureness, sure, least):
             source = words.source(spot.stub + word)
             return ShownPart(word, "", sureness, ((word, sureness),), least, source)

@@ -45,6 +45,20 @@ class Words(NamedTuple):
     expected: Expected | None = None
 
     @property
+    def are_listed(self) -> bool:
+        """Whether another server of the editor lists the names that must stand there."""
+        return self.expected is not None and self.expected.lister != ""
+
+    @property
+    def only(self) -> Word | None:
+        """The only listed name with this beginning, if there is one: any other would be an error, or is rare."""
+        expected = [word for word in self.longer if word.expected]
+        if self.expected is None or not self.expected.lister or len(expected) != 1:
+            return None
+        letters = LEAST_LETTERS if self.expected.names.is_open and self.expected.kind != "keyword" else 1
+        return expected[0] if len(self.expected.stub) >= letters else None
+
+    @property
     def times(self) -> int:
         """How often they stand in the file together, those that do not counted as one."""
         return sum(max(1, word.times) for word in self.longer)
@@ -105,8 +119,11 @@ def stands_nowhere(word: str, rest: str, spot: Spot, words: Words, place: Place)
     language = LANGUAGES[place.language].words
     if spot.kind in PROSE or spot.kind in ("new name", "number") or word in language.known:
         return False
-    if words.expected and words.expected.kind != "keyword":
-        return not words.expected.names.may_have(word)
+    expected = words.expected
+    if expected and expected.kind != "keyword" and not (expected.lister and expected.names.is_open):
+        return not expected.names.may_have(word)
+    if expected and expected.lister and word in expected.names.kinds:
+        return False
     if not language.lists_words or (spot.kind == "attribute" and not language.lists_members):
         return False
     is_defined = spot.kind in ("start of line", "argument") and language.defined.match(rest)

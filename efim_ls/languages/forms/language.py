@@ -214,6 +214,7 @@ class Language:
     reads: Callable[[str], bool] | None = None  # a reader stricter than the grammar
     definition: re.Pattern[str] | None = None  # how a line begins that defines a name, the group `name`
     decorator: str = "@"  # begins a line above a definition that says more of it
+    declares_members: bool = False  # whether a value has no members but those that its type declares
     imports: ImportForm | None = None
     reads_modules: bool = False  # whether the names of imported modules are read from source
     calls: CallForm = CallForm()

@@ -89,6 +89,7 @@ C = Language(
     wheel="efim_ls_more",
     telling=_TELLING,
     is_code=True,
+    declares_members=True,
     single_quotes="characters",
     closed_types=True,
     expanded=re.compile(rb"\b(?:[A-Z_][A-Z\d_]{2,}|_[A-Z_]\w+|signals|slots)\b"),

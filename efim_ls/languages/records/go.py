@@ -46,6 +46,7 @@ GO = Language(
     wheel="efim_ls_go",
     telling=r"^package \w+$|^func |^\s+\w+(, \w+)? := |^\s*if err != nil",
     is_code=True,
+    declares_members=True,
     single_quotes="characters",
     words=LanguageWords(
         keywords=split(_KEYWORDS),

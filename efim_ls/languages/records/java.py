@@ -59,6 +59,7 @@ JAVA = Language(
     telling=r"^\s*(public|private|protected) .*[;{]$|^import (static )?[\w.]+(\.\*)?;$|^package [\w.]+;$"
     r"|^\s*@(Override|Test)\b|^\s*(final )?[A-Z]\w*(<.*>)?(\[\])? \w+ = .*;$",
     is_code=True,
+    declares_members=True,
     single_quotes="characters",
     words=LanguageWords(
         keywords=split(_KEYWORDS),

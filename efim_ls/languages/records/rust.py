@@ -50,6 +50,7 @@ RUST = Language(
     telling=r"^\s*(pub )?(fn|struct|enum|mod|trait) |^\s*impl\b.*\{$|\blet mut |^\s*use \w+::|^\s*#!?\["
     r"|^\s*let [\w(&].* = |&(mut )?self\b",
     is_code=True,
+    declares_members=True,
     single_quotes="characters",
     words=LanguageWords(
         keywords=split(_KEYWORDS),

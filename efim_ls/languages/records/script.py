@@ -139,6 +139,7 @@ TYPESCRIPT = replace(
     family="javascript",
     tags="typescriptreact",
     telling=r"^\s*(export )?(interface|type|enum) \w+|\w\??: (string|number|boolean)\b|^import type ",
+    declares_members=True,
     grammar=replace(_GRAMMAR, source="tree_sitter_typescript:language_typescript"),
 )
 TYPESCRIPT_JSX = replace(

@@ -92,6 +92,39 @@ def test_a_name_that_a_module_lacks_is_hidden_at_rest_as_well() -> None:
         assert ((paused_part(made, 0, at) or ShownPart("", "", 0.0, ())).shown) == wanted
 
 
+def listing(*names: str, stub: str = "wid", is_open: bool = False) -> Place:
+    """A place behind a dot where another server lists these names."""
+    expected = Expected("attribute", stub, Names(dict.fromkeys(names, "value"), is_open), lister="gopls")
+    return Place(f"x = shape.{stub}", "", "", "", "go", names_after=lambda typed: None if typed else expected)
+
+
+def test_a_guess_that_another_server_does_not_list_gives_way_to_the_only_name_or_to_nothing() -> None:
+    unlisted, listed = suggestion("get(1)", 0.95, stub="wid"), suggestion("th + 1", 0.1, 0.95, stub="wid")
+    part = balanced(unlisted, 0, listing("width", "depth"))
+    assert (part.shown, part.source, part.hidden) == ("th", "listed by gopls", "")
+    assert balanced(unlisted, 0, listing("widest", "width")).shown == "", "which one is not known"
+    assert balanced(listed, 0, listing("width", "depth")).shown.startswith("th"), "no other name begins so"
+    assert balanced(listed, 0, listing("widest", "width")).shown == ""
+
+
+def test_where_there_may_be_more_names_only_two_letters_tell_and_a_guess_may_stand() -> None:
+    unlisted, unsure = suggestion("get(1)", 0.95, stub="wid"), suggestion("th + 1", 0.1, 0.95, stub="wid")
+    assert balanced(unlisted, 0, listing("width", is_open=True)).shown == "get(1)"
+    assert balanced(unsure, 0, listing("width", is_open=True)).shown.startswith("th")
+    first = suggestion("eight + 1", 0.1, 0.95, stub="w")
+    assert balanced(first, 0, listing("width", stub="w")).shown == "idth"
+    assert balanced(first, 0, listing("width", stub="w", is_open=True)).shown == ""
+
+
+def test_the_only_argument_that_begins_so_is_shown_where_no_guess_is_sure() -> None:
+    names = Names(dict.fromkeys(("timeout", "retries"), "value"), is_open=True)
+    expected = Expected("keyword", "t", names, lister="pylsp")
+    at = Place("fetch(t", "", "", "", "python", names_after=lambda typed: None if typed else expected)
+    part = balanced(suggestion("otal)", 0.1, stub="t"), 0, at)
+    assert (part.shown, part.source) == ("imeout", "listed by pylsp")
+    assert balanced(suggestion("rue)", 0.99, stub="t"), 0, at).shown == "rue)"
+
+
 @pytest.mark.parametrize(
     ("marked", "text"),
     [
