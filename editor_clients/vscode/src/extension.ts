@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { window, workspace, type ConfigurationChangeEvent, type ExtensionContext } from "vscode";
 import { registerCommands } from "./commands";
 import { ExplainView } from "./explainView";
+import { Names } from "./names";
 import { NextEdits } from "./nextEdits";
 import { Pages } from "./pages";
 import { Presence } from "./presence";
@@ -28,7 +29,8 @@ export function activate(context: ExtensionContext): void {
     };
     const snooze = new Snooze();
     const suggestions = new Suggestions(server);
-    const running = new Service(ownEnvironment, log, suggestions, complain);
+    const names = new Names(server);
+    const running = new Service(ownEnvironment, log, suggestions, names, complain);
     service = running;
     const nextEdits = new NextEdits({
         running: () => running.running,
@@ -50,6 +52,7 @@ export function activate(context: ExtensionContext): void {
         presence,
         ...registerCommands({ service: running, snooze, statusBar, log, pages, explainView, nextEdits, ownEnvironment }),
         workspace.onDidChangeTextDocument((event) => suggestions.follow(event)),
+        workspace.onDidChangeTextDocument((event) => names.follow(event)),
         workspace.onDidChangeConfiguration((event) => adopt(event, running, statusBar, refresh)),
         workspace.onDidGrantWorkspaceTrust(() => running.restart()),
         workspace.onDidOpenTextDocument(refresh),

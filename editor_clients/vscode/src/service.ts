@@ -9,6 +9,7 @@ import {
 } from "vscode-languageclient/node";
 import { createClient } from "./client";
 import { findServer, NoServer, type Server } from "./finding";
+import type { Names } from "./names";
 import { ServerSettings } from "./settings";
 import { DID_CHANGE_STATUS, STATUS, type Status } from "./status";
 import { DID_IMPROVE_SUGGESTION, type Improved, type Suggestions } from "./suggestions";
@@ -42,6 +43,7 @@ export class Service implements Disposable {
         private readonly ownEnvironment: string,
         private readonly log: LogOutputChannel,
         private readonly suggestions: Suggestions,
+        private readonly names: Names,
         private readonly complain: (message: ShowMessageParams, server: Server) => void,
     ) {}
 
@@ -138,7 +140,7 @@ export class Service implements Disposable {
         const client = createClient(server, {
             log,
             settings,
-            middleware: this.suggestions.middleware,
+            middleware: { ...this.suggestions.middleware, ...this.names.middleware },
             complain: (message) => this.complain(message, server),
             ended: () => this.lost(client),
         });

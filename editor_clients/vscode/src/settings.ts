@@ -1,8 +1,9 @@
-// The settings of the section `efim-ls`; all but `python` are the server's, which calls `maxLines` max_lines.
+// The settings of the section `efim-ls`; all but two are the server's, which calls `maxLines` max_lines.
 import { extensions, workspace, type WorkspaceConfiguration } from "vscode";
 
 export const SECTION = "efim-ls";
 export const PYTHON = "python";
+export const NAMES = "names";
 export const MODEL = "model";
 
 export function configuration(): WorkspaceConfiguration {
@@ -49,5 +50,5 @@ function known(): string[] {
     const groups: readonly { readonly properties: object }[] =
         extensions.getExtension("efim-ls.efim-ls")?.packageJSON.contributes.configuration;
     const names = groups.flatMap(({ properties }) => Object.keys(properties));
-    return names.map((name) => name.slice(SECTION.length + 1)).filter((name) => name !== PYTHON);
+    return names.map((name) => name.slice(SECTION.length + 1)).filter((name) => name !== PYTHON && name !== NAMES);
 }

@@ -7,10 +7,10 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from . import neovim, programs, vscode
+from . import neovim, programs, servers, vscode
 from .part import RECORD, Missing, Part, cache
 
-PARTS = (*programs.PARTS, *vscode.PARTS, *neovim.PARTS)
+PARTS = (*programs.PARTS, *servers.PARTS, *vscode.PARTS, *neovim.PARTS)
 
 
 def main() -> None:

@@ -37,7 +37,7 @@ NUMBERS = {name: each for name in KNOWN for each in kinds_of(TYPES[name]) if eac
 
 
 def test_the_extension_offers_what_the_server_knows() -> None:
-    assert set(OFFERED) - {"efim-ls.python"} == set(KNOWN)
+    assert set(OFFERED) - {"efim-ls.python", "efim-ls.names"} == set(KNOWN)
 
 
 def test_settings_are_in_titled_groups_with_the_advanced_ones_last() -> None:

@@ -2,6 +2,7 @@
 local api = vim.api
 local insert_end = require("efim_ls.insert_end")
 local lsp = require("efim_ls.lsp")
+local names = require("efim_ls.names")
 local next_edit = require("efim_ls.next_edit")
 local status = require("efim_ls.status")
 local suggestions = require("efim_ls.suggestions")
@@ -16,6 +17,7 @@ local function typed(buf)
   if M.way.is_enabled(buf) and vim.startswith(api.nvim_get_mode().mode, "i") then
     suggestions.refresh(buf)
     suggestions.ask(buf, lsp.AUTOMATIC)
+    names.ask(buf)
   end
 end
 
@@ -82,6 +84,7 @@ function M.attach(client, buf)
   end)
   on(group, buf, { "InsertEnter", "CursorMovedI", "TextChangedI", "TextChangedP" }, typed)
   on(group, buf, { "InsertLeave", "BufLeave" }, suggestions.forget)
+  on(group, buf, { "InsertLeave" }, names.forget)
   on(group, buf, { "CursorMoved" }, moved)
   on(group, buf, { "BufEnter", "FocusGained" }, focused)
   local asking = { "BufEnter", "TextChanged", "TextChangedI", "CursorMoved", "CursorMovedI", "InsertLeave" }
@@ -93,6 +96,7 @@ function M.attach(client, buf)
     callback = function(event)
       if event.data.client_id == client.id then
         suggestions.drop(buf)
+        names.forget(buf)
         next_edit.forget()
         api.nvim_del_augroup_by_id(group)
       end

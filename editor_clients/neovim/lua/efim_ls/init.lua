@@ -22,6 +22,7 @@ end
 ---@field filetypes string[]? default: all; the server leaves some out by default
 ---@field settings table? settings of the server
 ---@field keys table<string, string>? by function: { accept = "<Tab>" }
+---@field names "auto" | "own"? whether the buffer's other servers are asked for names; default: "auto"
 
 --- Start the server and show suggestions. Only keys named in `keys` are mapped.
 ---@param options efim_ls.Options?
@@ -29,6 +30,7 @@ function M.setup(options)
   options = options or {}
   vim.cmd.runtime("plugin/efim_ls.lua") -- for plugin managers that add this folder late
   require("efim_ls.keys").map(options.keys or {})
+  require("efim_ls.names").ask_others = options.names ~= "own"
   server.enable({ cmd = options.cmd, filetypes = options.filetypes, init_options = options.settings })
   way().enable()
 end

@@ -86,6 +86,20 @@ function M.byte(client, line, character)
   return vim.str_byteindex(line, character, encoding == "utf-16")
 end
 
+--- Return how far a byte of a line is from its start, in a client's units.
+---@param line string
+---@param byte integer
+function M.units(client, line, byte)
+  local encoding = client.offset_encoding
+  if encoding == "utf-8" then
+    return byte
+  elseif methods then
+    return vim.str_utfindex(line, encoding, byte, false)
+  end
+  local utf32, utf16 = vim.str_utfindex(line, byte)
+  return encoding == "utf-16" and utf16 or utf32
+end
+
 --- Return the cursor's position in a client's units.
 function M.position(client)
   return vim.lsp.util.make_position_params(0, client.offset_encoding).position

@@ -1,0 +1,1 @@
+"""Names that the editors' other language servers list."""
