@@ -27,6 +27,8 @@ def add_first_words(experiments: Subparsers) -> None:
     words.add_argument("--model", metavar="MODEL", action="append", default=[], help=model)
     names = "how many names of each kind (default: %(default)s)"
     words.add_argument("--names", type=partial(whole_number, 1), default=200, metavar="N", help=names)
+    server = "also measure with the names that a language server of editors lists (gopls; clangd)"
+    words.add_argument("--server", default="", metavar="COMMAND", help=server)
     words.set_defaults(run=_first_words)
 
 
@@ -39,5 +41,6 @@ def _first_words(arguments: argparse.Namespace) -> int:
         from efim_lab.studies.first_words.first_words import run_first_words
 
     with work_errors():
-        run_first_words(arguments.data, [*map(model_folder, names)], arguments.names, arguments.language)
+        folders = [*map(model_folder, names)]
+        run_first_words(arguments.data, folders, arguments.names, arguments.language, arguments.server)
     return 0

@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 from efim_lab.gate.documents import CodeDocument
@@ -23,12 +25,14 @@ from efim_lab.gate.evaluation.held_out import model_name
 from efim_lab.gate.evaluation.held_out_data import read_held_out
 from efim_lab.gate.evaluation.places.cursors import line_at
 from efim_lab.gate.evaluation.report import percent
-from efim_lab.gate.evaluation.typist.keys import TypedKey, asking, type_line
+from efim_lab.gate.evaluation.typist.keys import TypedKey, asking, key_at
 from efim_lab.gate.evaluation.typist.lines import TypedLine, in_turn, shuffled_packages, with_plain_line_ends
 from efim_lab.gate.package_counts import PackageCounts
+from efim_lab.studies.first_words.other_server import OtherServer
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.suggestions.place_kind import spot_of
+from efim_ls.request import ListedNames
 from efim_ls.settings import Settings
 from efim_ls.workspace.modules.environment import find_environment
 from efim_ls.workspace.modules.table import ModuleTable
@@ -41,7 +45,7 @@ NameKind = Literal["attribute", "keyword"]
 LETTERS = 3  # cursors at a name: behind none of its letters, one, and two
 # A name of three letters or more: behind a dot, or in brackets before an equals sign.
 PATTERNS: Mapping[NameKind, re.Pattern[str]] = {
-    "attribute": re.compile(r"(?<=[\w)\]]\.)[^\W\d]\w{2,}"),
+    "attribute": re.compile(r"(?:(?<=[\w)\]]\.)|(?<=[\w)\]]->))[^\W\d]\w{2,}"),
     "keyword": re.compile(r"(?<=[(,])[ \n]*([^\W\d]\w{2,})=(?!=)"),
 }
 
@@ -49,33 +53,50 @@ PATTERNS: Mapping[NameKind, re.Pattern[str]] = {
 FirstWords = Mapping[str, Sequence[TypedKey]]  # by the kind of name and the letters that are typed
 
 
-def run_first_words(data: Path, folders: Sequence[Path], count: int, language: str) -> None:
-    """Print which first words every model shows at up to `count` names of each kind.
+def run_first_words(data: Path, folders: Sequence[Path], count: int, language: str, server: str = "") -> None:
+    """Print which first words every model shows at up to `count` names of each kind, also with an editor's `server`.
 
-    Raises WorkError if there is no such name, ModelError if a model cannot be loaded.
+    Raises WorkError if there is no such name or no such server, ModelError if a model cannot be loaded.
     """
-    documents, models = read_held_out(data, language), list[dict[str, object]]()
-    for folder in folders:
-        found = measure(folder, documents, count)
-        print(f"{model_name(folder)}\n\n{table(found)}\n")
-        models.append({"model": model_name(folder), "first_words": as_json(found)})
+    documents = [with_plain_line_ends(each) for each in read_held_out(data, language)]
+    models = list[dict[str, object]]()
+    for folder, command in product(folders, ("", server) if server else ("",)):
+        with ExitStack() as used:
+            listed = nothing
+            if command:
+                place = Path(used.enter_context(TemporaryDirectory()))
+                listed = used.enter_context(OtherServer(command, place, documents)).listed
+            found = measure(folder, documents, count, listed)
+        title = f"{model_name(folder)}, with {command}" if command else model_name(folder)
+        print(f"{title}\n\n{table(found)}\n", flush=True)
+        models.append({"model": model_name(folder), "server": command, "first_words": as_json(found)})
     print(json.dumps({"data": str(data), "models": models}))
 
 
-def measure(folder: Path, documents: Sequence[CodeDocument], count: int) -> FirstWords:
+def nothing(_line: TypedLine, _cursor: int) -> None:
+    """List no names: there is no other server."""
+
+
+def measure(
+    folder: Path,
+    documents: Sequence[CodeDocument],
+    count: int,
+    listed: Callable[[TypedLine, int], ListedNames | None] = nothing,
+) -> FirstWords:
     """Type the first letters of up to `count` names of each kind, in their repository, with the model in a folder.
 
-    Raises WorkError if there are no such names, ModelError if the model cannot be loaded.
+    `listed` returns the names that another server lists at a cursor. Raises WorkError if there are no such names,
+    ModelError if the model cannot be loaded.
     """
-    documents = [with_plain_line_ends(each) for each in documents]
     settings = Settings(model="" if folder == EMBEDDED else str(folder), persist=False, weights=packed_format())
     completer = Completer.load(settings, lambda _phase, _percent: None)
     memories = PackageCounts(read_tokenizer(folder, read_config(folder)), documents)
-    ask = asking(completer, "balanced", "names", memories, ModuleTable(partial(find_environment, ())))
+    ask = asking(completer, "balanced", "names", memories, ModuleTable(partial(find_environment, ())), listed)
     found = dict[str, list[TypedKey]]()
     for kind in PATTERNS:
         for name in choose_names(documents, kind, count):
-            for letters, key in enumerate(type_line(kind, name, (), ask)):
+            for letters, cursor in enumerate(name.cursors[:LETTERS]):
+                key = key_at(kind, name, cursor, ask(name, cursor, ()))
                 found.setdefault(f"{kind}, {letters} letters", []).append(key)
     completer.close(0)
     if not found:
@@ -91,7 +112,7 @@ def choose_names(documents: Sequence[CodeDocument], kind: NameKind, count: int) 
 
 
 def _names(document: CodeDocument, kind: NameKind, rng: random.Random) -> Iterator[TypedLine]:
-    """Yield the first letters of a document's names of a kind, as lines to type, in random order."""
+    """Yield a document's names of a kind, each with the rest of its line, in random order."""
     text = document.text
     found = list(PATTERNS[kind].finditer(text))
     rng.shuffle(found)
@@ -101,7 +122,7 @@ def _names(document: CodeDocument, kind: NameKind, rng: random.Random) -> Iterat
         line, anchor = line_at(text, row)
         spot = spot_of(place_at(text[:start], start, document.language))
         if spot.kind == ("attribute" if kind == "attribute" else "argument"):
-            yield TypedLine(document, row, start, start + LETTERS, anchor + len(line))
+            yield TypedLine(document, row, start, anchor + len(line.rstrip()), anchor + len(line))
 
 
 def shares(found: Sequence[TypedKey]) -> tuple[Estimate, Estimate]:

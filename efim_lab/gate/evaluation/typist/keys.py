@@ -17,7 +17,7 @@ from efim_ls.completion.completer import Completer
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.suggestions.place_kind import PlaceKind, spot_of
 from efim_ls.completion.suggestions.sureness import first_word_end
-from efim_ls.request import Answer, Preset, Reason, Request
+from efim_ls.request import Answer, ListedNames, Preset, Reason, Request
 from efim_ls.workspace.modules.table import ModuleTable
 from model_runtime.cancel import NEVER
 
@@ -138,11 +138,13 @@ def asking(
     root: str = "typed",
     memories: PackageCounts | None = None,
     modules: ModuleTable | None = None,
+    listed: Callable[[TypedLine, int], ListedNames | None] = lambda _line, _cursor: None,
 ) -> Ask:
     """Return a function that asks the server's completer as an editor does while its user types.
 
     Documents of another `root` are others: suggestions for one are not known in the other. With `memories`, the
-    server knows the line's repository, with `modules` the names in those that are imported.
+    server knows the line's repository, with `modules` the names in those that are imported. `listed` returns the
+    names that another server lists at a cursor.
     """
 
     def ask(line: TypedLine, cursor: int, others: tuple[CodeDocument, ...]) -> Answer:
@@ -158,6 +160,7 @@ def asking(
             language=line.document.language,
             counts=memories.beside(line.document, others) if memories else None,
             modules=modules.view if modules else None,
+            listed=listed(line, cursor),
         )
         answer = completer.complete(request, NEVER)
         if answer.at_rest:  # the typist does not stop
