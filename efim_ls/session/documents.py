@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -29,6 +30,7 @@ from efim_ls.workspace.files.context import RecentEdit
 # More text slows every token; more files would outgrow the cache of their tokens.
 MOST_OTHERS, MOST_CHARACTERS_OF_OTHERS = 32, 200_000
 CELL_END = "\n"  # between cells of a notebook
+_WORD = re.compile(r"\w+")
 MOST_EDITED = 64  # edits that are remembered: other servers list names within some keys
 
 logger = logging.getLogger(__name__)
@@ -126,13 +128,21 @@ class OpenDocument(Document):
             follow(edit)
         return edit
 
-    def list_names(self, listed: ListedNames, version: int | None) -> None:
-        """Take the names that another server lists, unless the text of that version has changed in front of them."""
+    def list_names(self, listed: ListedNames, version: int | None) -> bool:
+        """Take the names that another server lists, unless the text of that version has changed in front of them.
+
+        Return whether what is shown at the cursor makes a name that is not among them.
+        """
         known = [each for each, _ in self._edited]
         since = known.index(version) if version in known else len(known)
         is_known = version in (None, self.version) or version in known
-        if is_known and all(at >= listed.start for _, at in list(self._edited)[since:]):
-            self._listed = listed
+        if not is_known or any(at < listed.start for _, at in list(self._edited)[since:]):
+            return False
+        self._listed = listed
+        cursor = self.cursor or 0
+        shown, expected = self.last_answer(self.public, cursor), listed.expected(self.text, cursor)
+        word = _WORD.match(shown.text) if shown else None
+        return bool(word and expected and not expected.names.may_have(expected.stub + word[0]))
 
     def listed_at(self, cursor: int, shift: int) -> ListedNames | None:
         """Return the names listed where the word at a cursor begins, in a text with `shift` characters in front."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_ls.completion.filters.place import place_of
-from efim_ls.request import ListedNames, Names, Request
+from efim_ls.request import Answer, ListedNames, Names, Request
 from efim_ls.session.documents import MOST_EDITED, OpenDocument
 from efim_ls.session.names import read_names
 from efim_ls.text.document import Change
@@ -121,6 +121,24 @@ def test_names_are_used_as_long_as_nothing_in_front_of_them_changes(
         elif new or size:
             known = here.listed_at(2, 0) is not None
             assert not known or here.text[:2] == leads[asked_version]
+
+
+def test_a_suggestion_that_is_shown_is_refuted_by_a_whole_list_without_its_name() -> None:
+    here = document("x.a\n")
+    here.cursor = 3
+    for text, is_open, refuted in (
+        ("lpha()", False, False),
+        ("ny()", False, True),
+        ("ny()", True, False),
+        ("()", False, False),
+        ("", False, False),
+    ):
+        here.note_answer(Request(here.uri, here.text, 3), Answer(text))
+        listed = ListedNames(2, "attribute", Names({"alpha": "value"}, is_open), "gopls")
+        assert here.list_names(listed, 1) == refuted, (text, is_open)
+    here.note_answer(Request(here.uri, here.text, 3), Answer("ny()"))
+    here.cursor = 1
+    assert not here.list_names(LISTED, 1), "the cursor has moved on"
 
 
 def test_names_of_another_version_are_none() -> None:
