@@ -349,8 +349,42 @@ def test_commands_tell(editor: Neovim) -> None:
     assert "efim-ls: ready" in told and "- model: the embedded model for Python\n" in told
     assert re.search(r"- a typical key: \d+\.\d ms\n", told), told
     editor.api.command("Efim nonsense")
-    assert "Use one of balanced, clear-cache, disable, enable, explain, leave-out, log" in editor.notices
+    assert "Use one of balanced, clear-cache, disable, enable, explain, help, leave-out, log" in editor.notices
     assert editor.api.funcs.getcompletion("Efim re", "cmdline") == ["repository", "restart"]
+
+
+CHOOSE = """
+_G.choice, _G.offered = ..., nil
+vim.ui.select = function(items, options, chosen)
+  _G.offered = vim.tbl_map(options.format_item, items)
+  chosen(_G.choice ~= vim.NIL and _G.choice or nil)
+end
+"""
+
+
+def test_alone_the_command_shows_what_there_is(editor: Neovim) -> None:
+    editor.lua(CHOOSE, "toggle")
+    editor.api.command("Efim")
+    assert "toggle       turn suggestions on or off" in editor.lua("return _G.offered")
+    editor.until("suggestions that are off", lambda: editor.efim("status()") == "efim off")
+    editor.api.command("Efim enable")
+    editor.ready()
+
+
+def test_a_snooze_ends_by_itself_or_with_the_next_command(editor: Neovim) -> None:
+    editor.efim("snooze(0.0001)")
+    editor.ready()
+    editor.api.command("Efim snooze")
+    editor.until("suggestions that are off", lambda: editor.efim("status()") == "efim off")
+    editor.api.command("Efim enable")
+    editor.ready()
+
+
+def test_a_model_is_chosen_from_those_that_fit(editor: Neovim) -> None:
+    editor.lua(CHOOSE, None)
+    editor.api.command("Efim model")
+    offered = editor.until("the models", lambda: editor.lua("return _G.offered"))
+    assert any(each.startswith("embedded, Python") for each in offered), offered
 
 
 def test_the_log_opens(editor: Neovim) -> None:

@@ -6,8 +6,8 @@ vim.g.loaded_efim_ls = true
 vim.api.nvim_create_user_command("Efim", function(command)
   require("efim_ls.commands").run(command.fargs[1])
 end, {
-  nargs = 1,
-  desc = "efim-ls: run a subcommand",
+  nargs = "?",
+  desc = "efim-ls: run a subcommand, or show them all",
   complete = function(start)
     return require("efim_ls.commands").names(start)
   end,

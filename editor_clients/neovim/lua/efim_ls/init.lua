@@ -98,8 +98,15 @@ function M.explain()
   return true
 end
 
+local SNOOZE = 5 -- minutes
+local waking ---@type uv.uv_timer_t? ends a snooze
+
 ---@param enabled boolean
 local function switch(enabled)
+  if waking and not waking:is_closing() then
+    waking:close()
+  end
+  waking = nil
   server.enabled = enabled
   if enabled then
     way().enable()
@@ -123,6 +130,13 @@ end
 
 function M.toggle()
   switch(not server.enabled)
+end
+
+--- Turn suggestions off for a while, five minutes if it is not said how many.
+---@param minutes number?
+function M.snooze(minutes)
+  switch(false)
+  waking = vim.defer_fn(M.enable, (minutes or SNOOZE) * 60000)
 end
 
 --- Choose how sure the model must be of a suggestion before it is shown, until Neovim ends: the setting `suggestions`.

@@ -27,13 +27,35 @@ local function of_tokens(costs)
   return ("%d tokens reused, %d recomputed"):format(costs.reused, costs.recomputed)
 end
 
-local LANGUAGES = { python = "Python", typescript = "TypeScript and JavaScript" }
+local LANGUAGES = {
+  go = "Go",
+  more = "Rust, Java, C, C++, Ruby, PHP and shell",
+  python = "Python",
+  typescript = "TypeScript and JavaScript",
+}
 
 --- Return the name of a model for people, by its folder or its name on the hub.
 ---@param model string
 local function model_name(model)
   local language = model:match("[/\\]model_runtime[/\\]embedded[/\\](%w+)$")
   return language and "the embedded model for " .. (LANGUAGES[language] or language) or model
+end
+
+--- Return a line about a model of `efim-ls models --json`: its name, its size, and how long a key takes here.
+---@param model table
+---@return string
+function M.model(model)
+  local words = { model.name }
+  if M.is_set(model.parameters) then
+    words[#words + 1] = ("%.0f million parameters"):format(model.parameters / 1e6)
+  end
+  if M.is_set(model.milliseconds) then
+    words[#words + 1] = ("%.1f ms a key"):format(model.milliseconds)
+  end
+  if M.is_set(model.bytes_on_disk) then
+    words[#words + 1] = "on this machine"
+  end
+  return table.concat(words, ", ")
 end
 
 --- Return the state, what runs, and the last answer.
