@@ -10,6 +10,7 @@ from pygls.exceptions import JsonRpcInvalidParams
 from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.protocol import position_of, version_of
 from efim_ls.session.next_edits import OfferedEdit
+from efim_ls.text.lines import enclosing_line
 
 ACCEPT_NEXT_EDIT, REFUSE_NEXT_EDIT = "efim-ls.acceptNextEdit", "efim-ls.refuseNextEdit"
 
@@ -27,8 +28,10 @@ async def inline_edit(ls: EfimServer, params: Any) -> dict[str, list[dict[str, o
             raise JsonRpcInvalidParams("expected {textDocument: {uri, version}, position}")
     if document is None or (version is not None and version != document.version):
         return {"edits": []}
-    elsewhere = cast("dict[str, object]", params).get("otherFiles") is True
-    offer = await ls.session.next_edits.find(document, document.offset(*position, ls.encoding), elsewhere)
+    message, cursor = cast("dict[str, object]", params), document.offset(*position, ls.encoding)
+    if message.get("isTyping") is False:
+        cursor = enclosing_line(document.text, cursor)[1] + 1  # the word at the cursor is whole, as if it was left
+    offer = await ls.session.next_edits.find(document, cursor, message.get("otherFiles") is True)
     return {"edits": [_described(ls, offer)] if offer else []}
 
 

@@ -51,6 +51,22 @@ async def test_a_client_that_asks_for_one_document_is_told_of_no_other(folder: P
         assert await offered(app, other_files=False), "the call is in this document"
 
 
+async def test_a_name_is_whole_once_the_user_has_left_insert_mode(tmp_path: Path) -> None:
+    async with working_in(tmp_path) as editor:
+        page = editor.open("‸width = 1\nprint(width)\n", (tmp_path / "a.py").as_uri())
+        page.edit(0, 5, "")
+        for key in "breadth":
+            page.type(key)
+        page.cursor -= 1  # as Vim's cursor moves left
+        where = {"textDocument": {"uri": page.uri, "version": page.version}, "position": page.position(page.cursor)}
+        answers = [
+            (await editor.ask("textDocument/copilotInlineEdit", where | told))["edits"]
+            for told in ({}, {"isTyping": True}, {"isTyping": False}, {"isTyping": "no"})
+        ]
+        assert [bool(each) for each in answers] == [False, False, True, False]
+        assert answers[2][0]["text"] == "breadth" and answers[2][0]["range"]["start"] == {"line": 1, "character": 6}
+
+
 async def test_the_calls_of_one_file_after_the_other_are_offered(folder: Path) -> None:
     async with working_in(folder) as editor:
         page = defined(editor, folder)

@@ -132,6 +132,7 @@ local function ask(buf)
     textDocument = document,
     position = lsp.position(client),
     otherFiles = true,
+    isTyping = vim.startswith(api.nvim_get_mode().mode, "i"),
   }, function(err, answer)
     if pending ~= asked then
       return
