@@ -2,6 +2,7 @@
 import {
     commands,
     CompletionItemKind,
+    CompletionTriggerKind,
     window,
     type CompletionItem,
     type CompletionList,
@@ -31,10 +32,12 @@ export class Names {
 
     constructor(private readonly server: Audience) {}
 
-    /** Keeps the server's own completion menu out of what is asked. */
+    /** Keeps the server's own completion menu out of what is asked, which no character triggers. */
     readonly middleware: Middleware = {
         provideCompletionItem: (document, position, context, token, next) =>
-            this.asking > 0 ? null : next(document, position, context, token),
+            this.asking > 0 && context.triggerKind === CompletionTriggerKind.Invoke
+                ? null
+                : next(document, position, context, token),
     };
 
     /** Ask about the word that an edit begins or goes on with. */
