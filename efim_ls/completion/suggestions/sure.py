@@ -81,18 +81,18 @@ def sure_part(
     if facts and words.only and spot.stub + text[: facts.size] == words.only.text:
         sure = max(sure, ONLY)
     is_unlisted = facts and words.are_listed and is_made_up(likelihood, start, facts.size, spot, words, place)
-    sure = 0.0 if is_unlisted else sure
+    rival = 0.0 if is_unlisted else sure
     if divisible and not (facts and facts.agrees):
-        sureness, word = _surest_word(by, likelihood, start, spot, words, sure)
-        if words.only and sure < least:  # of a guess that is shown nothing else tells that it is wrong
+        sureness, word = _surest_word(by, likelihood, start, spot, words, rival)
+        if words.only and rival < least:  # a guess that is shown may be right, as where names are not all listed
             sureness, word = ONLY, words.only.text[len(spot.stub) :]
-        if is_preferred(word, sureness, sure, least):
+        if is_preferred(word, sureness, rival, least):
             source = words.source(spot.stub + word)
             return ShownPart(word, "", sureness, ((word, sureness),), least, source)
     ends = likelihood.word_ends(start)
     part = ShownPart("", text, sure, word_pieces(likelihood.text, start, ends), least, reason="low confidence")
-    if not facts:
-        return part
+    if not facts or is_unlisted:
+        return replace(part, reason="unknown word") if is_unlisted else part
     found = sure_beginning(
         Guess(likelihood.text, start, spot, ends, facts.size, sure, place.language), least, divisible
     )

@@ -102,7 +102,8 @@ def test_a_guess_that_another_server_does_not_list_gives_way_to_the_only_name_or
     unlisted, listed = suggestion("get(1)", 0.95, stub="wid"), suggestion("th + 1", 0.1, 0.95, stub="wid")
     part = balanced(unlisted, 0, listing("width", "depth"))
     assert (part.shown, part.source, part.hidden) == ("th", "listed by gopls", "")
-    assert balanced(unlisted, 0, listing("widest", "width")).shown == "", "which one is not known"
+    hidden = balanced(unlisted, 0, listing("widest", "width"))
+    assert (hidden.shown, hidden.reason) == ("", "unknown word"), "which one is not known"
     assert balanced(listed, 0, listing("width", "depth")).shown.startswith("th"), "no other name begins so"
     assert balanced(listed, 0, listing("widest", "width")).shown == ""
 
