@@ -123,7 +123,8 @@ def test_the_only_argument_that_begins_so_is_shown_where_no_guess_is_sure() -> N
     at = Place("fetch(t", "", "", "", "python", names_after=lambda typed: None if typed else expected)
     part = balanced(suggestion("otal)", 0.1, stub="t"), 0, at)
     assert (part.shown, part.source) == ("imeout", "listed by pylsp")
-    assert balanced(suggestion("rue)", 0.99, stub="t"), 0, at).shown == "rue)"
+    usual = Place("fetch(t", "", "fetch(total)\n" * 5, "", "python", names_after=at.names_after)
+    assert balanced(suggestion("otal)", 0.99, stub="t"), 0, usual).shown == "otal)"
 
 
 @pytest.mark.parametrize(
