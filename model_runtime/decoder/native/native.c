@@ -4,17 +4,19 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define MOST_THREADS 64
 #define SPINS 2000 /* about a tenth of a millisecond: between the passes of an answer helpers stay awake */
+#define AWAKE 1000000 /* nanoseconds in which all threads of a pass meet, unless others have the cores */
 
 typedef struct {
     Pass pass;
     const Set *set;
     pthread_t helpers[MOST_THREADS];
     pthread_mutex_t lock;
-    pthread_cond_t begun;
-    atomic_int generation, closing, started;
+    pthread_cond_t begun, met;
+    atomic_int generation, closing, started, asleep;
     int helping;
 } Runner;
 
@@ -30,18 +32,38 @@ typedef struct {
 /* A hash of the sources this was built from, given by setup.py. */
 const char *efim_sources(void) { return SPELLED(SOURCES); }
 
+static int has_met(Pass *p, int epoch) { return atomic_load_explicit(&p->epoch, memory_order_acquire) != epoch; }
+
+static int64_t now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+}
+
 void meet(Pass *p) {
     if (p->threads == 1) return;
+    Runner *r = (Runner *)p; /* whose first member it is */
     int epoch = atomic_load(&p->epoch);
     if (atomic_fetch_add(&p->arrived, 1) + 1 == p->threads) {
         atomic_store(&p->arrived, 0);
         atomic_fetch_add(&p->epoch, 1);
+        if (!atomic_load(&r->asleep)) return;
+        pthread_mutex_lock(&r->lock);
+        pthread_cond_broadcast(&r->met);
+        pthread_mutex_unlock(&r->lock);
         return;
     }
-    for (int spins = 0; atomic_load_explicit(&p->epoch, memory_order_acquire) == epoch; spins++) {
-        if (spins < SPINS) PAUSE();
-        else sched_yield(); /* another process has the core that one of us needs */
+    for (int spins = 0; spins < SPINS; spins++) {
+        if (has_met(p, epoch)) return;
+        PAUSE();
     }
+    for (int64_t end = now() + AWAKE; now() < end; sched_yield())
+        if (has_met(p, epoch)) return;
+    pthread_mutex_lock(&r->lock); /* another process has the core that one of us needs: it may have this one */
+    atomic_fetch_add(&r->asleep, 1);
+    while (!has_met(p, epoch)) pthread_cond_wait(&r->met, &r->lock);
+    atomic_fetch_sub(&r->asleep, 1);
+    pthread_mutex_unlock(&r->lock);
 }
 
 static void wait_for(Runner *r, int generation) {
@@ -204,6 +226,7 @@ Runner *efim_open(const Model *model, int threads, const char *set) {
     for (int64_t row = 0; row < MOST_ROWS; row++) r->pass.in_order[row] = row;
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->begun, NULL);
+    pthread_cond_init(&r->met, NULL);
     int good = allocate(r);
     for (; good && r->helping < threads - 1; r->helping += good)
         good = !pthread_create(&r->helpers[r->helping], NULL, help, r);
