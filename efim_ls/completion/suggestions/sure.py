@@ -75,7 +75,7 @@ def sure_part(
     If the suggestion is not `divisible`, because code follows that it must reach, all of it is shown or nothing.
     """
     spot, text = spot_of(place, refuted), likelihood.text[start:]
-    words, least, by = words_at(spot, place), LEVELS[preset], by.of_language(place.language)
+    words, least = words_at(spot, place), LEVELS[preset]
     facts = guess_facts(likelihood, start, spot, words, place) if text else None
     sure = by.of_guess(facts) if facts else 0.0
     if facts and words.only and spot.stub + text[: facts.size] == words.only.text:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -18,7 +18,6 @@ from typing import NamedTuple, cast
 from efim_ls.completion.filters.place import Place
 from efim_ls.completion.suggestions.place_kind import KINDS, PlaceKind, Spot
 from efim_ls.completion.suggestions.words import LEAST_LETTERS, Word, Words, is_usual, stands_in_file
-from efim_ls.languages.table import known_as
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.checkpoint.families.fields import read_json
 from model_runtime.engine.output import TextProbability
@@ -35,7 +34,6 @@ WORD_INPUTS = (
     "bias", "logit of the model's probability", "logit of the rival's sureness", "only one", "log longer", "share",
     "log times", "nearest", "is word", "letters", "letters 2", "size", "refuted", "expected", *KINDS,
 )  # fmt: skip
-_SHIFTED = ("guess", "word")  # the logits that a language's row of the file shifts
 _FIRST_WORD = re.compile(r"\W*\w+|\W+")
 _LEAST = 1e-4  # probabilities are kept this far from 0 and 1
 _MOST_LETTERS, _LONGEST = 6, 12
@@ -140,22 +138,10 @@ def word_facts(word: Word, words: Words, spot: Spot, model: float, rival: float)
 
 
 class Sureness(NamedTuple):
-    """The weights of both regressions, fitted to one model's answers.
-
-    Of a model of several languages, `languages` say by how much the logits of both are higher in some.
-    """
+    """The weights of both regressions, fitted to one model's answers."""
 
     guess: tuple[float, ...]
     word: tuple[float, ...]
-    languages: Mapping[str, tuple[float, float]] = {}
-
-    def of_language(self, language: str) -> Sureness:
-        """Return the weights for a language, or a dialect of one."""
-        shifts = (self.languages[name] for name in known_as(language) if name in self.languages)
-        if not (shift := next(shifts, None)):
-            return self
-        guess, word = (weights[0] + by for weights, by in zip(self[:2], shift, strict=True))
-        return Sureness((guess, *self.guess[1:]), (word, *self.word[1:]))
 
     def of_guess(self, facts: Facts) -> float:
         """Return the probability that the first word of a guess is right."""
@@ -167,12 +153,8 @@ class Sureness(NamedTuple):
 
     def to_json(self) -> str:
         """Return the text of the file that `read_sureness` reads."""
-        named: dict[str, object] = {
-            "guess": dict(zip(GUESS_INPUTS, self.guess, strict=True)),
-            "word": dict(zip(WORD_INPUTS, self.word, strict=True)),
-        }
-        if self.languages:
-            named["languages"] = {name: dict(zip(_SHIFTED, by, strict=True)) for name, by in self.languages.items()}
+        rows = zip(("guess", "word"), (GUESS_INPUTS, WORD_INPUTS), self, strict=True)
+        named = {name: dict(zip(inputs, weights, strict=True)) for name, inputs, weights in rows}
         return json.dumps(named, indent=1) + "\n"
 
 
@@ -189,12 +171,9 @@ def read_sureness(folder: Path) -> Sureness:
         return embedded_sureness()
     named = read_json(path)
     guess, word = _weights(named.get("guess"), GUESS_INPUTS), _weights(named.get("word"), WORD_INPUTS)
-    of_languages = named.get("languages", {})
-    by_name = cast("dict[str, object]", of_languages) if isinstance(of_languages, dict) else {"": None}
-    shifts = {name: _weights(each, _SHIFTED) for name, each in by_name.items()}
-    if not (guess and word and all(shifts.values())):
+    if not (guess and word):
         raise ModelError(f"{path} holds no fitted sureness: fetch the model again")
-    return Sureness(guess, word, {name: (each[0], each[1]) for name, each in shifts.items()})
+    return Sureness(guess, word)
 
 
 def _weights(named: object, inputs: Sequence[str]) -> tuple[float, ...]:

@@ -45,23 +45,13 @@ def test_a_package_is_judged_by_the_others() -> None:
     assert (chances[:2] < 0.01).all() and (chances[2:] > 0.99).all()
 
 
-def test_chances_that_are_too_high_are_shifted_until_they_are_right_as_often_as_they_say() -> None:
-    chances, right = np.repeat([0.6, 0.8, 0.1], 2000), np.tile([1.0, 0.0], 3000)
-    by = regression.shift(chances, right)
-    assert -1.0 < by < -0.8, "half of the likely ones are right, and the unlikely do not count"
-    assert abs(regression.shifted(chances[:4000], by).mean() - 0.5) < 0.01
-    few = regression.shift(chances[::999], right[::999])
-    assert by < few < 0, "few rows shift little"
-    assert np.allclose(regression.shifted(chances, 0.0), chances)
-
-
 def test_the_area_is_the_share_of_pairs_in_order() -> None:
     assert regression.area(np.array([0.0, 1.0, 0.0, 1.0]), np.array([0.1, 0.2, 0.3, 0.3])) == 0.625
 
 
 def test_what_is_written_is_what_the_server_reads(tmp_path: Path) -> None:
     shipped = embedded_sureness()
-    fitted = sureness_of(Fitted(np.array(shipped.guess), np.array(shipped.word), {}, 0.0, 0.0, {}))
+    fitted = sureness_of(Fitted(np.array(shipped.guess), np.array(shipped.word), 0.0, 0.0, {}))
     (tmp_path / SURENESS_FILE).write_text(fitted.to_json(), encoding="utf-8")
     assert read_sureness(tmp_path) == fitted == shipped
     assert fitted.to_json() == (EMBEDDED / SURENESS_FILE).read_text("utf-8")

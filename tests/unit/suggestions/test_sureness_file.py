@@ -22,8 +22,6 @@ DAMAGES: dict[str, Damage] = {
     "a weight is true": lambda raw: raw["word"].update(share=True),
     "a weight is no number": lambda raw: raw["word"].update(share=float("nan")),
     "no weights of words": lambda raw: raw.pop("word"),
-    "a language without its weights": lambda raw: raw.update(languages={"php": {"guess": 1.0}}),
-    "languages are a list": lambda raw: raw.update(languages=[1]),
     "a list": lambda raw: raw.update(guess=[1.0]),
 }
 
@@ -45,16 +43,6 @@ def test_weights_that_are_no_json_are_refused(tmp_path: Path) -> None:
     (tmp_path / SURENESS_FILE).write_bytes(b"\xff{")
     with pytest.raises(ModelError, match=r"sureness\.json cannot be read"):
         read_sureness(tmp_path)
-
-
-def test_in_some_languages_a_model_of_several_is_less_sure_and_dialects_go_with_theirs(tmp_path: Path) -> None:
-    weights = embedded_sureness()._replace(languages={"cpp": (-1.0, 0.5)})
-    (tmp_path / SURENESS_FILE).write_text(weights.to_json(), encoding="utf-8")
-    read = read_sureness(tmp_path)
-    assert read == weights and read.of_language("php") is read
-    for language in ("cpp", "cuda-cpp"):
-        own = read.of_language(language)
-        assert own.guess == (weights.guess[0] - 1, *weights.guess[1:]) and own.word[0] == weights.word[0] + 0.5
 
 
 def test_a_model_without_weights_is_judged_as_the_embedded_one(tmp_path: Path) -> None:

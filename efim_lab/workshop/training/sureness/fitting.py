@@ -16,7 +16,7 @@ from efim_lab.gate.evaluation.typist.keys import TypedKey, key_at
 from efim_lab.gate.evaluation.typist.typists import visits, whole
 from efim_lab.workshop.training.observation import Floats
 from efim_lab.workshop.training.sureness.recording import ARMS, RecordedKey, RecordedLine
-from efim_lab.workshop.training.sureness.regression import area, cross_validated, fit, shift, shifted
+from efim_lab.workshop.training.sureness.regression import area, cross_validated, fit
 from efim_ls.completion.suggestions.place_kind import KINDS
 from efim_ls.completion.suggestions.sure import Guess, is_preferred, sure_beginning
 from efim_ls.completion.suggestions.sureness import guess_inputs, word_inputs
@@ -36,14 +36,10 @@ class Judged:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The weights of guesses and of words of the file, how well each tells right from wrong, and the judged lines.
-
-    `languages` are the shifts of both, by language, if the lines are in several.
-    """
+    """The weights of guesses and of words of the file, how well each tells right from wrong, and the judged lines."""
 
     guess: Floats
     word: Floats
-    languages: Mapping[str, tuple[float, float]]
     guess_area: float
     word_area: float
     lines: Mapping[str, Sequence[Sequence[Judged]]]
@@ -77,9 +73,6 @@ def fit_both(lines: Sequence[RecordedLine]) -> Fitted:
     inputs = np.array([guess_inputs(facts) for _, facts in guesses])
     right = np.array([_after(key).startswith(key.text[key.start :][: facts.size]) for key, facts in guesses], float)
     chances = cross_validated(inputs, right, [_package(key) for key, _ in guesses])
-    languages = [key.line.document.language for key, _ in guesses]
-    guess_shifts = _shifts(languages, chances, right)
-    chances = shifted(chances, np.array([guess_shifts.get(each, 0.0) for each in languages]))
     sure = {id(key): float(chance) for (key, _), chance in zip(guesses, chances, strict=True)}
     others = [
         (key, rest, facts._replace(rival=sure.get(id(key), 0.0)))
@@ -92,9 +85,6 @@ def fit_both(lines: Sequence[RecordedLine]) -> Fitted:
     word_rows = np.array([word_inputs(facts) for _, _, facts in others])
     meant = np.array([_is_meant(key, rest) for key, rest, _ in others], float)
     word_chances = cross_validated(word_rows, meant, [_package(key) for key, _, _ in others])
-    languages = [key.line.document.language for key, _, _ in others]
-    word_shifts = _shifts(languages, word_chances, meant)
-    word_chances = shifted(word_chances, np.array([word_shifts.get(each, 0.0) for each in languages]))
     best = defaultdict[int, tuple[float, str]](lambda: (0.0, ""))
     for (key, rest, _), chance in zip(others, word_chances, strict=True):
         best[id(key)] = max(best[id(key)], (float(chance), rest))
@@ -105,18 +95,10 @@ def fit_both(lines: Sequence[RecordedLine]) -> Fitted:
     return Fitted(
         guess=fit(inputs, right),
         word=fit(word_rows, meant),
-        languages={each: (by, word_shifts.get(each, 0.0)) for each, by in guess_shifts.items()},
         guess_area=area(right, chances),
         word_area=area(meant, word_chances),
         lines={arm: [[*map(judged, line.keys)] for line in lines if line.arm == arm] for arm in ARMS},
     )
-
-
-def _shifts(languages: Sequence[str], chances: Floats, right: Floats) -> dict[str, float]:
-    """Return the shift of each language's rows, none if all are in one."""
-    named = np.array(languages)
-    wanted = sorted(set(languages)) if len(set(languages)) > 1 else []
-    return {each: shift(chances[named == each], right[named == each]) for each in wanted}
 
 
 def shown_at(judged: Judged, least: float) -> str:

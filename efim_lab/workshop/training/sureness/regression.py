@@ -10,8 +10,6 @@ from efim_lab.workshop.training.observation import Floats
 
 PARTS = 5  # of the packages, for cross-validation
 _PULL = 1.0  # towards weights of zero, except for the first, the bias
-_LIKELY = 0.4  # least probability of rows that could be shown
-_FEW = 20.0  # rows as unsure as can be, by which a shift is pulled towards none
 _STEPS, _ENOUGH, _FARTHEST = 25, 1e-6, 30.0
 
 
@@ -46,25 +44,6 @@ def cross_validated(inputs: Floats, right: Floats, packages: Sequence[str]) -> F
         held_out = parts == each
         found[held_out] = probabilities(inputs[held_out], fit(inputs[~held_out], right[~held_out]))
     return found
-
-
-def shift(chances: Floats, right: Floats) -> float:
-    """Return by how much the logits of probabilities [rows] have to rise to be right as often as they say.
-
-    It is judged by the likely rows alone: the others are not shown in any case.
-    """
-    likely = chances >= _LIKELY
-    logits, found = np.log(chances[likely] / (1 - chances[likely])), 0.0
-    for _ in range(_STEPS):
-        now = 1 / (1 + np.exp(-np.clip(logits + found, -_FARTHEST, _FARTHEST)))
-        slope, curvature = (right[likely] - now).sum() - _FEW / 4 * found, (now * (1 - now)).sum() + _FEW / 4
-        found += slope / curvature
-    return float(found)
-
-
-def shifted(chances: Floats, by: float | Floats) -> Floats:
-    """Return probabilities [rows] whose logits are raised."""
-    return 1 / (1 + (1 - chances) / chances * np.exp(-np.asarray(by)))
 
 
 def area(right: Floats, chances: Floats) -> float:

@@ -40,8 +40,7 @@ def fit_sureness(folder: Path, documents: Sequence[CodeDocument], lines: int, pr
 def sureness_of(fitted: Fitted) -> Sureness:
     """Return the fitted weights as the server reads them."""
     guess, word = (tuple(round(float(weight), 3) for weight in row) for row in (fitted.guess, fitted.word))
-    languages = {name: (round(by[0], 3), round(by[1], 3)) for name, by in fitted.languages.items()}
-    return Sureness(guess, word, languages)
+    return Sureness(guess, word)
 
 
 def report_of(fitted: Fitted) -> str:
