@@ -63,19 +63,23 @@ export class Names {
     private async ask(document: TextDocument, position: Position, ofArguments: boolean): Promise<void> {
         const { version, uri } = document;
         const found = await this.listed(uri, position);
-        const items = found?.items.filter((item) => !ofArguments || labelOf(item).endsWith("=")) ?? [];
+        const names = found?.items.filter(({ kind }) => kind !== CompletionItemKind.Text) ?? [];
+        const items = names.filter((item) => !ofArguments || labelOf(item).endsWith("="));
         if (found && items.length > 0 && items.length <= MOST) {
             this.server.notify("efim/names", {
                 textDocument: { uri: uri.toString(), version },
                 position: { line: position.line, character: position.character },
                 server: LISTER,
-                isIncomplete: found.isIncomplete === true,
+                isIncomplete: found.isIncomplete === true || names.length < found.items.length,
                 items: items.map((item) => ({ label: labelOf(item), kind: kindOf(item), sortText: item.sortText })),
             });
         }
     }
 
-    /** Return what the other servers list; nothing where that takes too long, as the word will have been typed. */
+    /**
+     * Return what the other servers list or, where they list nothing, words of the text; undefined where that takes too
+     * long, as the word will have been typed.
+     */
     private async listed(uri: Uri, position: Position): Promise<CompletionList | undefined> {
         this.asking += 1;
         try {

@@ -23,15 +23,20 @@ def lists(window: Window) -> list[dict[str, Any]]:
 
 
 def type_dot(window: Window) -> None:
-    """Type a dot until its names come in time: TypeScript's server first reads its library."""
+    """Type a dot until its names come in time: TypeScript's server first reads its library.
+
+    The list of words is answered after the names: once it is there, they have come, or come too late.
+    """
 
     def listed() -> bool:
+        window.type(".")
+        window.press("Control+Space")
+        window.menu.filter(has_text="quantityOfItems").first.wait_for()
+        window.press("Escape")
         if not lists(window):
             window.press("Backspace")
-            window.type(".")
         return bool(lists(window))
 
-    window.type(".")
     eventually(listed, lambda: f"no list of names came; the line is {window.line!r}")
 
 
