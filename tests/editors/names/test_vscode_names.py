@@ -10,7 +10,8 @@ from tests.waiting import eventually
 from ..conftest import Opening
 from ..drivers.window import Window
 
-SHOP = """interface Basket { quantityOfItems: number; owner: string }
+SHOP = """const owners: number = "a mistake that TypeScript's server marks once it is there"
+interface Basket { quantityOfItems: number; owner: string }
 export function count(basket: Basket): number {
     return basket"""
 # The list of words would cover the ghost text.
@@ -23,10 +24,11 @@ def lists(window: Window) -> list[dict[str, Any]]:
 
 
 def type_dot(window: Window) -> None:
-    """Type a dot until its names come in time: TypeScript's server first reads its library.
+    """Type a dot until its names come in time, which a busy machine may prevent.
 
-    The list of words is answered after the names: once it is there, they have come, or come too late.
+    TypeScript's server answers the list of words after the names: once it is there, they have come, or come too late.
     """
+    window.page.locator(".squiggly-error").first.wait_for()
 
     def listed() -> bool:
         window.type(".")
@@ -51,7 +53,7 @@ def test_the_name_that_typescript_knows_is_shown(opened: Opening) -> None:
     type_dot(window)
     [sent] = lists(window)
     assert {"owner", "quantityOfItems"} == {item["label"] for item in sent["items"]}
-    assert sent["position"] == {"line": 2, "character": len("    return basket.")}
+    assert sent["position"] == {"line": 3, "character": len("    return basket.")}
     window.type("q")
     eventually(lambda: window.ghost.startswith("uantityOfItems"), lambda: f"the ghost text is {window.ghost!r}")
     window.type("uan")
