@@ -46,7 +46,7 @@ TYPESCRIPT = TaskSet(GOLDEN / "typescript.toml", GOLDEN / "library.toml", 5)
 GO = TaskSet(GOLDEN / "go.toml", GOLDEN / "depot.toml", 5, EMBEDDED.with_name("go"))
 # Languages of one model: the project of their tasks, and how many of these are useful.
 MORE = {
-    "c": ("gauge", 3), "cpp": ("orchard", 3), "java": ("ferry", 2), "php": ("cinema", 1), "ruby": ("bakery", 2),
+    "c": ("gauge", 3), "cpp": ("orchard", 4), "java": ("ferry", 1), "php": ("cinema", 2), "ruby": ("bakery", 3),
     "rust": ("apiary", 3), "shell": ("attic", 2),
 }  # fmt: skip
 TASK_SETS = (
