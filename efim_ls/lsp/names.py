@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
 from pygls.exceptions import JsonRpcInvalidParams
 
 from efim_ls.languages.table import LANGUAGES
 from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.protocol import position_of, version_of
-from efim_ls.session.names import FEWEST_CUT, read_names
+from efim_ls.text.listed_names import FEWEST_CUT, read_names
 
 DID_LIST_NAMES = "efim/names"
 MOST_NAMES = 5000  # of a list: a larger one is of all that is visible, not of members
@@ -21,7 +21,7 @@ LONGEST_LISTER = 40  # characters of a server's name that people are shown
 logger = logging.getLogger(__name__)
 
 
-def did_list_names(ls: EfimServer, params: object) -> None:
+def did_list_names(ls: EfimServer, params: Any) -> None:
     """Take the names that another server lists where a name begins, unless the text has changed in front of it."""
     match params:
         case {"textDocument": {"uri": str(uri)}, "position": raw, "items": list()} if position := position_of(raw):

@@ -131,7 +131,7 @@ class OpenDocument(Document):
     def list_names(self, listed: ListedNames, version: int | None) -> bool:
         """Take the names that another server lists, unless the text of that version has changed in front of them.
 
-        Return whether what is shown at the cursor makes a name that is not among them.
+        Return whether the suggestion at the cursor makes a name that is not among them.
         """
         known = [each for each, _ in self._edited]
         since = known.index(version) if version in known else len(known)

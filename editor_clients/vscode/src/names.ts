@@ -32,7 +32,7 @@ export class Names {
 
     constructor(private readonly server: Audience) {}
 
-    /** Keeps the server's own completion menu out of what is asked, which no character triggers. */
+    /** Keeps the server's own completion menu out of the list that is asked for, which no character triggers. */
     readonly middleware: Middleware = {
         provideCompletionItem: (document, position, context, token, next) =>
             this.asking > 0 && context.triggerKind === CompletionTriggerKind.Invoke

@@ -17,15 +17,15 @@ from efim_lab.gate.errors import WorkError
 from efim_lab.gate.evaluation.typist.lines import TypedLine
 from efim_ls.languages.table import LANGUAGES
 from efim_ls.request import ListedNames
-from efim_ls.session.names import FEWEST_CUT, read_names
 from efim_ls.text.document import Document
+from efim_ls.text.listed_names import FEWEST_CUT, read_names
 
 PATIENCE = 120.0  # seconds for one answer: a server may first read all of a repository
 HEADERS = (".h", ".hh", ".hpp", ".hxx")
 
 
 class OtherServer:
-    """A language server's process, started by a `command` in a folder with all documents, and what it lists there.
+    """A language server's process, started by a `command` in a folder with all documents, and its lists of names.
 
     Use it as a context manager. Raises WorkError if it cannot be started, or ends.
     """
@@ -64,7 +64,7 @@ class OtherServer:
         return self._listed[place]
 
     async def _start(self) -> None:
-        await self._client.start_io(*self._words)
+        await self._client.start_io(*self._words)  # pyright: ignore[reportUnknownMemberType]
         capabilities = types.ClientCapabilities(
             text_document=types.TextDocumentClientCapabilities(completion=types.CompletionClientCapabilities())
         )

@@ -78,8 +78,9 @@ def place_of(request: Request) -> Place:
 
     def names_after(typed: str) -> Expected | None:
         text, cursor = f"{request.text[: request.cursor]}{typed}", request.cursor + len(typed)
-        known = modules and modules.expected(request.uri, f"{text}{request.text[request.cursor :]}", cursor)
-        return known or (listed and listed.expected(text, cursor))
+        whole = f"{text}{request.text[request.cursor :]}"
+        known = modules.expected(request.uri, whole, cursor) if modules else None
+        return known or (listed.expected(text, cursor) if listed else None)
 
     return replace(place, names_after=names_after, in_modules=modules.has if modules else _is_nowhere)
 

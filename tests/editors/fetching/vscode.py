@@ -20,7 +20,7 @@ def server(version: str, package: str) -> Part:
 
 
 def fetch(package: str, folder: Path) -> None:
-    """Leave out what code-server adds, and install what VS Code and its extensions import, which needs no compiler."""
+    """Leave out what code-server adds, and install what VS Code and extensions import, which needs no compiler."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         raise Missing(f"VS Code is tested on Linux x86-64 only, not on {sys.platform} {platform.machine()}")
     packed = folder / npm("pack", "--silent", package, cwd=folder).strip()

@@ -147,6 +147,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "efim_ls.completion",
         "efim_ls.workspace",
         "efim_ls.access",
+        "efim_ls.text",
         "efim_ls.commands.arguments",
         *RUNTIME,
         *STORE,
@@ -234,7 +235,7 @@ def test_a_base_imports_no_room_of_its_package(base: str) -> None:
 @pytest.mark.parametrize(
     "imported, importing",
     [
-        (LSP, ("efim_ls.lsp", "editor_clients.headless")),
+        (LSP, ("efim_ls.lsp", "editor_clients.headless", f"{STUDIES}.first_words")),  # which asks another server
         (HTTP, ("efim_ls.http",)),
         (MODEL, ("model_runtime", "efim_lab")),
         (SHARED, ("kv_store.shared",)),

@@ -103,7 +103,7 @@ local function call(name)
 end
 
 ---@class efim_ls.Command
----@field about string what it does
+---@field about string for the list of commands
 ---@field run fun()
 
 ---@type table<string, efim_ls.Command>

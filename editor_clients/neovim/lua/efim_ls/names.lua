@@ -24,7 +24,7 @@ local function ends_with(text, patterns)
   end)
 end
 
---- Send what is listed. Of arguments that is what can be named: anything else may stand there, too.
+--- Send the names that are listed; of arguments only keywords, since any expression may stand there.
 local function tell(client, buf, version, position, listing)
   lsp.notify(client, "efim/names", {
     textDocument = { uri = vim.uri_from_bufnr(buf), version = version },

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from efim_ls.completion.filters.place import place_of
 from efim_ls.request import Answer, ListedNames, Names, Request
 from efim_ls.session.documents import MOST_EDITED, OpenDocument
-from efim_ls.session.names import read_names
 from efim_ls.text.document import Change
+from efim_ls.text.listed_names import read_names
 from efim_ls.usage.counters import Counters
 
 METHOD, FIELD, TEXT, SNIPPET = 2, 5, 1, 15
