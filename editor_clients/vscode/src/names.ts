@@ -77,8 +77,8 @@ export class Names {
     }
 
     /**
-     * Return what the other servers list or, where they list nothing, words of the text; undefined where that takes too
-     * long, as the word will have been typed.
+     * Return the other servers' names or, where they list none, words of the text. An answer that takes too long is
+     * undefined: the word will have been typed by then.
      */
     private async listed(uri: Uri, position: Position): Promise<CompletionList | undefined> {
         this.asking += 1;
