@@ -8,10 +8,9 @@ from typing import Any, cast
 
 from pygls.exceptions import JsonRpcInvalidParams
 
-from efim_ls.languages.table import LANGUAGES
 from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.protocol import position_of, version_of
-from efim_ls.text.listed_names import FEWEST_CUT, read_names
+from efim_ls.text.listed_names import is_whole_list, read_names
 
 DID_LIST_NAMES = "efim/names"
 MOST_NAMES = 5000  # of a list: a larger one is of all that is visible, not of members
@@ -35,9 +34,7 @@ def did_list_names(ls: EfimServer, params: Any) -> None:
         logger.info("ignoring a list of %s names: more than %s are no members", f"{len(items):,}", f"{MOST_NAMES:,}")
         return
     lister = "".join(filter(str.isprintable, server))[:LONGEST_LISTER] if isinstance(server, str) else ""
-    is_whole = LANGUAGES[document.language].declares_members and (
-        message.get("isIncomplete") is not True or len(items) < FEWEST_CUT
-    )
+    is_whole = is_whole_list(document.language, message.get("isIncomplete") is True, len(items))
     start = document.offset(*position, ls.encoding)
     listed = read_names(items, start, lister or "another server", is_whole)
     # Elsewhere a list has names of all kinds, of which none has to stand there.

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from efim_ls.languages.table import LANGUAGES
 from efim_ls.request import ListedNames, NameKind, Names
 
 FEWEST_CUT = 50  # names to which a server cuts a list: Eclipse's; gopls calls whole lists incomplete, too
@@ -36,6 +37,11 @@ def read_names(items: Sequence[object], start: int, lister: str, is_whole: bool)
     if keywords:
         return ListedNames(start, "keyword", Names(keywords, is_open=True), lister)
     return ListedNames(start, "attribute", Names(attributes, not is_whole), lister) if attributes else None
+
+
+def is_whole_list(language: str, is_incomplete: bool, count: int) -> bool:
+    """Return whether a list of `count` names has all: types declare the members, and no server has cut the list."""
+    return LANGUAGES[language].declares_members and not (is_incomplete and count >= FEWEST_CUT)
 
 
 def _kind(number: object) -> NameKind:

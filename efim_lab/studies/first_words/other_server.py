@@ -15,10 +15,9 @@ from pygls.lsp.client import LanguageClient
 from efim_lab.gate.documents import CodeDocument, package_of
 from efim_lab.gate.errors import WorkError
 from efim_lab.gate.evaluation.typist.lines import TypedLine
-from efim_ls.languages.table import LANGUAGES
 from efim_ls.request import ListedNames
 from efim_ls.text.document import Document
-from efim_ls.text.listed_names import FEWEST_CUT, read_names
+from efim_ls.text.listed_names import is_whole_list, read_names
 
 PATIENCE = 120.0  # seconds for one answer: a server may first read all of a repository
 HEADERS = (".h", ".hh", ".hpp", ".hxx")
@@ -85,8 +84,8 @@ class OtherServer:
             types.CompletionParams(types.TextDocumentIdentifier(uri), where)
         )
         items = found.items if isinstance(found, types.CompletionList) else found or ()
-        is_cut = isinstance(found, types.CompletionList) and found.is_incomplete and len(items) >= FEWEST_CUT
-        is_whole = LANGUAGES[line.document.language].declares_members and not is_cut
+        is_incomplete = isinstance(found, types.CompletionList) and found.is_incomplete
+        is_whole = is_whole_list(line.document.language, is_incomplete, len(items))
         plain = [
             {"label": each.label, "kind": each.kind and int(each.kind), "sortText": each.sort_text} for each in items
         ]

@@ -7,14 +7,13 @@ repository's counts and of the suggestions that are still typed through.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 from efim_ls.access.reasons import without_prompt
 from efim_ls.completion.answerers.cleaning import clean
 from efim_ls.completion.answerers.costs import CostMeter
 from efim_ls.completion.answerers.document_state import DocumentState
 from efim_ls.completion.filters.depth import phrase_depth
-from efim_ls.completion.filters.place import Place, place_at
+from efim_ls.completion.filters.place import Place, place_at, place_of
 from efim_ls.completion.filters.syntax.readable import readable
 from efim_ls.completion.planning.window import SURROUNDING_CHARACTERS, surroundings
 from efim_ls.completion.suggestions.explanation import suggestion
@@ -24,7 +23,7 @@ from efim_ls.completion.suggestions.sure import ONLY
 from efim_ls.completion.suggestions.sureness import first_word_end
 from efim_ls.completion.suggestions.words import stands_nowhere, words_at
 from efim_ls.languages.table import ANY
-from efim_ls.request import Answer, Expected, Preset, Reason, Request, Upcoming
+from efim_ls.request import Answer, Preset, Reason, Request, Upcoming
 from efim_ls.text.lines import enclosing_line
 from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.engine.phrases import Phrases
@@ -117,15 +116,11 @@ class PhraseAnswerer:
             cleaned = readable(cleaned, place)
         found = cleaned, phrase.confidence, ""
         if request.listed and not request.explicit:
-            named = replace(place, names_after=partial(_listed_names, request))
+            listed = place_of(replace(request, modules=None)).names_after
+            named = replace(place, names_after=listed)
             found = _listed(cleaned, phrase.confidence, named, least)
         meter.lap("postprocess")
         return found
-
-
-def _listed_names(request: Request, typed: str) -> Expected | None:
-    text, cursor = request.text, request.cursor
-    return request.listed and request.listed.expected(f"{text[:cursor]}{typed}", cursor + len(typed))
 
 
 def _listed(text: str, confidence: float, place: Place, least: float) -> tuple[str, float, str]:
