@@ -21,8 +21,7 @@ import torch
 
 from benchmarks.table import show
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.families.layer_spec import Dense, Full, LayerSpec
-from model_runtime.checkpoint.families.rope_parameters import Rope
+from model_runtime.checkpoint.families.layer_spec import Dense, Full, LayerSpec, Rope
 from model_runtime.checkpoint.tensor_shapes import expected_shapes
 from model_runtime.checkpoint.weights import Weights
 from model_runtime.decoder.any_decoder import Span

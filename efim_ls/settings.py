@@ -11,7 +11,7 @@ from efim_ls.languages.table import PROSE
 from efim_ls.memory_shares import LEAST_MEMORY
 from efim_ls.setting_objects.kinds import OBJECTS
 from efim_ls.setting_objects.shared_tier import SharedTierOptions
-from model_runtime.remote.options import RemoteOptions
+from model_runtime.remote.setting import RemoteOptions
 
 SECTIONS = ("efim-ls", "efim_ls")
 TEXTS = tuple[str, ...]

@@ -21,11 +21,11 @@ from kv_store.atomic_files import remove_abandoned, replace_file
 from kv_store.block import BlockCodec
 from kv_store.disk import messages
 from kv_store.disk.disk_tier import DiskTier
-from kv_store.level import Level, Reach, StoreContext
 from kv_store.memory import MemoryTier
 from kv_store.notes import Notes
 from kv_store.shared.opening import open_shared
 from kv_store.store import Store
+from kv_store.tier import Level, Reach, StoreContext
 from kv_store.warn_once import WarnOnce
 
 MEMORY, DISK, SHARED = "memory", "disk", "shared"  # names of levels

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kv_store.block import BLOCK_TOKENS, Block, BlockCodec, Name, branch, chain, root
-from kv_store.level import Level, Origin
-from kv_store.tier import Tier, TierStats
+from kv_store.tier import Level, Origin, Tier, TierStats
 from kv_store.writer import Writer
 
 REMEMBERED_DOCUMENTS = 64  # whose blocks are pinned when the user comes back to them

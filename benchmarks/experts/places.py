@@ -30,8 +30,8 @@ from model_runtime.checkpoint.families.layer_spec import Experts
 from model_runtime.checkpoint.weights import Fp32, read_weights
 from model_runtime.decoder.native.decoder import NativeDecoder
 from model_runtime.kv.arena import DenseArena
+from model_runtime.shelves.experts_on_disk.file import ExpertRecord
 from model_runtime.shelves.experts_on_disk.placement import ExpertPlacement
-from model_runtime.shelves.experts_on_disk.record import ExpertRecord
 from model_runtime.shelves.experts_on_disk.schedule import Numbers, Schedule
 
 SHARE = 4  # memory has room for this part of the experts

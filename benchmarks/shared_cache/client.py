@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from kv_store.block import BLOCK_TOKENS, Name
-from kv_store.level import Origin, Reach
 from kv_store.open import MEMORY, SHARED, StoreOptions, open_store
 from kv_store.store import ComputedBlocks, Store
+from kv_store.tier import Origin, Reach
 from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.embedded import EMBEDDED

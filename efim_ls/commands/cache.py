@@ -18,8 +18,14 @@ from rich.table import Table
 from efim_ls.commands.arguments import counted, model_name
 from efim_ls.completion.planning.notes import uri_of
 from efim_ls.paths import HASHES, OVERFLOW, document_tag, file_path
-from efim_ls.workspace.database.origin import IndexSummary, read_summary
-from efim_ls.workspace.database.place import REPOSITORIES, SUFFIX, index_size, remove_index
+from efim_ls.workspace.database.origin import (
+    REPOSITORIES,
+    SUFFIX,
+    IndexSummary,
+    index_size,
+    read_summary,
+    remove_index,
+)
 from efim_ls.workspace.database.tables import find_damage
 from efim_ls.workspace.index_file import remove_file
 from kv_store.atomic_files import TEMPORARY_PREFIX

@@ -25,13 +25,12 @@ from efim_ls.request import Answer, Request
 from efim_ls.session.loader import CLOSING
 from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.version import installed_version
-from efim_ls.workspace.database.origin import read_summary
-from efim_ls.workspace.database.place import index_path, index_size
+from efim_ls.workspace.database.origin import index_path, index_size, read_summary
 from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.errors import EngineError, ModelError
-from model_runtime.loading.key_costs import duration, key_costs
+from model_runtime.loading.pass_times import duration, key_costs
 from model_runtime.machine import cuda_state
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from efim_ls.completion.models_by_language import has_own_models, own_tokenizers
 from efim_ls.failures import Failure
 from efim_ls.languages.table import name_of
 from efim_ls.settings import DEFAULTS, Settings
-from efim_ls.workspace.database.origin import IndexSummary, read_summary
-from efim_ls.workspace.database.place import index_path, index_size, remove_index
+from efim_ls.workspace.database.origin import IndexSummary, index_path, index_size, read_summary, remove_index
 from efim_ls.workspace.index import Scope, WorkspaceIndex, open_index
 from efim_ls.workspace.overlay import IndexStatus, Overlay
 from model_runtime.errors import ModelError

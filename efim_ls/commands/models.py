@@ -29,7 +29,6 @@ from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
 from model_runtime.kv.layout import FP32
 from model_runtime.loading.checkpoint_reader import read_architecture, read_tokenizer
-from model_runtime.loading.key_costs import KeyCosts, duration, key_costs
 from model_runtime.loading.known_models import KNOWN_MODELS, KnownModel
 from model_runtime.loading.memory_fit import (
     FORMAT_BYTES,
@@ -41,7 +40,7 @@ from model_runtime.loading.memory_fit import (
     model_size,
     usable_gpu_formats,
 )
-from model_runtime.loading.pass_times import PassTimes, measure_passes
+from model_runtime.loading.pass_times import KeyCosts, PassTimes, duration, key_costs, measure_passes
 from model_runtime.loading.weight_format import choose_method, supported_formats
 from model_runtime.machine import available_memory, memory_bandwidth
 from model_runtime.prompt.template import find_template

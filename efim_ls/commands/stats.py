@@ -13,8 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from efim_ls.usage.counters import ratio
-from efim_ls.usage.history import DAMAGED, STATISTICS, Count, counts_since
+from efim_ls.usage.counters import DAMAGED, STATISTICS, Count, counts_since, ratio
 
 PERIODS = {"today": 1, "last 7 days": 7, "last 30 days": 30, "all": date.max.toordinal()}  # days
 ALL = "all languages"

@@ -22,8 +22,7 @@ if __name__ == "__main__":  # without `site`, nothing but this file says where t
 
 from efim_ls.daemon.address import Address, NoDaemon, python_path
 from efim_ls.daemon.journal import Journal, warning
-from efim_ls.daemon.link import DaemonDied, Hung, Link
-from efim_ls.daemon.messages import UnbufferedInput, read_message, relay_message
+from efim_ls.daemon.link import DaemonDied, Hung, Link, UnbufferedInput, read_message, relay_message
 from efim_ls.lsp.wire import END, LOG, STOPPED, UnreadableHeader, framed
 
 FIRST_MESSAGE = "--first-message"  # of `efim-ls serve`: a file descriptor with the first bytes from the client

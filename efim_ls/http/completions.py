@@ -15,9 +15,12 @@ from efim_ls.request import Answer
 from efim_ls.session.documents import MOST_CHARACTERS_OF_OTHERS, MOST_OTHERS, OpenDocument
 from efim_ls.session.session import Session
 from efim_ls.text.lines import normalized
+from model_runtime.prompt.families import FAMILIES, Family
 from model_runtime.prompt.tokenizers_by_language import LanguageTokenizers
 
 MOST_COMPLETIONS = 8  # of one request
+SPACE_SIGN = "▁"  # which SentencePiece puts in place of a space; clients write the marker without it
+BEGINNINGS = ("<s>", "<bos>", "<｜begin▁of▁sentence｜>", "<|endoftext|>")  # that templates put before everything
 
 
 class Cut(NamedTuple):
@@ -87,3 +90,30 @@ def events(messages: Iterable[object], end: str = "") -> Response:
     """Return messages as server-sent events; clients that want a stream get the whole text as its first piece."""
     lines = [json.dumps(each, separators=(",", ":")) for each in messages] + ([end] if end else [])
     return Response("".join(f"data: {line}\n\n" for line in lines), media_type="text/event-stream")
+
+
+def around_cursor(prompt: str) -> tuple[str, str]:
+    """Return the text before the cursor and the one after it; a prompt that is no template's is all before it."""
+    for family in FAMILIES:
+        if (found := _around(prompt, family)) is not None:
+            return found
+    return prompt, ""
+
+
+def _around(prompt: str, family: Family) -> tuple[str, str] | None:
+    """Return the two texts if a prompt begins and ends as a family's do, in any order of the parts; else None.
+
+    Markers elsewhere are text that quotes them. What stands before the first one is left out: other files, or what a
+    template adds.
+    """
+    prefix, suffix, middle = (name.removeprefix(SPACE_SIGN) for name in (family.prefix, family.suffix, family.middle))
+    files = (family.files.separator, family.files.repository) if family.files else ()
+    if not prompt.startswith((prefix, suffix, *filter(None, files), *BEGINNINGS)) or not prompt.endswith(middle):
+        return None
+    head, tail, end = prompt.find(prefix), prompt.find(suffix), len(prompt) - len(middle)
+    if min(head, tail) < 0 or (head < tail and not middle):
+        return None
+    before, after = head + len(prefix), tail + len(suffix)
+    if head < tail:
+        return prompt[before:tail], prompt[after:end]
+    return prompt[before:end], prompt[after:head]

@@ -9,9 +9,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from efim_ls.http.body import RequestFields
-from efim_ls.http.completions import Completions, events
+from efim_ls.http.completions import Completions, around_cursor, events
 from efim_ls.http.documents import CursorContext, Snippet
-from efim_ls.http.infill import around_cursor
 from efim_ls.request import Answer, Costs
 from efim_ls.version import installed_version
 

@@ -11,9 +11,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from efim_ls.http.body import RequestFields
-from efim_ls.http.completions import Completions, events
+from efim_ls.http.completions import Completions, around_cursor, events
 from efim_ls.http.documents import CursorContext
-from efim_ls.http.infill import around_cursor
 from efim_ls.request import Costs
 
 MOST_TOKENS = 16  # OpenAI's default

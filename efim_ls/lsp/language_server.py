@@ -1,12 +1,12 @@
-"""One client's connection: its settings, the model's loading progress, and messages to the user."""
+"""One client's connection: its settings, its status, the model's loading progress, and messages to the user."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import cast
 
@@ -16,13 +16,13 @@ from pygls.exceptions import JsonRpcException, JsonRpcParseError
 from pygls.lsp.server import LanguageServer
 
 from efim_ls.lsp.protocol import DID_CHANGE_STATUS, DID_IMPROVE_SUGGESTION, NOTEBOOKS, EfimProtocol, converter
-from efim_ls.lsp.status import StatusReporter
 from efim_ls.session.session import Session
 from efim_ls.settings import parse
 from efim_ls.text.document import Encoding
 from efim_ls.version import installed_version
 from efim_ls.workspace.overlay import IndexStatus
 
+NOTICEABLE = 0.1  # seconds after which a user notices that a request is running
 OUT_OF_STEP = (
     "the editor sent an edit that cannot be understood, so its document gets no suggestions: save it, or close and "
     "reopen it"
@@ -30,7 +30,70 @@ OUT_OF_STEP = (
 
 PARENT_INTERVAL = 3.0  # seconds between looks at the editor's process, as other servers take
 
+Send = Callable[[dict[str, object]], None]
 logger = logging.getLogger(__name__)
+
+
+class StatusReporter:
+    """Tracks running work and reports changes. Used on the event loop only; sends nothing while idle."""
+
+    def __init__(self, session: Session, send: Send) -> None:
+        """Send changes with `send` once `wanted` is true."""
+        self.wanted = False
+        self._session, self._send = session, send
+        self._percentage: int | None = None
+        self._slow = 0  # running requests that have become noticeable
+        self._sent: dict[str, object] | None = None
+
+    def status(self, uri: str | None = None) -> dict[str, object]:
+        """Return whether completions are available, in one document if given, what runs, and the counters."""
+        session = self._session
+        off = session.documents.why_off(uri) if uri is not None else None
+        return {
+            **session.describe(session.requests.language_at_cursor(uri) if uri is not None else ""),
+            **({"state": "off", "message": off.why} if off else {}),
+            "notice": session.requests.notice(uri) if uri is not None and off is None else None,
+            "busy": self._slow > 0,
+            "percentage": self._percentage,
+            "last": session.counters.last,
+            "typical_ms": session.counters.typical_ms,
+            "counters": session.counters.suggestions,
+        }
+
+    @contextmanager
+    def request(self) -> Generator[None]:
+        """Report the server as busy while a request takes noticeably long, and again when it ends."""
+        noticed = False
+
+        def notice() -> None:
+            nonlocal noticed
+            noticed = True
+            self._slow += 1
+            self.changed()
+
+        timer = asyncio.get_running_loop().call_later(NOTICEABLE, notice)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            self._slow -= noticed
+            self.changed()
+
+    def loaded(self, percentage: int | None) -> None:
+        """Report how much of a model is loaded, in percent; None if none is being loaded."""
+        self._percentage = percentage
+        self.changed()
+
+    def changed(self) -> None:
+        """Report a change, if there is one, after all pending callbacks of the event loop."""
+        if self.wanted:
+            asyncio.get_running_loop().call_soon(self._report)
+
+    def _report(self) -> None:
+        status = self.status()
+        if status != self._sent:
+            self._sent = status
+            self._send(status)
 
 
 class EfimServer(LanguageServer):

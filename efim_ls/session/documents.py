@@ -23,8 +23,7 @@ from efim_ls.settings import Settings
 from efim_ls.text.document import Change, Document, Edit, EditHistory, PastEdit, Suggestion, begin_alike
 from efim_ls.text.parts import parts_of
 from efim_ls.usage.counters import Counters
-from efim_ls.usage.edits import Followers
-from efim_ls.usage.suggestions import RetentionTracker
+from efim_ls.usage.suggestions import Followers, RetentionTracker
 from efim_ls.workspace.files.context import RecentEdit
 
 # More text slows every token; more files would outgrow the cache of their tokens.

@@ -15,7 +15,7 @@ from efim_ls.session.documents import OpenDocument, OpenDocuments
 from efim_ls.text.document import Document, Edit, PastEdit, narrowed
 from efim_ls.text.outline import Importable
 from efim_ls.usage.counters import Counters
-from efim_ls.usage.edits import AcceptedEdits
+from efim_ls.usage.suggestions import AcceptedEdits
 from efim_ls.workspace.imports.calling import CalledDefinition
 
 _Found = tuple[Document, ProposedEdit]  # in the text that a look-up has read

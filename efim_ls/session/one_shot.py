@@ -21,8 +21,7 @@ from efim_ls.request import Answer, Request
 from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.text.document import Document
 from efim_ls.text.parts import part_at
-from efim_ls.workspace.database.origin import read_summary
-from efim_ls.workspace.database.place import index_path
+from efim_ls.workspace.database.origin import index_path, read_summary
 from efim_ls.workspace.files.context import RetrievalPlace
 from efim_ls.workspace.index import Scope, WorkspaceIndex, open_index
 from efim_ls.workspace.overlay import Overlay

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 from efim_ls.setting_objects.shared_tier import FIELDS as SHARED_TIER
 from efim_ls.setting_objects.shared_tier import SharedTierOptions, read_shared_tier, shared_tier_problem
-from model_runtime.remote.options import RemoteOptions
 from model_runtime.remote.setting import FIELDS as ENGINE
-from model_runtime.remote.setting import Field, engine_problem, read_engine
+from model_runtime.remote.setting import Field, RemoteOptions, engine_problem, read_engine
 
 
 class ObjectKind(NamedTuple):

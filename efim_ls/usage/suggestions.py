@@ -1,18 +1,17 @@
-"""The life of suggestions: offered under ids, shown, accepted, and retained through later edits."""
+"""The life of suggestions: offered under ids, shown, accepted, and retained; and of accepted next edits."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from efim_ls.request import Request
 from efim_ls.text.document import Edit, Encoding, Suggestion, begin_alike
-from efim_ls.usage.counters import Counters
-from efim_ls.usage.history import Count
+from efim_ls.usage.counters import Count, Counters
 
 COUNTED_AFTER = 30.0  # seconds from an acceptance to the count of retained text
 RECENT_SUGGESTIONS = 16  # per document: a new offer may be the remainder of one of these
@@ -23,6 +22,7 @@ BYTES: dict[Encoding, int] = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
 Event = Literal["shown", "accepted", "partially_accepted"]
 Piece = tuple[int, int]
 TAKEN: tuple[Event, ...] = ("accepted", "partially_accepted")
+Followers = list[Callable[[Edit], None]]  # of a document: called with each edit of it
 
 
 @dataclass(eq=False)
@@ -259,3 +259,62 @@ def _first_units(text: str, units: int, encoding: Encoding) -> str:
     """Return the whole characters within the first `units` of an encoded text."""
     encoded = text.encode(CODECS[encoding], "surrogatepass")[: max(0, units) * BYTES[encoding]]
     return encoded.decode(CODECS[encoding], "ignore")
+
+
+class _AcceptedEdit:
+    """An accepted edit: its place, the rest of its added text, and whether it was taken back."""
+
+    def __init__(self, uri: str, language: str, edit: Edit, followers: Followers) -> None:
+        self.uri, self.language, self.edit, self.followers = uri, language, edit, followers
+        self.timer: asyncio.TimerHandle | None = None
+        self._at, self._retained, self._undone = edit.at, RetainedRange(edit.at, edit.end), False
+
+    @property
+    def is_kept(self) -> bool:
+        return not self._undone and self._retained.characters == len(self.edit.added)
+
+    def follow(self, later: Edit) -> None:
+        if later == self.edit:  # the client reported the acceptance before it made the edit
+            return
+        inverse = Edit(self._at, self.edit.added, self.edit.removed)
+        self._undone |= later == inverse
+        self._retained.follow(later)
+        if later.at + len(later.removed) <= self._at:
+            self._at += len(later.added) - len(later.removed)
+
+
+class AcceptedEdits:
+    """Counts accepted next edits, and later those that were kept. Used on the event loop only, except `close`."""
+
+    def __init__(self, counters: Counters, counted_after: float = COUNTED_AFTER) -> None:
+        """Count kept text `counted_after` seconds after an acceptance, or when its document is closed."""
+        self._counters, self._counted_after = counters, counted_after
+        self._accepted: list[_AcceptedEdit] = []
+
+    def accept(self, uri: str, language: str, edit: Edit, followers: Followers) -> None:
+        """Count an accepted edit, and follow its document's later edits until it is counted as kept or not.
+
+        The edit has no beginning or end that the old and new text share.
+        """
+        accepted = _AcceptedEdit(uri, language, edit, followers)
+        followers.append(accepted.follow)
+        self._counters.add(language, {"edits_accepted": 1})
+        self._accepted.append(accepted)
+        accepted.timer = asyncio.get_running_loop().call_later(self._counted_after, self._count, accepted)
+
+    def close_document(self, uri: str) -> None:
+        """Count the kept text so far in a document."""
+        for accepted in [each for each in self._accepted if each.uri == uri]:
+            self._count(accepted)
+
+    def close(self) -> None:
+        """Count the kept text so far."""
+        for accepted in list(self._accepted):
+            self._count(accepted)
+
+    def _count(self, accepted: _AcceptedEdit) -> None:
+        self._accepted.remove(accepted)
+        accepted.followers.remove(accepted.follow)
+        if accepted.timer is not None:
+            accepted.timer.cancel()
+        self._counters.add(accepted.language, {"edits_kept": int(accepted.is_kept)})

@@ -20,8 +20,7 @@ from efim_ls.languages.table import family_of
 from efim_ls.memory_shares import share_out
 from efim_ls.paths import cache_folder
 from efim_ls.settings import DEFAULTS, Settings
-from efim_ls.workspace.database.origin import OF_INDEX, IndexOrigin
-from efim_ls.workspace.database.place import index_path
+from efim_ls.workspace.database.origin import OF_INDEX, IndexOrigin, index_path
 from efim_ls.workspace.database.tables import Entry
 from efim_ls.workspace.excerpts.workspace_excerpts import files_context
 from efim_ls.workspace.files.content import IndexedFile, Kept, content_of, digest_of
@@ -35,7 +34,7 @@ from efim_ls.workspace.files.discovery import (
     readable,
     source_files,
 )
-from efim_ls.workspace.imports.files import IndexedFiles
+from efim_ls.workspace.imports.paths import IndexedFiles
 from efim_ls.workspace.index_file import IndexFile
 from efim_ls.workspace.overlay import MIB, Overlay
 from model_runtime.ids import Ids

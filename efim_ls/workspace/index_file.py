@@ -18,8 +18,7 @@ from typing import TypeVar
 
 from efim_ls.sqlite_files import create_for_owner, is_damage
 from efim_ls.text.outline import Outline
-from efim_ls.workspace.database.origin import IndexOrigin
-from efim_ls.workspace.database.place import remove_index
+from efim_ls.workspace.database.origin import IndexOrigin, remove_index
 from efim_ls.workspace.database.queries import FoundDefinition, FoundImport, IndexQueries, Passage
 from efim_ls.workspace.database.tables import Entry, IndexTables, create_tables
 from efim_ls.workspace.files.content import IndexedFile, Kept

@@ -17,8 +17,7 @@ from kv_store.block import Block, Name
 from kv_store.disk import messages
 from kv_store.disk.block_file import SUPPORTED, BlockFile
 from kv_store.disk.header import BlockFileError, Header, OtherModel, OtherSize
-from kv_store.disk.index import Index
-from kv_store.disk.reading import read_blocks
+from kv_store.disk.index import Index, read_blocks
 from kv_store.disk.record import RECORD, describe
 from kv_store.tier import TierStats
 from kv_store.warn_once import WarnOnce

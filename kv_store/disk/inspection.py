@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kv_store.disk.block_file import BlockFile
-from kv_store.disk.index import Index
-from kv_store.disk.reading import read_blocks
+from kv_store.disk.index import Index, read_blocks
 from kv_store.disk.record import damaged, parse
 
 

@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 from uuid import uuid4
 
-from kv_store.shared.shelf import REMEDY, ShelfError, ShelfItem
-from kv_store.shared.sweeping import Stored, Sweeper, is_name, is_old
+from kv_store.shared.shelf import REMEDY, ShelfError, ShelfItem, Stored, Sweeper, is_name, is_old
 
 SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 FOLDER = SAFELY | os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)

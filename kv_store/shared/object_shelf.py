@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import from_url
 
-from kv_store.shared.shelf import REMEDY, ShelfError, ShelfItem
-from kv_store.shared.sweeping import Stored, Sweeper, is_name, is_old
+from kv_store.shared.shelf import REMEDY, ShelfError, ShelfItem, Stored, Sweeper, is_name, is_old
 
 CONNECTING, ANSWERING = timedelta(seconds=0.5), timedelta(seconds=2)  # until a store counts as lost
 SIDE_BY_SIDE = 8  # requests

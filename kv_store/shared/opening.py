@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from kv_store.level import Level, Reach, StoreContext
 from kv_store.shared.folder_shelf import FolderShelf
 from kv_store.shared.shelf import LARGEST, Shelf, ShelfError
+from kv_store.tier import Level, Reach, StoreContext
 from kv_store.warn_once import WarnOnce
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from valkey.exceptions import (
 )
 from valkey.exceptions import TimeoutError as ValkeyTimeout
 
-from kv_store.shared.shelf import KEEP_SECONDS, REMEDY, RETIRED_SECONDS, ShelfError, ShelfFull, ShelfItem
-from kv_store.shared.sweeping import is_name
+from kv_store.shared.shelf import KEEP_SECONDS, REMEDY, RETIRED_SECONDS, ShelfError, ShelfFull, ShelfItem, is_name
 
 SECONDS = 0.5  # until a server counts as lost: for a connection, between two pieces of an answer
 SCANNED = 1000  # names that the server looks at in one step

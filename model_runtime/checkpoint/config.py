@@ -20,10 +20,10 @@ from model_runtime.checkpoint.families.layer_spec import (
     LayerSpec,
     Lookback,
     Recurrence,
+    Rope,
     ShortConv,
     State,
 )
-from model_runtime.checkpoint.families.rope_parameters import Rope
 from model_runtime.checkpoint.families.shared_fields import UnknownArchitecture, read_kv_heads, read_rope
 from model_runtime.checkpoint.weight_files import refuse_other_layouts
 from model_runtime.errors import ModelError

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from model_runtime.checkpoint.families.rope_parameters import Rope
+from model_runtime.checkpoint.families.layer_spec import Rope
 
 COMPLEX64 = 8  # bytes
 

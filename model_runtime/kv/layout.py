@@ -1,9 +1,11 @@
-"""Which arrays an arena consists of: the one place that knows the shape of keys and values."""
+"""Which arrays an arena consists of: the one place that knows the shape and the format of keys and values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -21,6 +23,7 @@ SLIDING_PASS = 1024  # most rows of a pass over them
 SNAPSHOTS = 16  # places of which an arena keeps states
 EXCERPT_ROWS_KEPT = 8  # as many texts apart are kept in RAM as fill an arena's excerpt rows this often
 LANES = 16  # numbers that compiled code computes at once
+KV_LAYOUT = 1  # of keys and values in an arena: fp32, keys rotated, the two halves of a head interleaved
 
 Numbers = npt.NDArray[np.float32]
 KeysValues = tuple[Numbers, ...]  # an array for each plane of a layout, of the same tokens
@@ -218,3 +221,40 @@ def split(numbers: Any, placed: Sequence[PlacedPlane]) -> tuple[Any, ...]:
 def arena_bytes(config: ModelConfig, capacity: int, element: int = FP32) -> int:
     """Return the bytes that one arena of a model takes, its excerpt rows included."""
     return KvLayout.of(config, element).arena_bytes(config.excerpt_rows + capacity)
+
+
+def turned(keys: npt.NDArray[np.float32], factors: npt.NDArray[np.complex64]) -> npt.NDArray[np.float32]:
+    """Return keys [..., tokens, head_dim] multiplied by `factors`, [head_dim / 2] or one such row for each token.
+
+    Dimensions 2j and 2j + 1 are the parts of one number. Each product, difference and sum is a separate operation,
+    so that it is rounded alike whatever instructions compute it.
+    """
+    real, imaginary, made = keys[..., ::2], keys[..., 1::2], np.empty_like(keys)
+    made[..., ::2] = real * factors.real - imaginary * factors.imag
+    made[..., 1::2] = real * factors.imag + imaginary * factors.real
+    return made
+
+
+@dataclass(frozen=True)
+class KvFormat:
+    """How a model's keys and values lie in arrays of fp32.
+
+    `rotations`, complex64 [capacity, width / 2] for each number of a plane's `rope`, are the factors of the key at
+    each position, or None if unknown: dimensions 2j and 2j + 1 are the parts of one number. `fingerprint`, 32 bytes,
+    differs whenever the same tokens may have different keys and values, or a different meaning. `bf16` says whether
+    all numbers have that precision.
+    """
+
+    fingerprint: bytes
+    layout: KvLayout
+    rotations: tuple[npt.NDArray[np.complex64], ...] | None
+    bf16: bool = False
+
+
+def fingerprint(files: Iterable[bytes], config: ModelConfig, code: Sequence[str]) -> bytes:
+    """Return a hash of all that keys and values depend on.
+
+    `files` are the hashes of weights and tokenizer; `code` names the format of the weights and what computes with it.
+    """
+    facts = json.dumps([KV_LAYOUT, *code, asdict(config)], sort_keys=True).encode()
+    return hashlib.sha256(b"".join([*files, facts])).digest()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal, Unpack
+
+import numpy as np
 
 from model_runtime.checkpoint.config import ModelConfig, read_languages
 from model_runtime.checkpoint.hub_names import hub_origin
@@ -24,18 +28,18 @@ from model_runtime.decoder.gpu.device import (
     refused,
     release_unused,
 )
+from model_runtime.decoder.native.library import library_hash
 from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.engine import EngineDescription
 from model_runtime.engine.local import EngineParts
 from model_runtime.engine.ngrams import NGRAMS_FILE, Ngrams, read_ngrams
-from model_runtime.kv.format import KvFormat, fingerprint
-from model_runtime.kv.layout import EXCERPT_ROWS_KEPT, FP32, KvLayout, arena_bytes
+from model_runtime.kv.layout import EXCERPT_ROWS_KEPT, FP32, KvFormat, KvLayout, arena_bytes, fingerprint
 from model_runtime.kv.pool import Pool
 from model_runtime.loading.checkpoint_reader import Checkpoint
 from model_runtime.loading.decoders import LoadOptions, LoadPlan, LoadRequest, load_decoder
 from model_runtime.loading.file_hashes import start_hashing
-from model_runtime.loading.kv_code import kv_code
 from model_runtime.loading.memory_fit import CpuFit, FitRequest, fit_on_cpu, kv_bytes, model_size, no_memory
+from model_runtime.machine import cpu_name
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.sequence_key import Mask
@@ -48,6 +52,8 @@ MIB = 1 << 20
 # measured here: the same model shall give the same answers at every start.
 LINE_WORK = 60_000_000
 GPU_TABLES = 2  # of the size of the rotations: their cosines and sines, each number twice
+ROOT = Path(__file__).parents[1]
+ROOMS = ("kv", "checkpoint", "decoder", "shelves")  # all that a forward pass runs is in these
 
 logger = logging.getLogger(__name__)
 
@@ -214,3 +220,32 @@ def _arena_count(config: ModelConfig, capacity: int, mib: int, element: int) -> 
     if size > mib * MIB:
         logger.info("memory_mib leaves %d MiB to arenas, but the one arena needs %d", mib, -(-size // MIB))
     return max(1, min(MOST_ARENAS, mib * MIB // size))
+
+
+def kv_code(runtime: Runtime, choice: DeviceChoice) -> list[str]:
+    """Return the inputs of keys and values other than the model: code, libraries and the device."""
+    code = [runtime.kv, runtime.attention, python_hash(ROOT), library_hash(), np.__version__]
+    if runtime.name == "compiled":
+        return [*code, cpu_name()]
+    import torch
+
+    code.append(torch.__version__)
+    if choice.device == "cuda":
+        return [*code, torch.cuda.get_device_name(choice.gpu), _version("xformers")]
+    return [*code, torch.backends.cpu.get_cpu_capability()]
+
+
+def python_hash(root: Path) -> str:
+    """Return a hash of the modules in those rooms of the runtime."""
+    digest = hashlib.sha256()
+    for path in sorted(path for room in ROOMS for path in (root / room).rglob("*.py")):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(root).as_posix()} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

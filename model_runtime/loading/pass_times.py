@@ -1,4 +1,4 @@
-"""Measures the passes of a model of some shape on this CPU, for people to read: no choice follows from it."""
+"""Measures passes on this CPU, and says what keys cost by them, for people to read: no choice follows from it."""
 
 from __future__ import annotations
 
@@ -25,6 +25,14 @@ TIMED_REPEATS = 5
 SAMPLE_PARAMETERS = 1 << 24  # parameters of a sample: further layers cost what these do
 SAMPLE_VOCAB = 4096
 NOISE = 65_537  # numbers that a sample's weights repeat: their values do not affect the time
+# By 2,980 keys with the embedded model: 2,080 typed into files of Python's own library, where suggestions at least
+# 20 % likely are shown, and 900 of the Rust session that docs/benchmarks.md replays.
+# Half of the keys take no more: they are typed through a suggestion, or diverge from it by a token. The median is no
+# pass in Python and 0 to 1 in Rust; the means are 1.1 and 3.2. Half of them wait for no token of the prompt.
+PASSES_OF_A_KEY = 1.0
+OUTSIDE_MS = 0.5  # planning, tokenizing and filters; the median key in Python takes 0.6 in all
+COLD_TOKENS = 1_200  # of a prompt with nothing kept, in the default window: the mean of both
+COLD_PASSES = 4.0  # of one row, to decode what follows; the median
 
 
 class PassTimes(NamedTuple):
@@ -86,3 +94,23 @@ def _sample(config: ModelConfig) -> ModelConfig:
 def _chosen(mlp: Mlp) -> Mlp:
     """Return a feed-forward part with as many experts as a token chooses: what takes time, and no more memory."""
     return replace(mlp, count=mlp.chosen, groups=1) if isinstance(mlp, Experts) else mlp
+
+
+class KeyCosts(NamedTuple):
+    """Milliseconds of a typical key, and of a cold place: the first key where nothing has been computed, or None."""
+
+    typical: float
+    cold: float | None
+
+
+def key_costs(pass_ms: float, row_ms: float | None) -> KeyCosts:
+    """Return their milliseconds, from the milliseconds of a pass of one row and of a row of a prompt's passes."""
+    cold = None if row_ms is None else COLD_TOKENS * row_ms + COLD_PASSES * pass_ms + OUTSIDE_MS
+    return KeyCosts(PASSES_OF_A_KEY * pass_ms + OUTSIDE_MS, cold)
+
+
+def duration(ms: float) -> str:
+    """Return milliseconds for people, with two digits: `0.8 ms`, `67 ms`, `1.3 s`."""
+    if round(ms) >= 1000:
+        return f"{ms / 1e3:,.{int(ms < 9_950)}f} s"
+    return f"{ms:.{int(ms < 9.95)}f} ms"

@@ -21,7 +21,7 @@ from model_runtime.remote.answer import StreamedAnswer
 from model_runtime.remote.connection import Connection, nonsense
 from model_runtime.remote.dialect import Ask, Dialect, StreamPiece
 from model_runtime.remote.identify import another_vocabulary, block_size, identify
-from model_runtime.remote.options import RemoteOptions
+from model_runtime.remote.setting import RemoteOptions
 
 MOST_FRAMES = 64  # whose last prompts are remembered
 BLOCK = 16  # tokens of a server's block where it does not say: vLLM's default

@@ -13,7 +13,7 @@ from model_runtime.remote.connection import Connection, Json, nonsense
 from model_runtime.remote.dialect import Dialect, Served
 from model_runtime.remote.llama_cpp import LlamaCpp
 from model_runtime.remote.openai import OpenAi, Vllm
-from model_runtime.remote.options import Kind, RemoteOptions
+from model_runtime.remote.setting import Kind, RemoteOptions
 
 OWNERS: dict[str, Kind] = {"vllm": "vllm", "llamacpp": "llama.cpp"}  # whom servers name as owner of their models
 # In one line each: vocabularies that agree on these differ nowhere that matters.

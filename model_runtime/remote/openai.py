@@ -10,7 +10,7 @@ from model_runtime.errors import EngineError
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.remote.connection import Json
 from model_runtime.remote.dialect import Ask, NextToken, Served, StreamPiece
-from model_runtime.remote.options import RemoteOptions
+from model_runtime.remote.setting import RemoteOptions
 
 TOP, TOP_OF_VLLM = 5, 20  # likeliest tokens that are asked for: the most that servers give by default
 MOST_BIASES = 300  # that OpenAI's API takes

@@ -21,7 +21,7 @@ from model_runtime.checkpoint.weights import read_weights  # noqa: E402
 from model_runtime.decoder.any_decoder import Span  # noqa: E402
 from model_runtime.decoder.decoder import Decoder  # noqa: E402
 from model_runtime.decoder.gpu import attention, kernels  # noqa: E402
-from model_runtime.decoder.gpu.biases import BiasBlock, bias_of, bias_of_rows, update_bias  # noqa: E402
+from model_runtime.decoder.gpu.attention import BiasBlock, bias_of, bias_of_rows, update_bias  # noqa: E402
 from model_runtime.decoder.gpu.decoder import GpuDecoder  # noqa: E402
 from model_runtime.decoder.gpu.device import Device, GpuFormat  # noqa: E402
 from model_runtime.decoder.gpu.graphs import graph_recorder  # noqa: E402

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from kv_store.block import BLOCK_TOKENS, Name, tag
-from kv_store.level import Origin, Reach
 from kv_store.open import SHARED, OpenedStore, StoreOptions, open_store
 from kv_store.store import ComputedBlocks, Store
+from kv_store.tier import Origin, Reach
 from model_runtime.kv.codec import Form, KvCodec
 from model_runtime.kv.layout import KvLayout
 from tests.waiting import HANG

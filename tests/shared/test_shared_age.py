@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import valkey
 
-from kv_store.shared import sweeping
+from kv_store.shared import shelf
 from kv_store.shared.folder_shelf import FolderShelf
 from kv_store.shared.shelf import KEEP_SECONDS, LARGEST
 from kv_store.shared.valkey_shelf import ValkeyShelf
@@ -73,7 +73,7 @@ def test_it_is_swept_once_an_hour(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     folder.let_age([KEEP_SECONDS + DAY] * 3)
     folder.shelf.sweep()
     assert len(folder.names()) == 3
-    monkeypatch.setattr(sweeping, "SWEEP_SECONDS", 0)
+    monkeypatch.setattr(shelf, "SWEEP_SECONDS", 0)
     folder.shelf.sweep()
     assert not folder.names()
 

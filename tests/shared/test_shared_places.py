@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kv_store.level import Origin, Reach
 from kv_store.shared.opening import open_shelf
+from kv_store.tier import Origin, Reach
 from tests.shared.servers import redis, s3
 from tests.shared.stores import BLOCK_BYTES, DOCUMENT, colleague, names_of, read, save
 from tests.waiting import HANG

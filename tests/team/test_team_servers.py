@@ -11,7 +11,7 @@ from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.engine.engine import PrepareJob
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.remote.engine import RemoteEngine
-from model_runtime.remote.options import Kind, RemoteOptions
+from model_runtime.remote.setting import Kind, RemoteOptions
 from tests.engine.remote.conftest import job_of
 from tests.engine.remote.test_remote_engine import TYPED
 from tests.team.conftest import URLS

@@ -28,7 +28,7 @@ NUMBERS = (
 
 def add_team(commands: Subparsers) -> Parser:
     """Add `team`; return its parser."""
-    from model_runtime.remote.options import Kind
+    from model_runtime.remote.setting import Kind
 
     summary = "replay recorded sessions of many people against one server, and report latency and cached tokens"
     details = (
@@ -84,7 +84,7 @@ def _asked(people: Sequence[Sequence[PersonKey]], folder: Path, arguments: argpa
     from efim_lab.gate.team.load import run_load
     from efim_lab.gate.team.report import show, summary
     from model_runtime.errors import EngineError
-    from model_runtime.remote.options import RemoteOptions
+    from model_runtime.remote.setting import RemoteOptions
 
     options = RemoteOptions(
         url=arguments.url, kind=arguments.kind, model=arguments.served, key_file=arguments.key_file

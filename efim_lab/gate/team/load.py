@@ -20,7 +20,7 @@ from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.remote.connection import Connection, event_data, headers_of
 from model_runtime.remote.dialect import Ask, Dialect, Served
 from model_runtime.remote.identify import identify
-from model_runtime.remote.options import RemoteOptions
+from model_runtime.remote.setting import RemoteOptions
 
 PATIENCE = 600.0  # seconds without a byte, after which a server counts as lost
 

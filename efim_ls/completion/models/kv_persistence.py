@@ -9,22 +9,24 @@ import logging
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from efim_ls.paths import cache_folder, document_tag
 from efim_ls.settings import Settings
+from kv_store.atomic_files import make_folder, replace_file
 from kv_store.block import BLOCK_TOKENS
-from kv_store.level import Origin, Reach
 from kv_store.open import DISK, MEMORY, SHARED, OpenedStore, StoreOptions, open_store
 from kv_store.store import REMEMBERED_DOCUMENTS, ComputedBlocks, Store
+from kv_store.tier import Origin, Reach
 from model_runtime.cancel import Cancel
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.codec import Form, KvCodec
-from model_runtime.kv.format import KvFormat
+from model_runtime.kv.layout import KvFormat
 from model_runtime.kv.sequence import Quality
 from model_runtime.kv.storage import ComputedExcerpt, HeldFrame
 from model_runtime.sequence_key import SequenceKey, ids_of
@@ -234,3 +236,23 @@ def _options(settings: Settings, exact: Form, held_mib: int) -> StoreOptions:
     if settings.shared_tier.url:
         levels[SHARED] = {**asdict(settings.shared_tier), "form": form}
     return StoreOptions(levels, cache_folder(settings.cache_folder) if settings.persist else None)
+
+
+class CacheFile:
+    """A text in the cache folder, kept between runs; every method raises OSError."""
+
+    def __init__(self, path: Path) -> None:
+        """Name the file; it need not exist yet."""
+        self._path = path
+
+    def __str__(self) -> str:
+        return str(self._path)
+
+    def read(self) -> str:
+        """Return the file's text."""
+        return self._path.read_text(encoding="utf-8")
+
+    def write(self, text: str) -> None:
+        """Replace the file as a whole, readable by its owner only."""
+        make_folder(self._path.parent)
+        replace_file(self._path, text.encode())

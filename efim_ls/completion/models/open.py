@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from efim_ls.completion.models.cache_file import CacheFile
-from efim_ls.completion.models.kv_persistence import KvPersistence, open_for
+from efim_ls.completion.models.kv_persistence import CacheFile, KvPersistence, open_for
 from efim_ls.completion.models.saved_documents import SavedDocuments, StoredDocuments
 from efim_ls.completion.planning.window import MARKERS, Budget
 from efim_ls.completion.suggestions.sureness import Sureness, embedded_sureness, read_sureness

@@ -11,8 +11,7 @@ from efim_ls.languages.table import LANGUAGES
 from efim_ls.next_edit.import_lines import added_import, import_statements
 from efim_ls.next_edit.pattern import Occurrence, outwards, whole_words
 from efim_ls.next_edit.rules.rename import KEYWORDS, defines
-from efim_ls.next_edit.situation import Candidate, Situation
-from efim_ls.next_edit.surroundings import in_comment
+from efim_ls.next_edit.situation import Candidate, Situation, in_comment
 from efim_ls.next_edit.syntax.scope import is_prose, local_scope
 from efim_ls.next_edit.tokens import NAME, TokenChange, is_word, tokens
 from efim_ls.text.document import Document, Edit, PastEdit

@@ -10,10 +10,8 @@ from math import log1p
 
 from efim_ls.next_edit.changes import LineChange, is_being_typed
 from efim_ls.next_edit.pattern import Occurrence, Pattern, occurrences, outwards, whole_words
-from efim_ls.next_edit.situation import Candidate, Situation
-from efim_ls.next_edit.surroundings import in_comment, in_string
-from efim_ls.next_edit.syntax.scope import local_scope
-from efim_ls.next_edit.syntax.uses import kind_of_name
+from efim_ls.next_edit.situation import Candidate, Situation, in_comment, in_string
+from efim_ls.next_edit.syntax.scope import kind_of_name, local_scope
 from efim_ls.next_edit.tokens import Tokens, is_name
 from efim_ls.text.document import Document, narrowed
 

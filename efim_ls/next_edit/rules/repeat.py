@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from math import log1p
 
 from efim_ls.next_edit.pattern import Occurrence, Pattern, occurrences, outwards
-from efim_ls.next_edit.situation import Candidate, Situation
-from efim_ls.next_edit.surroundings import in_comment, in_string, position
+from efim_ls.next_edit.situation import Candidate, Situation, in_comment, in_string, position
 from efim_ls.next_edit.tokens import Tokens, common, is_name
 
 MOST_COMPARED = 3  # examples, the last ones

@@ -12,8 +12,7 @@ from efim_ls.next_edit.rules.repeat import repeat
 from efim_ls.next_edit.rules.signature import Following, following_calls, signature
 from efim_ls.next_edit.rules.transform import transform
 from efim_ls.next_edit.situation import Candidate, EditRule, ProposedEdit, Situation
-from efim_ls.next_edit.syntax.scope import is_prose
-from efim_ls.next_edit.syntax.uses import Kind, kind_of_name
+from efim_ls.next_edit.syntax.scope import Kind, is_prose, kind_of_name
 from efim_ls.next_edit.tokens import difference, is_name, tokens
 from efim_ls.text.document import Document
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from efim_ls.next_edit.changes import LineChange
 from efim_ls.next_edit.pattern import Occurrence, outwards
-from efim_ls.next_edit.situation import Candidate, Situation
-from efim_ls.next_edit.surroundings import in_comment, in_string, position
+from efim_ls.next_edit.situation import Candidate, Situation, in_comment, in_string, position
 from efim_ls.next_edit.templates.template import EditTemplate, Rewritten, occurrences, template_of
 from efim_ls.next_edit.tokens import TokenChange, common, is_word, tokens
 from efim_ls.text.document import Document

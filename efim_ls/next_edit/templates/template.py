@@ -9,8 +9,17 @@ from itertools import islice, takewhile
 from typing import NamedTuple
 
 from efim_ls.next_edit.pattern import LINE_END, Occurrence, covering, fitting, nearest, outwards, whole_words
-from efim_ls.next_edit.templates.expressions import end_of_operand, ends_of_expression, start_of_operand
-from efim_ls.next_edit.templates.generalize import Contents, Hole, Part, filled, generalized, rebuilt
+from efim_ls.next_edit.templates.generalize import (
+    Contents,
+    Hole,
+    Part,
+    end_of_operand,
+    ends_of_expression,
+    filled,
+    generalized,
+    rebuilt,
+    start_of_operand,
+)
 from efim_ls.next_edit.tokens import BRACKETS, TokenChange, Tokens, balance, difference, tokens
 from efim_ls.text.document import Document
 

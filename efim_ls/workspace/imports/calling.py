@@ -13,8 +13,7 @@ from efim_ls.languages.table import LANGUAGES, family_of, language_of
 from efim_ls.text.outline import MEMBERS
 from efim_ls.workspace.database.queries import FoundImport
 from efim_ls.workspace.files.counts import nearest
-from efim_ls.workspace.imports.files import IndexedFiles
-from efim_ls.workspace.imports.paths import PACKAGE_FILES, ImportedName, is_from, read_import, takes
+from efim_ls.workspace.imports.paths import PACKAGE_FILES, ImportedName, IndexedFiles, is_from, read_import, takes
 
 MOST_CALLING = 64  # files that are read for one look-up, the nearest ones, in some 2 ms each
 DEEPEST = 16  # folders within a module of Go

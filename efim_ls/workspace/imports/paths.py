@@ -1,16 +1,42 @@
-"""Where imports lead, by their text and the paths of files."""
+"""The files of a workspace as imports see them, and where imports lead, by their text and the paths of files."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from efim_ls.languages.forms.language import Import
+from efim_ls.workspace.database.queries import FoundDefinition, FoundImport
 
 PACKAGE_FILES = frozenset({"__init__", "index", "lib", "main", "mod"})  # stand for the folder that they are in
 WORD = re.compile(r"\w+")
+
+
+class ImportSource(Protocol):
+    """What files define and import."""
+
+    def definitions(self, name: str, /) -> Sequence[FoundDefinition]:
+        """Return all definitions of a name, sorted by path and line."""
+        ...
+
+    def importing(self, word: str, /) -> Sequence[FoundImport]:
+        """Return the imports that have a word in them, sorted by path."""
+        ...
+
+
+class IndexedFiles(NamedTuple):
+    """The files of a workspace: definitions and imports, paths, which may be shown, and text on disk.
+
+    `read` returns None where a file may not be read, or is none.
+    """
+
+    source: ImportSource
+    paths: Iterable[str]
+    is_shown: Callable[[str], bool]
+    read: Callable[[str], str | None]
 
 
 class ImportedName(NamedTuple):

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import cast
 
 from model_runtime.checkpoint.families.fields import Fields
-from model_runtime.checkpoint.families.layer_spec import Activation
-from model_runtime.checkpoint.families.rope_parameters import Rope, RopeKind
+from model_runtime.checkpoint.families.layer_spec import Activation, Rope, RopeKind
 from model_runtime.errors import ModelError
 
 ACTIVATIONS: dict[str, Activation] = {

@@ -9,8 +9,7 @@ from typing import Any
 from model_runtime.checkpoint.families.dense import granite, llama
 from model_runtime.checkpoint.families.experts import qwen_experts, read_experts, sparse_layers
 from model_runtime.checkpoint.families.fields import Fields
-from model_runtime.checkpoint.families.layer_spec import Experts, Gating, Recurrence, ShortConv, State
-from model_runtime.checkpoint.families.rope_parameters import Rope
+from model_runtime.checkpoint.families.layer_spec import Experts, Gating, Recurrence, Rope, ShortConv, State
 from model_runtime.checkpoint.families.shared_fields import (
     FULL,
     UnknownArchitecture,

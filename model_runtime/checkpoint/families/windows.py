@@ -8,8 +8,7 @@ from typing import Any
 
 from model_runtime.checkpoint.families.dense import gemma
 from model_runtime.checkpoint.families.fields import Fields
-from model_runtime.checkpoint.families.layer_spec import AltUp, Dense
-from model_runtime.checkpoint.families.rope_parameters import Rope
+from model_runtime.checkpoint.families.layer_spec import AltUp, Dense, Rope
 from model_runtime.checkpoint.families.shared_fields import (
     FULL,
     SLIDES,

@@ -15,8 +15,7 @@ from model_runtime.checkpoint.rope import rotations as rotations_of
 from model_runtime.checkpoint.tensor_shapes import HEAD
 from model_runtime.checkpoint.weights import Weights
 from model_runtime.decoder.any_decoder import Rotations, Span, TopTokens, parts_of
-from model_runtime.decoder.gpu.attention import Attend
-from model_runtime.decoder.gpu.biases import BiasBlock, bias_of
+from model_runtime.decoder.gpu.attention import Attend, BiasBlock, bias_of
 from model_runtime.decoder.gpu.device import GpuFormat, shares_head
 from model_runtime.decoder.gpu.graphs import PassInputs, Record, RecordedPasses, SlabRows
 from model_runtime.decoder.gpu.kernels import Kernels, current_device, rotation_factors

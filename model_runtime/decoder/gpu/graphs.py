@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from model_runtime.decoder.gpu.biases import Bias, bias_of_rows, update_bias
+from model_runtime.decoder.gpu.attention import Bias, bias_of_rows, update_bias
 from model_runtime.decoder.gpu.slab import WIDTHS, Slab
 from model_runtime.decoder.gpu.top_tokens import LISTED_ROWS, TopTokensTable
 from model_runtime.ids import Ids

@@ -10,7 +10,7 @@ import torch
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import causal_mask_function
 
-from model_runtime.decoder.attention import attend, causal_bias
+from model_runtime.decoder.self_attention import attend, causal_bias
 from model_runtime.errors import ModelError
 
 ATTENTION_NAME = "arena"

@@ -12,8 +12,7 @@ from model_runtime.kv.arena import Arena
 from model_runtime.kv.layout import KvLayout
 from model_runtime.kv.pool import Pool
 from model_runtime.sequence_key import SequenceKey
-from model_runtime.shelves.composition.composer import Composer
-from model_runtime.shelves.composition.method import CompositionMethod, FirstRows
+from model_runtime.shelves.composition.composer import Composer, CompositionMethod, FirstRows
 
 # What a setting can name, the first first; others, measured in efim_lab/studies/reuse, cost more and are no closer.
 METHODS: Mapping[str, CompositionMethod] = {"moved_text_carefully": FirstRows(32), "moved_text": FirstRows(16)}

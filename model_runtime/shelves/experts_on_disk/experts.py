@@ -14,8 +14,7 @@ from model_runtime.checkpoint.weights import Fp32
 from model_runtime.decoder.native.held_experts import ExpertLayer, Router
 from model_runtime.decoder.native.library import FETCH, WAIT, NativeMatrix
 from model_runtime.mapped_memory import map_zeros
-from model_runtime.shelves.experts_on_disk.file import ExpertFile
-from model_runtime.shelves.experts_on_disk.record import ExpertRecord
+from model_runtime.shelves.experts_on_disk.file import ExpertFile, ExpertRecord
 from model_runtime.shelves.experts_on_disk.schedule import NOWHERE, Numbers, Schedule
 
 READERS = 4  # reads under way: a disk is fastest with a few

@@ -12,8 +12,7 @@ from model_runtime.cancel import Cancel
 from model_runtime.engine.prefill import Readied
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.kv.arena import Arena
-from model_runtime.kv.layout import Numbers, Plane
-from model_runtime.kv.rotation import turned
+from model_runtime.kv.layout import Numbers, Plane, turned
 from model_runtime.kv.sequence import Quality
 from model_runtime.kv.storage import ComputedExcerpt, ExcerptStore
 from model_runtime.sequence_key import SequenceKey, TextsApart, ids_of

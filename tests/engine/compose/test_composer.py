@@ -21,8 +21,7 @@ from model_runtime.kv.arena import Arena, DenseArena
 from model_runtime.kv.sequence import Quality
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.sequence_key import SequenceKey
-from model_runtime.shelves.composition.composer import Composer
-from model_runtime.shelves.composition.method import Composition, FirstRows
+from model_runtime.shelves.composition.composer import Composer, Composition, FirstRows
 from tests.engine.doubles import Watched, decoder_of
 from tests.engine.prompts import HEAD, TAIL, A, B, after, generate, prompt_of
 

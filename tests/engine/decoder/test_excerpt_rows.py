@@ -26,7 +26,7 @@ from model_runtime.decoder.native.decoder import NativeDecoder
 from model_runtime.decoder.native.library import instruction_sets
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena, DenseArena
-from model_runtime.kv.rotation import turned
+from model_runtime.kv.layout import turned
 from model_runtime.sequence_key import TextsApart, texts_apart
 from model_runtime.shelves.isolated.library import ExcerptLibrary
 from tests.compiled import require_compiled

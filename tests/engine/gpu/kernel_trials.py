@@ -20,11 +20,12 @@ from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.gpu.attention import (
     attend_materialized,
     attend_with,
+    bias_of_rows,
     single_rows_split,
     split_operator,
+    update_bias,
     why_not,
 )
-from model_runtime.decoder.gpu.biases import bias_of_rows, update_bias
 from model_runtime.decoder.gpu.decoder import GpuDecoder
 from model_runtime.decoder.gpu.kernels import Kernels
 from model_runtime.decoder.gpu.slab import Slab

@@ -14,11 +14,14 @@ from xformers.ops.fmha.common import Inputs
 from model_runtime.decoder.gpu.attention import (
     BUSY_PROGRAMS,
     SPLIT_DIMS,
+    BiasBlock,
     attend_materialized,
+    bias_of,
+    bias_of_rows,
     grouped,
     split_operator,
+    update_bias,
 )
-from model_runtime.decoder.gpu.biases import BiasBlock, bias_of, bias_of_rows, update_bias
 
 CAPACITY, SLOTS, GAP = 12, 5, 3
 TOTAL = CAPACITY * SLOTS + GAP

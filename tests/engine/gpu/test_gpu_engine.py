@@ -31,7 +31,7 @@ from model_runtime.engine.local import EngineParts, LocalEngine
 from model_runtime.engine.ngrams import Ngrams
 from model_runtime.engine.sampler import LEAST_CHANCE, Sampler
 from model_runtime.errors import ModelError
-from model_runtime.kv.format import fingerprint
+from model_runtime.kv.layout import fingerprint
 from model_runtime.kv.pool import FrameId, Pool
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, Watched

@@ -16,8 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xformers.ops.fmha import flash, triton_splitk
 
-from model_runtime.decoder.gpu.attention import attend_materialized, attend_with, split_operator
-from model_runtime.decoder.gpu.biases import BiasBlock, bias_of, bias_of_rows, update_bias
+from model_runtime.decoder.gpu.attention import (
+    BiasBlock,
+    attend_materialized,
+    attend_with,
+    bias_of,
+    bias_of_rows,
+    split_operator,
+    update_bias,
+)
 
 CAPACITY, SLOTS = 300, 4
 TOTAL = CAPACITY * SLOTS

@@ -17,13 +17,13 @@ from model_runtime.decoder.gpu import attention, device
 from model_runtime.decoder.gpu import load as gpu_loading
 from model_runtime.decoder.gpu.attention import (
     AttentionWay,
+    Bias,
     attend_materialized,
     choose_attention,
     first_that_runs,
     single_rows_split,
     why_not,
 )
-from model_runtime.decoder.gpu.biases import Bias
 from model_runtime.decoder.gpu.device import GpuError
 from model_runtime.decoder.gpu.slab import Slab
 from model_runtime.errors import ModelError

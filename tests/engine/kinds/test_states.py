@@ -18,7 +18,7 @@ from model_runtime.kv.codec import STATE, Form, KvCodec
 from model_runtime.kv.layout import KvLayout
 from model_runtime.kv.sequence import Quality
 from model_runtime.sequence_key import SequenceKey
-from model_runtime.shelves.states.snapshots import GRID
+from model_runtime.shelves.states.rule import GRID
 from tests.engine.kinds.decoded import Decoded
 from tests.models import VOCABULARY, Family, Tiny, config, make
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from model_runtime.checkpoint.config import parse_config, read_config
-from model_runtime.checkpoint.families.rope_parameters import Rope
+from model_runtime.checkpoint.families.layer_spec import Rope
 from model_runtime.checkpoint.rope import rotation_bytes, rotations
 from model_runtime.checkpoint.tensor_shapes import expected_shapes
 from model_runtime.checkpoint.weights import read_weights
@@ -194,6 +194,6 @@ def test_weights_that_cannot_be_mapped_are_not_called_damaged(
         raise OSError(errno.ENOMEM, "Cannot allocate memory")
 
     folder = make(tmp_path, ROOMY)
-    monkeypatch.setattr("model_runtime.checkpoint.tensors.stored.mmap.mmap", refuse)
+    monkeypatch.setattr("model_runtime.checkpoint.tensors.compact.mmap.mmap", refuse)
     with pytest.raises(ModelError, match=r"^there is not enough memory for the model \(1 MiB\): end other programs"):
         load_within(folder, 8)

@@ -17,7 +17,7 @@ from model_runtime.kv.arena import Arena
 from model_runtime.kv.pool import FrameId
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.remote.engine import RemoteEngine
-from model_runtime.remote.options import RemoteOptions
+from model_runtime.remote.setting import RemoteOptions
 from tests.engine.doubles import ONE_LINE, Surer
 from tests.engine.prompts import prompt_of
 from tests.engine.remote.fakes import FAKES, FakeServer, serving

@@ -25,7 +25,7 @@ from model_runtime.ids import Ids
 from model_runtime.loading.load import LoadedModel
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.remote.engine import RemoteEngine
-from model_runtime.remote.options import RemoteOptions
+from model_runtime.remote.setting import RemoteOptions
 from tests.engine.completion.test_complete import BUDGET, CAPACITY, SETTINGS, loaded_from
 from tests.engine.decoding.test_other_engine import SURE, FarEngine
 from tests.engine.remote.fakes import FakeVllm, serving

@@ -18,7 +18,7 @@ from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.errors import ModelError
 from model_runtime.prompt.tokenizer import Tokenizer
-from model_runtime.remote.options import RemoteOptions
+from model_runtime.remote.setting import RemoteOptions
 from tests.engine.doubles import quick_decoder_of
 from tests.engine.remote.fakes import FakeServer, FakeVllm, serving
 from tests.waiting import HANG

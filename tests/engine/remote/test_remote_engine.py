@@ -16,7 +16,7 @@ from model_runtime.ids import common_prefix
 from model_runtime.kv.pool import FrameId
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.remote.engine import RemoteEngine
-from model_runtime.remote.options import RemoteOptions
+from model_runtime.remote.setting import RemoteOptions
 from tests.engine.doubles import ENDLESS, Watched
 from tests.engine.remote.conftest import CAPACITY, EngineOf, job_of
 from tests.engine.remote.fakes import FAKES, FakeLlamaCpp, FakeOpenAi, FakeServer, FakeVllm, serving

@@ -12,7 +12,7 @@ from efim_lab.gate.team.people import PersonKey
 from efim_lab.gate.team.report import summary
 from model_runtime.errors import EngineError
 from model_runtime.prompt.tokenizer import Tokenizer
-from model_runtime.remote.options import RemoteOptions
+from model_runtime.remote.setting import RemoteOptions
 from tests.engine.remote.fakes import FakeServer
 
 TEXTS = ("def total(values):\n    return ", "def total(values):\n    return s", "def total(values):\n    return su")

@@ -17,10 +17,9 @@ from efim_ls.memory_shares import share_out
 from efim_ls.settings import DEFAULTS
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.errors import ModelError
-from model_runtime.loading.key_costs import OUTSIDE_MS, key_costs
 from model_runtime.loading.known_models import KNOWN_MODELS
 from model_runtime.loading.memory_fit import ModelSize, memory_need
-from model_runtime.loading.pass_times import PassTimes
+from model_runtime.loading.pass_times import OUTSIDE_MS, PassTimes, key_costs
 from model_runtime.loading.weight_format import CpuMethod
 from model_runtime.prompt.families import FAMILIES
 from tests.lsp.wire import ENV

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from efim_ls.usage.history import STATISTICS, Count, add_counts
+from efim_ls.usage.counters import STATISTICS, Count, add_counts
 from tests.lsp.wire import ENV, ROOT, Editor, started
 from tests.processes import command_line
 from tests.waiting import HANG

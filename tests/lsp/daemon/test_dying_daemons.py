@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from efim_ls.daemon.address import KEY, Address
-from efim_ls.daemon.messages import read_message, relay_message
+from efim_ls.daemon.link import read_message, relay_message
 from efim_ls.daemon.relay import HOPELESS
 from efim_ls.lsp.wire import REFUSED
 from tests.lsp.daemon.clients import HEAD, clients, gone, loaded, running, text_of

@@ -8,7 +8,7 @@ import pytest
 
 from efim_ls.setting_objects.shared_tier import SharedTierOptions
 from efim_ls.settings import OF_SERVER, Settings, parse
-from model_runtime.remote.options import RemoteOptions
+from model_runtime.remote.setting import RemoteOptions
 
 MOST_SETTINGS = 26
 

@@ -20,7 +20,7 @@ from model_runtime.checkpoint.config import (
 )
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.checkpoint.families.fields import read_json
-from model_runtime.checkpoint.families.rope_parameters import Rope
+from model_runtime.checkpoint.families.layer_spec import Rope
 from model_runtime.checkpoint.tensor_shapes import count_active, expected_shapes
 from model_runtime.errors import ModelError
 from tests.models import CLASSES, FIELDS, Family, Tiny, config, reshaped

@@ -9,7 +9,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from model_runtime.checkpoint.config import parse_config, read_config
-from model_runtime.checkpoint.tensors.stored import MOST_HEADER
+from model_runtime.checkpoint.tensors.compact import MOST_HEADER
 from model_runtime.checkpoint.weight_files import weight_files
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.errors import ModelError

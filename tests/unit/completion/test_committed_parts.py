@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from efim_ls.completion.committed_parts import committed_parts
+from efim_ls.completion.model_in_use import committed_parts
 from efim_ls.completion.planning.planner import Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget
 from model_runtime.prompt.prompt import Prompt, build

@@ -13,7 +13,7 @@ from lsprotocol.types import WorkspaceFolder
 from pygls.workspace import Workspace
 
 from efim_ls.daemon.journal import OURS, Journal
-from efim_ls.daemon.messages import read_message
+from efim_ls.daemon.link import read_message
 from efim_ls.lsp.protocol import changes_of
 from efim_ls.text.document import Document
 

@@ -12,7 +12,7 @@ import pytest
 from efim_ls.access.rules import Rules
 from efim_ls.commands import index as index_command
 from efim_ls.settings import Settings
-from efim_ls.workspace.database.place import index_path
+from efim_ls.workspace.database.origin import index_path
 from efim_ls.workspace.database.tables import APPLICATION_ID
 from efim_ls.workspace.files import content
 from efim_ls.workspace.index import Scope

@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from efim_ls.http.infill import around_cursor
+from efim_ls.http.completions import around_cursor
 from efim_ls.languages.table import guess_language
 from model_runtime.prompt.families import FAMILIES, Family
 

@@ -16,15 +16,14 @@ import torch
 
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.embedded import EMBEDDED
-from model_runtime.checkpoint.families.layer_spec import AltUp
-from model_runtime.checkpoint.families.rope_parameters import Rope
+from model_runtime.checkpoint.families.layer_spec import AltUp, Rope
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.any_decoder import Runtime
 from model_runtime.decoder.gpu.device import DeviceChoice
-from model_runtime.kv import format as kv_format
+from model_runtime.kv import layout
 from model_runtime.kv.arena import DenseArena
-from model_runtime.kv.format import fingerprint
-from model_runtime.loading import kv_code
+from model_runtime.kv.layout import fingerprint
+from model_runtime.loading import load
 from model_runtime.loading.weight_format import CpuMethod, usable_methods
 from tests.compiled import require_compiled
 
@@ -56,7 +55,7 @@ HARMLESS = {
 
 
 def of_code(runtime: Runtime, device: Literal["cpu", "cuda"] = "cpu") -> bytes:
-    return fingerprint(FILES, CONFIG, kv_code.kv_code(runtime, DeviceChoice(device, "", gpu=1)))
+    return fingerprint(FILES, CONFIG, load.kv_code(runtime, DeviceChoice(device, "", gpu=1)))
 
 
 def runtime(kv: str = "fp32 torch", attention: str = "flash") -> Runtime:
@@ -85,7 +84,7 @@ def test_format_and_code_count(place: int) -> None:
 
 def test_the_layout_of_arenas_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     before = fingerprint(FILES, CONFIG, CODE)
-    monkeypatch.setattr(kv_format, "KV_LAYOUT", kv_format.KV_LAYOUT + 1)
+    monkeypatch.setattr(layout, "KV_LAYOUT", layout.KV_LAYOUT + 1)
     assert fingerprint(FILES, CONFIG, CODE) != before
 
 
@@ -101,13 +100,13 @@ def test_the_way_to_compute_and_its_attention_count() -> None:
 FACTS = {
     "torch": ("torch", torch, "__version__", "99.0"),
     "what the CPU can do for torch": ("torch", torch.backends.cpu, "get_cpu_capability", lambda: "ABACUS"),
-    "the CPU": ("compiled", kv_code, "cpu_name", lambda: "another"),
+    "the CPU": ("compiled", load, "cpu_name", lambda: "another"),
     "numpy": ("compiled", np, "__version__", "99.0"),
-    "the compiled part's sources": ("compiled", kv_code, "library_hash", lambda: "another"),
-    "the modules": ("compiled", kv_code, "python_hash", lambda root: "another"),
+    "the compiled part's sources": ("compiled", load, "library_hash", lambda: "another"),
+    "the modules": ("compiled", load, "python_hash", lambda root: "another"),
     "torch beside a GPU": ("cuda", torch, "__version__", "99.0"),
     "the GPU": ("cuda", torch.cuda, "get_device_name", lambda gpu: f"another {gpu}"),
-    "xformers": ("cuda", kv_code, "version", lambda package: "99.0"),
+    "xformers": ("cuda", load, "version", lambda package: "99.0"),
 }
 
 
@@ -121,17 +120,17 @@ def test_libraries_and_devices_count(monkeypatch: pytest.MonkeyPatch, fact: str)
     assert of_code(*computed) != before
 
 
-MODULES = sorted(path for room in kv_code.ROOMS for path in (kv_code.ROOT / room).rglob("*.py"))
+MODULES = sorted(path for room in load.ROOMS for path in (load.ROOT / room).rglob("*.py"))
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(kv_code.ROOT)))
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(load.ROOT)))
 def test_a_change_of_any_module_that_computes_moves_the_hash(tmp_path: Path, path: Path) -> None:
-    for room in kv_code.ROOMS:
-        shutil.copytree(kv_code.ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
-    assert kv_code.python_hash(tmp_path) == kv_code.python_hash(kv_code.ROOT)
-    with (tmp_path / path.relative_to(kv_code.ROOT)).open("a") as file:
+    for room in load.ROOMS:
+        shutil.copytree(load.ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    assert load.python_hash(tmp_path) == load.python_hash(load.ROOT)
+    with (tmp_path / path.relative_to(load.ROOT)).open("a") as file:
         file.write("\n")
-    assert kv_code.python_hash(tmp_path) != kv_code.python_hash(kv_code.ROOT)
+    assert load.python_hash(tmp_path) != load.python_hash(load.ROOT)
 
 
 def test_nothing_that_computes_lies_outside_the_modules_that_are_hashed() -> None:
@@ -141,7 +140,7 @@ def test_nothing_that_computes_lies_outside_the_modules_that_are_hashed() -> Non
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.ImportFrom) and (name := node.module or "").startswith("model_runtime.")
     }
-    rooms = tuple(f"model_runtime.{room}" for room in kv_code.ROOMS)
+    rooms = tuple(f"model_runtime.{room}" for room in load.ROOMS)
     assert {name for name in imported if not name.startswith(rooms)} <= HARMLESS
 
 

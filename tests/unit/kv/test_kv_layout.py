@@ -9,7 +9,7 @@ import pytest
 
 from kv_store.block import BLOCK_TOKENS
 from model_runtime.checkpoint.config import parse_config
-from model_runtime.checkpoint.families.rope_parameters import Rope
+from model_runtime.checkpoint.families.layer_spec import Rope
 from model_runtime.kv.arena import DenseArena
 from model_runtime.kv.codec import Form, KvCodec
 from model_runtime.kv.layout import FP32, SLACK_ROWS, KvLayout, Plane, arena_bytes

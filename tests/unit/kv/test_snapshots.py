@@ -10,8 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from model_runtime.kv.sequence import TokenSequence
 from model_runtime.sequence_key import SequenceKey
-from model_runtime.shelves.states.rule import StateRule
-from model_runtime.shelves.states.snapshots import GRID, Snapshots
+from model_runtime.shelves.states.rule import GRID, Snapshots, StateRule
 
 CAPACITY = 4096
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kv_store.block import Block
+from kv_store.disk.index import READ_BYTES
 from kv_store.disk.messages import VANISHED
-from kv_store.disk.reading import READ_BYTES
 from tests.unit.kv_blocks import (
     DOCUMENTS,
     SLOT,

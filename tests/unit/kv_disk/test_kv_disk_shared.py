@@ -15,7 +15,7 @@ from kv_store.block import Block
 from kv_store.disk.block_file import BlockFile
 from kv_store.disk.disk_tier import DiskTier
 from kv_store.disk.header import Header
-from kv_store.disk.reading import READ_BYTES
+from kv_store.disk.index import READ_BYTES
 from tests.unit.kv_blocks import SLOT, chain_of, document_of, names_of, read, same, tier_of
 
 CHAINS, LENGTH = 5, 6

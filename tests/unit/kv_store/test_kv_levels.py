@@ -20,11 +20,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kv_store import open as opening
 from kv_store.block import BLOCK_TOKENS, Block, Name
 from kv_store.disk.record import KNOWN_FORMS
-from kv_store.level import Level, Origin, Reach, StoreContext
 from kv_store.memory import MemoryTier
 from kv_store.open import DISK, MEMORY, StoreOptions, open_store
 from kv_store.store import ComputedBlocks, Store
-from kv_store.tier import Tier, TierStats
+from kv_store.tier import Level, Origin, Reach, StoreContext, Tier, TierStats
 from model_runtime.kv.codec import Form, KvCodec
 from model_runtime.kv.layout import KvLayout
 from tests.unit.kv_blocks import FINGERPRINT, tier_of

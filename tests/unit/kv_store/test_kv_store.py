@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from kv_store import store as stores
 from kv_store import writer as writers
 from kv_store.block import BLOCK_TOKENS, Block
-from kv_store.level import Level, Origin, Reach
 from kv_store.memory import MemoryTier
 from kv_store.open import DISK, MEMORY, OpenedStore, StoreOptions, open_store
 from kv_store.store import REMEMBERED_DOCUMENTS, ComputedBlocks, Store
+from kv_store.tier import Level, Origin, Reach
 from model_runtime.kv.codec import Form, KvCodec
 from model_runtime.kv.layout import KvLayout
 from tests.waiting import HANG

@@ -11,7 +11,7 @@ from efim_ls.completion.suggestions.place_kind import spot_of
 from efim_ls.languages import table
 from efim_ls.next_edit.import_lines import added_import, import_statements
 from efim_ls.next_edit.rules.imports import unknown_names
-from efim_ls.next_edit.surroundings import in_comment
+from efim_ls.next_edit.situation import in_comment
 from efim_ls.text.brackets import brackets_of
 from efim_ls.text.document import Document, PastEdit
 from efim_ls.text.outline import Importable, outline

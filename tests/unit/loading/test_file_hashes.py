@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from efim_ls.completion.models.cache_file import CacheFile
+from efim_ls.completion.models.kv_persistence import CacheFile
 from model_runtime.errors import ModelError
 from model_runtime.loading import file_hashes
 from model_runtime.loading.file_hashes import MOST_REMEMBERED, start_hashing

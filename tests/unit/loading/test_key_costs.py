@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from model_runtime.loading.key_costs import COLD_PASSES, COLD_TOKENS, OUTSIDE_MS, duration, key_costs
+from model_runtime.loading.pass_times import COLD_PASSES, COLD_TOKENS, OUTSIDE_MS, duration, key_costs
 
 
 def test_a_typical_key_is_a_pass_and_a_cold_place_a_whole_prompt() -> None:

@@ -15,7 +15,7 @@ from efim_ls.session.workspace import SessionWorkspace
 from efim_ls.text.document import Change
 from efim_ls.text.lines import enclosing_line
 from efim_ls.usage.counters import Counters
-from efim_ls.workspace.imports.files import IndexedFiles
+from efim_ls.workspace.imports.paths import IndexedFiles
 from efim_ls.workspace.index_file import IndexFile
 from efim_ls.workspace.shared import SharedIndexes
 from tests.unit.edited import Marked

@@ -36,7 +36,7 @@ READERS = {
     "kv_store/disk/disk_tier.py": "what was used last",
     "kv_store/open.py": "which stores nobody uses",
     "kv_store/shared/shared_tier.py": "whether to read a block or to compute it",
-    "kv_store/shared/sweeping.py": "what is old",
+    "kv_store/shared/shelf.py": "what is old",
     "kv_store/store.py": "whether to read a block or to compute it",
 }
 

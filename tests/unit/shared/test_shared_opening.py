@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kv_store.block import BLOCK_TOKENS
-from kv_store.level import StoreContext
 from kv_store.shared.opening import open_shared, open_shelf, read_key
 from kv_store.shared.shelf import ShelfError
+from kv_store.tier import StoreContext
 from model_runtime.kv.codec import Form, KvCodec
 from model_runtime.kv.layout import KvLayout
 from tests.unit.shared_shelves import KEY

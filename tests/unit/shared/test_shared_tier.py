@@ -13,8 +13,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from kv_store.block import Block, Name
 from kv_store.shared import shared_tier as tiers
-from kv_store.shared.arrivals import ABSENT_FOR, FIRST_REST, LONGEST_REST, PRESENT_FOR, Arrivals, Rest
-from kv_store.shared.shared_tier import DAMAGED, PACE_HOLDS, SharedTier
+from kv_store.shared.shared_tier import (
+    ABSENT_FOR,
+    DAMAGED,
+    FIRST_REST,
+    LONGEST_REST,
+    PACE_HOLDS,
+    PRESENT_FOR,
+    Arrivals,
+    Rest,
+    SharedTier,
+)
 from kv_store.shared.shelf import ShelfError, ShelfFull
 from kv_store.shared.wire import Sealer
 from tests.unit.kv_blocks import SLOT, block_of, chain_of, document_of, names_of

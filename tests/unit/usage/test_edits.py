@@ -6,7 +6,7 @@ import pytest
 
 from efim_ls.text.document import Edit
 from efim_ls.usage.counters import Counters
-from efim_ls.usage.edits import AcceptedEdits, Followers
+from efim_ls.usage.suggestions import AcceptedEdits, Followers
 from tests.waiting import loop_at_rest
 
 LATER = 3600.0  # seconds: nothing is counted before the test says so

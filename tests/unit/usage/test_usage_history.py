@@ -17,8 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_ls.settings import Settings
-from efim_ls.usage.counters import UsageHistory
-from efim_ls.usage.history import COLUMNS, DAMAGED, STATISTICS, Count, add_counts, counts_since
+from efim_ls.usage.counters import COLUMNS, DAMAGED, STATISTICS, Count, UsageHistory, add_counts, counts_since
 from tests.waiting import HANG, eventually
 
 LATER = 3600.0  # seconds: nothing is written before the test says so
@@ -134,7 +133,7 @@ from datetime import date
 from pathlib import Path
 from efim_ls.settings import Settings
 from efim_ls.usage.counters import UsageHistory
-from efim_ls.usage.history import STATISTICS, counts_since
+from efim_ls.usage.counters import STATISTICS, counts_since
 folder, own = sys.argv[1:]
 statistics = UsageHistory(lambda: Settings(cache_folder=folder), print, 3600.0)
 for _ in range(30):

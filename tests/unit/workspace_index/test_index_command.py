@@ -13,8 +13,7 @@ import pytest
 
 from efim_ls.access.rules import Rules
 from efim_ls.settings import Settings
-from efim_ls.workspace.database.origin import IndexOrigin
-from efim_ls.workspace.database.place import index_path
+from efim_ls.workspace.database.origin import IndexOrigin, index_path
 from efim_ls.workspace.index import Scope, WorkspaceIndex, open_index
 from efim_ls.workspace.index_file import IndexFile
 from model_runtime.checkpoint.embedded import EMBEDDED

@@ -17,7 +17,7 @@ from threading import Barrier
 import pytest
 
 from efim_ls.workspace import index_file as module
-from efim_ls.workspace.database.place import remove_index
+from efim_ls.workspace.database.origin import remove_index
 from efim_ls.workspace.files.content import digest_of
 from efim_ls.workspace.index_file import IndexFile
 from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZER, TOKENIZERS, Open, has_name, indexed

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from efim_ls.languages.forms.language import Import
 from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.text.outline import Definition
-from efim_ls.workspace.database.origin import IndexOrigin, read_summary
-from efim_ls.workspace.database.place import index_path
+from efim_ls.workspace.database.origin import IndexOrigin, index_path, read_summary
 from efim_ls.workspace.database.queries import MOST_COMPARED, Passage
 from efim_ls.workspace.database.tables import Entry
 from efim_ls.workspace.files.content import IndexedFile, digest_of

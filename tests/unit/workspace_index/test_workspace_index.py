@@ -15,8 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from efim_ls.access.rules import Rules
 from efim_ls.paths import cache_folder
 from efim_ls.settings import Settings
-from efim_ls.workspace.database.origin import read_summary
-from efim_ls.workspace.database.place import index_path
+from efim_ls.workspace.database.origin import index_path, read_summary
 from efim_ls.workspace.files.content import digest_of
 from efim_ls.workspace.index import Scope, Steps, WorkspaceIndex, open_index
 from efim_ls.workspace.overlay import Overlay

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from efim_lab.studies.reuse.methods.early_layers import CHECKED, EarlyLayers, largest, placed_rows
 from model_runtime.ids import Ids
-from model_runtime.shelves.composition.method import Composition
+from model_runtime.shelves.composition.composer import Composition
 
 SHARE = 0.15
 

@@ -24,8 +24,7 @@ from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.layout import arena_bytes
 from model_runtime.sequence_key import SequenceKey
-from model_runtime.shelves.composition.composer import Composer
-from model_runtime.shelves.composition.method import CompositionMethod, FirstRows
+from model_runtime.shelves.composition.composer import Composer, CompositionMethod, FirstRows
 
 EXACT = "exact"
 FOLLOWED = 8  # tokens of the exact completion after which distributions are compared

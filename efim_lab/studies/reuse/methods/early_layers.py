@@ -10,7 +10,7 @@ import numpy.typing as npt
 from efim_lab.studies.reuse.subject import ReuseSubject, decoder_of
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena, DenseArena
-from model_runtime.shelves.composition.method import Composition
+from model_runtime.shelves.composition.composer import Composition
 
 CHECKED = 1  # the layer whose keys and values are compared: in layer 0 they follow from the tokens alone
 

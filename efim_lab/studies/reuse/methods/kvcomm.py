@@ -12,8 +12,7 @@ from efim_lab.studies.reuse.scenarios import Scenario
 from efim_lab.studies.reuse.subject import ReuseSubject
 from model_runtime.ids import NO_IDS, Ids
 from model_runtime.kv.arena import Arena
-from model_runtime.shelves.composition.composer import moved
-from model_runtime.shelves.composition.method import Composition
+from model_runtime.shelves.composition.composer import Composition, moved
 
 MOST_ANCHORS = 3  # of a chunk: each takes as many bytes as its keys and values
 NEAR = 64  # tokens before a chunk that say which prefix it has

@@ -8,7 +8,7 @@ import torch
 from efim_lab.studies.reuse.methods.early_layers import CHECKED, largest, placed_rows
 from efim_lab.studies.reuse.network import LayerKv, Network, attention, causal
 from model_runtime.ids import Ids
-from model_runtime.shelves.composition.method import Composition
+from model_runtime.shelves.composition.composer import Composition
 
 SHARE = 0.15
 
