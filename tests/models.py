@@ -17,8 +17,7 @@ from transformers import AutoModelForCausalLM
 from efim_lab.gate import network
 from model_runtime.checkpoint.config import ModelConfig, parse_config, read_config
 from model_runtime.checkpoint.families.layer_spec import GATE_INPUTS, Dense, Experts, Full, Latent
-from model_runtime.checkpoint.tensor_names import stored_name
-from model_runtime.checkpoint.tensor_shapes import TOKEN_VALUES, expected_shapes
+from model_runtime.checkpoint.tensor_shapes import TOKEN_VALUES, expected_shapes, stored_name
 from tests.engine.swiftkv import SwiftKv
 
 SPECIAL = ("<|endoftext|>", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|fim_pad|>")

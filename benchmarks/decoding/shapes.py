@@ -14,8 +14,7 @@ from transformers import AutoConfig
 from model_runtime.checkpoint.config import ModelConfig, parse_config, read_config
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.checkpoint.families.fields import read_json
-from model_runtime.checkpoint.tensor_names import stored_name
-from model_runtime.checkpoint.tensor_shapes import expected_shapes
+from model_runtime.checkpoint.tensor_shapes import expected_shapes, stored_name
 from model_runtime.checkpoint.weights import read_weights
 
 SEED = 0

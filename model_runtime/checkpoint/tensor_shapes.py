@@ -1,4 +1,4 @@
-"""Which tensors a model of some shape consists of: their usual names, shapes, and what takes time and memory."""
+"""Which tensors a model of some shape consists of: usual names, families' own, shapes, what takes time and memory."""
 
 from __future__ import annotations
 
@@ -25,6 +25,43 @@ from model_runtime.checkpoint.families.layer_spec import (
     State,
 )
 
+# Parts of names, and what a family has instead; one after the other.
+_RENAMED: dict[str, tuple[tuple[str, str], ...]] = {
+    "mamba2": (
+        ("model.embed_tokens.", "backbone.embeddings."),
+        ("model.norm.", "backbone.norm_f."),
+        ("model.layers.", "backbone.layers."),
+        (".input_layernorm.", ".norm."),
+        (".state.", ".mixer."),
+    ),
+    "bamba": (
+        ("model.norm.", "model.final_layernorm."),
+        (".post_attention_layernorm.", ".pre_ff_layernorm."),
+        (".mlp.", ".feed_forward."),
+        (".state.", ".mamba."),
+    ),
+    "granitemoehybrid": (
+        (".mlp.", ".shared_mlp."),
+        (".gate_up_proj.", ".input_linear."),
+        (".down_proj.", ".output_linear."),
+        (".state.", ".mamba."),
+    ),
+    "qwen3_next": ((".state.", ".linear_attn."),),
+    "lfm2": (
+        ("model.norm.", "model.embedding_norm."),
+        (".input_layernorm.", ".operator_norm."),
+        (".post_attention_layernorm.", ".ffn_norm."),
+        (".mlp.gate_proj.", ".feed_forward.w1."),
+        (".mlp.up_proj.", ".feed_forward.w3."),
+        (".mlp.down_proj.", ".feed_forward.w2."),
+        (".self_attn.o_proj.", ".self_attn.out_proj."),
+        (".q_norm.", ".q_layernorm."),
+        (".k_norm.", ".k_layernorm."),
+        (".state.conv1d.", ".conv.conv."),
+        (".state.", ".conv."),
+    ),
+}
+_RENAMED["falcon_h1"] = _RENAMED["bamba"]
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 TOKEN_VALUES = "model.token_values.weight"  # for each token, the values of all layers side by side
 EARLY_NORM = "model.norm_swiftkv"  # of the stream that early layers' keys and values are made of
@@ -34,6 +71,13 @@ RESIDUALS = ("post_attention_residual_scale", "post_mlp_residual_scale")
 RESIDUAL_SCALES = ("hidden_states_bias", "hidden_states_scale", "residual_bias", "residual_scale")
 INPUT_SCALES = ("input_hidden_states_bias", "input_hidden_states_scale")
 LOOKED_UP = (TOKEN_VALUES, OWN_INPUTS)  # in a mapped file, unless it is compact: most rows are never read
+
+
+def stored_name(family: str, name: str) -> str:
+    """Return the name that a family's checkpoints have for a tensor, or for the beginning of such a name."""
+    for usual, own in _RENAMED.get(family, ()):
+        name = name.replace(usual, own)
+    return name
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:

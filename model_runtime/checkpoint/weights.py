@@ -13,10 +13,15 @@ from safetensors import SafetensorError
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.hub_names import hub_origin
-from model_runtime.checkpoint.tensor_names import stored_name
-from model_runtime.checkpoint.tensor_shapes import EMBEDDING, HEAD, expected_shapes
-from model_runtime.checkpoint.tensors.compact import StoredTensor, check_version, expanded, map_tensors
-from model_runtime.checkpoint.tensors.quantized_rows import Fp32, QuantizedRows
+from model_runtime.checkpoint.tensor_shapes import EMBEDDING, HEAD, expected_shapes, stored_name
+from model_runtime.checkpoint.tensors.compact import (
+    Fp32,
+    QuantizedRows,
+    StoredTensor,
+    check_version,
+    expanded,
+    map_tensors,
+)
 from model_runtime.checkpoint.weight_files import weight_files
 from model_runtime.errors import ModelError
 from model_runtime.mapped_memory import release_pages

@@ -13,7 +13,7 @@ from functools import cache
 import torch
 from torch.nn import functional as F
 
-from model_runtime.checkpoint.tensors.quantized_rows import INT8_MAX, SMALLEST_DIVISOR
+from model_runtime.checkpoint.tensors.compact import INT8_MAX, SMALLEST_DIVISOR
 from model_runtime.decoder.quantization import FP16_MAX, MOST_INT8_INPUTS, Format, quantized, too_wide
 from model_runtime.decoder.tensors import as_array
 from model_runtime.errors import ModelError

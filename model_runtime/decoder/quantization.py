@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.families.layer_spec import widest_inputs
-from model_runtime.checkpoint.tensors.quantized_rows import row_scales
+from model_runtime.checkpoint.tensors.compact import row_scales
 from model_runtime.checkpoint.weights import Fp32, as_fp32
 from model_runtime.errors import Fp16Overflow
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,25 @@ import numpy.typing as npt
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.ids import Ids, common_prefix
-from model_runtime.kv.layout import FP32, KeysValues, KvLayout, Numbers, Plane, split
-from model_runtime.kv.rules import row_rules
+from model_runtime.kv.layout import FP32, SLIDING_PASS, KeysValues, KvLayout, Numbers, Plane, split
 from model_runtime.kv.sequence import Quality, TokenSequence
 from model_runtime.logits import Logits
 from model_runtime.mapped_memory import map_zeros, release_pages
+from model_runtime.row_rules import RowRule
 from model_runtime.sequence_key import TextsApart
+from model_runtime.shelves.states.rule import StateRule
+from model_runtime.shelves.windows.rule import WindowRule
+
+# Returns the rule of an arena with such a layout and such states, if it has layers of a kind.
+ROW_RULES: tuple[Callable[[KvLayout, Any], RowRule | None], ...] = (
+    lambda layout, states: StateRule(layout.kept_states, states) if layout.states else None,
+    lambda layout, _: WindowRule(layout.window, SLIDING_PASS) if layout.window else None,
+)
+
+
+def row_rules(layout: KvLayout, states: Any) -> tuple[RowRule, ...]:
+    """Return the rules of an arena, which has them for itself; none if every layer keeps all rows."""
+    return tuple(rule for row in ROW_RULES if (rule := row(layout, states)))
 
 
 class Arena(TokenSequence, ABC):

@@ -24,9 +24,8 @@ from model_runtime.decoder.gpu import attention, kernels  # noqa: E402
 from model_runtime.decoder.gpu.attention import BiasBlock, bias_of, bias_of_rows, update_bias  # noqa: E402
 from model_runtime.decoder.gpu.decoder import GpuDecoder  # noqa: E402
 from model_runtime.decoder.gpu.device import Device, GpuFormat  # noqa: E402
-from model_runtime.decoder.gpu.graphs import graph_recorder  # noqa: E402
+from model_runtime.decoder.gpu.graphs import LISTED_ROWS, graph_recorder  # noqa: E402
 from model_runtime.decoder.gpu.slab import WIDTHS, Slab  # noqa: E402
-from model_runtime.decoder.gpu.top_tokens import LISTED_ROWS  # noqa: E402
 from model_runtime.decoder.streams import torch_decoder  # noqa: E402
 from model_runtime.decoder.weights.layer import Norm  # noqa: E402
 from model_runtime.engine.engine import GenerateJob  # noqa: E402

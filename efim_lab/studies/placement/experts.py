@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from model_runtime.shelves.experts_on_disk.schedule import NOWHERE, Schedule
+from model_runtime.shelves.experts_on_disk.experts import NOWHERE, Schedule
 
 Way = Literal["bring", "stay", "sooner"]
 Scores = npt.NDArray[np.float32]  # [tokens, layers, count]

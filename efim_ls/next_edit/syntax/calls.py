@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from efim_ls.languages.table import LANGUAGES
 from efim_ls.next_edit.pattern import nearest
-from efim_ls.next_edit.syntax.definitions import ChangedDefinition
-from efim_ls.next_edit.syntax.parameters import Item, Items, Parameter, items, keyword
+from efim_ls.next_edit.syntax.definitions import ChangedDefinition, Item, Items, Parameter, items, keyword
 from efim_ls.text.document import Document
 
 MOST_CALLS = 32  # the nearest calls that are read

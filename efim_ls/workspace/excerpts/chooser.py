@@ -10,13 +10,14 @@ from typing import NamedTuple, Protocol
 
 from efim_ls.text.outline import Definition, Outline
 from efim_ls.workspace.database.queries import Passage
-from efim_ls.workspace.excerpts.imports import OpenFile, choose_imports
 from efim_ls.workspace.excerpts.signatures import (
     DefinitionSource,
     ExcerptRules,
     Name,
     OpenDefinitions,
+    OpenFile,
     Signature,
+    choose_imports,
     excerpts_of,
     is_whole,
     relative_name,

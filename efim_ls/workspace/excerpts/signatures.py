@@ -1,8 +1,9 @@
-"""Signatures as excerpts: whole ones only, grouped by file, within a budget of tokens."""
+"""Signatures as excerpts, such as of what one file imports: whole ones, by file, within a budget of tokens."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
@@ -11,11 +12,14 @@ from typing import NamedTuple, Protocol
 from efim_ls.languages.table import LANGUAGES, language_of
 from efim_ls.text.outline import LONGEST_SIGNATURE, MEMBERS, Definition, Outline
 from efim_ls.workspace.database.queries import FoundDefinition
+from efim_ls.workspace.imports.paths import ImportedName, is_from, read_import
 from model_runtime.shelves.excerpts.excerpts import Excerpt, ExcerptPlace
 
 TYPES = frozenset({"class", "enum", "interface", "struct", "module"})  # kinds that have members
 CUT = 4  # characters that may be missing at the end of a signature that was cut off
 MOST_MISSES = 16  # signatures in a row that no longer fit, after which the budget is taken to be full
+
+MOST_NAMES = 200  # imported names that are looked up
 
 Name = Callable[[str], str]
 
@@ -147,3 +151,64 @@ def _stub(definition: Definition, indented: bool, has_members: bool) -> str:
     if not indented or definition.kind not in ("class", "function", "method"):
         return definition.signature
     return f"{definition.signature}:" if has_members else f"{definition.signature}: ..."
+
+
+class OpenFile(NamedTuple):
+    """An open document by its real path, with its text and its outline."""
+
+    path: str
+    text: str
+    outline: Outline
+
+
+def choose_imports(
+    index: DefinitionSource, importing: OpenFile, tokens: int, rules: ExcerptRules
+) -> tuple[Excerpt, ...]:
+    """Return signatures of what an open document imports from other files of the workspace.
+
+    Functions and types come in the order of the imports, then the public members of these types.
+    """
+    found, members = list[Signature](), list[Signature]()
+    for wanted in dict.fromkeys(_imported(importing)):
+        for file, definition in index.definitions(wanted.name):
+            if (
+                file == importing.path
+                or not rules.is_shown(file)
+                or not is_from(file, wanted)
+                or not is_whole(definition)
+            ):
+                continue
+            owners = dict(with_owners(index.outline(file) or Outline()))
+            if owners.get(definition):
+                continue
+            why = f"{wanted.name} is imported"
+            found.append(Signature(file, definition, None, why))
+            if definition.kind in TYPES:
+                public = (each for each in owners if is_whole(each) and _is_public(each.name))
+                members += (Signature(file, each, definition, why) for each in public if owners[each] == definition)
+        if len(found) >= MOST_NAMES:
+            break
+    return excerpts_of([*found, *members], "imports", tokens, rules)
+
+
+def _imported(file: OpenFile) -> Iterator[ImportedName]:
+    """Yield what a file imports: names that it lists, and names that it takes from modules."""
+    for each in file.outline.imports:
+        above, parts, names = read_import(each, file.path)
+        if names:
+            for name in names:
+                yield ImportedName(name, parts, above)
+                for attribute in _attributes(file.text, name):  # the name may be a module's
+                    yield ImportedName(attribute, (*parts, name), above)
+        elif parts:
+            for attribute in _attributes(file.text, ".".join(parts)):
+                yield ImportedName(attribute, parts, above)
+
+
+def _attributes(text: str, name: str) -> list[str]:
+    """Return what a text takes from a name by a dot or, in Rust, by two colons."""
+    return list(dict.fromkeys(re.findall(rf"(?<![\w.]){re.escape(name)}(?:\.|::)([^\W\d]\w*)", text)))
+
+
+def _is_public(name: str) -> bool:
+    return not name.startswith("_") or name == "__init__"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from efim_ls.text.outline import outline
 from efim_ls.workspace.excerpts.chooser import ExcerptChooser, ExcerptSource
-from efim_ls.workspace.excerpts.imports import OpenFile
+from efim_ls.workspace.excerpts.signatures import OpenFile
 from efim_ls.workspace.files.context import ClientContext, FilesContext, RetrievalPlace, TextOf
 from model_runtime.prompt.context import ContextBudget
 from model_runtime.prompt.tokenizer import Tokenizer

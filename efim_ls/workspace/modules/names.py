@@ -36,10 +36,6 @@ class Modules:
         self._find = find
         self._answers: dict[Target, Names | None] = {}
 
-    def names_of(self, module: str) -> Names | None:
-        """Return the names that a module has, None if that is unknown."""
-        return self.attributes(Target(module))
-
     def submodules(self, package: str) -> Names | None:
         """Return the modules in a package, None if that is unknown."""
         found = self._find(package)
@@ -48,21 +44,6 @@ class Modules:
         is_open = found.record["open"] or not found.submodules  # a module may pass for a package, as `os` does
         kinds: dict[str, NameKind] = dict.fromkeys(sorted(found.submodules), "module")
         return Names(kinds, is_open)
-
-    def members(self, dotted: str) -> Names | None:
-        """Return the names that a class has, and its instances; None if that is unknown."""
-        target = self.target(dotted)
-        return self.attributes(target) if target and target.name else None
-
-    def parameters(self, dotted: str) -> Names | None:
-        """Return the keywords that a function or class takes, None if that is unknown."""
-        target = self.target(dotted)
-        return self.keywords(target) if target else None
-
-    def target(self, dotted: str) -> Target | None:
-        """Return what a dotted name that begins with a module's refers to."""
-        first, *path = dotted.split(".")
-        return self.follow(Target(first), path)
 
     def follow(self, start: Target, path: Sequence[str]) -> Target | None:
         """Return what attributes of attributes refer to, None if that is unknown."""

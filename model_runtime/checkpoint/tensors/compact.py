@@ -18,16 +18,41 @@ import numpy as np
 import numpy.typing as npt
 from safetensors import safe_open
 
-from model_runtime.checkpoint.tensors.quantized_rows import QuantizedRows
 from model_runtime.errors import ModelError
 from model_runtime.mapped_memory import map_zeros, release_pages
 from model_runtime.regular_files import MIB, UnfitFile
 
+Fp32 = npt.NDArray[np.float32]
+
+INT8_MAX = 127.0
+SMALLEST_DIVISOR = float(np.finfo(np.float32).tiny)  # a row of zeros must be divided by something
 MOST_HEADER = 16 * MIB  # bytes: of 100,000 tensors it takes 12
 METADATA = "__metadata__"  # in a header, with the tensors: texts by name
 KIND, VERSION = "efim-ls compact", 1
 DIGITS, LARGEST, LOW, HIGH = ".digits", ".largest", ".low", ".high"
 DAMAGED = "fetch the model again"
+
+
+class QuantizedRows(NamedTuple):
+    """A matrix as `digits` [out, in], and the `largest` magnitude [out] of each row, which 127 stands for."""
+
+    digits: npt.NDArray[np.int8]
+    largest: Fp32
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the matrix."""
+        return self.digits.shape
+
+    def widened(self) -> Fp32:
+        """Return the matrix in fp32. If fp16 holds `largest`, `quantized` makes the same digits and scales of it."""
+        return self.digits * row_scales(self.largest)
+
+
+def row_scales(largest: Fp32) -> Fp32:
+    """Return what the digits of each row are multiplied by, [out, 1]."""
+    divided: Fp32 = np.maximum(largest[:, None], np.float32(SMALLEST_DIVISOR))
+    return divided / np.float32(INT8_MAX)
 
 
 class StoredTensor(NamedTuple):

@@ -17,11 +17,10 @@ from model_runtime.checkpoint.weights import Weights
 from model_runtime.decoder.any_decoder import Rotations, Span, TopTokens, parts_of
 from model_runtime.decoder.gpu.attention import Attend, BiasBlock, bias_of
 from model_runtime.decoder.gpu.device import GpuFormat, shares_head
-from model_runtime.decoder.gpu.graphs import PassInputs, Record, RecordedPasses, SlabRows
+from model_runtime.decoder.gpu.graphs import PassInputs, Record, RecordedPasses, SlabRows, TopTokensTable
 from model_runtime.decoder.gpu.kernels import Kernels, current_device, rotation_factors
 from model_runtime.decoder.gpu.layers import WeightUploader
 from model_runtime.decoder.gpu.slab import WIDTHS, Slab, SlabArena
-from model_runtime.decoder.gpu.top_tokens import TopTokensTable
 from model_runtime.decoder.tensors import as_tensor
 from model_runtime.decoder.weights.layer import Norm, fused, head, norm, token_values
 from model_runtime.ids import Ids

@@ -21,9 +21,8 @@ from model_runtime.decoder.native.held_experts import PartialFit
 from model_runtime.decoder.native.packing import LAYOUT
 from model_runtime.decoder.quantization import Format
 from model_runtime.decoder.weights.feed_forward import ExpertWeights, FeedForwardTensors
-from model_runtime.shelves.experts_on_disk.experts import PlacedExperts, least_slots
+from model_runtime.shelves.experts_on_disk.experts import PlacedExperts, Schedule, least_slots
 from model_runtime.shelves.experts_on_disk.file import ExpertRecord, open_experts
-from model_runtime.shelves.experts_on_disk.schedule import Schedule
 
 FORMATS: tuple[Format, ...] = ("int8", "fp16")  # in which some experts may be on disk
 PAGES_SHARE = 8  # that part of the memory is left to the system for the pages that it reads them through

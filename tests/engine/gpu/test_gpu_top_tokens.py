@@ -16,9 +16,9 @@ from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.any_decoder import TopTokens
 from model_runtime.decoder.gpu.attention import choose_attention
 from model_runtime.decoder.gpu.decoder import GpuDecoder
+from model_runtime.decoder.gpu.graphs import LISTED_ROWS, MOST_LIKELIEST, TopTokensTable
 from model_runtime.decoder.gpu.kernels import Kernels
 from model_runtime.decoder.gpu.slab import Slab
-from model_runtime.decoder.gpu.top_tokens import LISTED_ROWS, MOST_LIKELIEST, TopTokensTable
 from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import GenerateJob

@@ -26,10 +26,9 @@ from model_runtime.loading import memory_fit as fits
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import LoadedModel, load
 from model_runtime.loading.memory_fit import kv_bytes, memory_need, model_size
-from model_runtime.shelves.experts_on_disk.experts import least_slots
+from model_runtime.shelves.experts_on_disk.experts import Schedule, least_slots
 from model_runtime.shelves.experts_on_disk.file import PAGE
 from model_runtime.shelves.experts_on_disk.placement import ExpertPlacement
-from model_runtime.shelves.experts_on_disk.schedule import Schedule
 from tests.compiled import require_compiled
 from tests.models import VOCABULARY, Tiny, make
 

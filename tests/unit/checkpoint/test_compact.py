@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.checkpoint.tensor_shapes import TOKEN_VALUES, expected_shapes
-from model_runtime.checkpoint.tensors.quantized_rows import QuantizedRows
+from model_runtime.checkpoint.tensors.compact import QuantizedRows
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.quantization import quantized
 from model_runtime.errors import ModelError

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from efim_ls.text.outline import outline
 from efim_ls.workspace.excerpts.chooser import weight
-from efim_ls.workspace.excerpts.imports import OpenFile
+from efim_ls.workspace.excerpts.signatures import OpenFile
 from efim_ls.workspace.files.context import RecentEdit
 from model_runtime.shelves.excerpts.excerpts import Excerpt, ExcerptBudget
 from tests.unit.excerpts.choosers import ROOT, finished, make_chooser

@@ -24,12 +24,17 @@ def modules(files: Mapping[str, str], submodules: Mapping[str, set[str]] | None 
     return Modules(known.get)
 
 
+def target(known: Modules, dotted: str) -> Target | None:
+    first, *path = dotted.split(".")
+    return known.follow(Target(first), path)
+
+
 def test_names_that_are_taken_by_a_star() -> None:
     found = modules({
         "a": "from b import *\nfrom c import *\nown = 1",
         "b": "one = 1\n_private = 2\ndef two(): ...",
         "c": "__all__ = ['three', '_four']\nthree = _four = five = 1",
-    }).names_of("a")  # fmt: skip
+    }).attributes(Target("a"))  # fmt: skip
     assert found
     assert set(found.kinds) == {"own", "one", "two", "three", "_four"}
     assert found.kinds["two"] == "function"
@@ -37,32 +42,32 @@ def test_names_that_are_taken_by_a_star() -> None:
 
 
 def test_a_star_of_what_is_unknown_leaves_a_module_open() -> None:
-    found = modules({"a": "from b import *\nown = 1"}).names_of("a")
+    found = modules({"a": "from b import *\nown = 1"}).attributes(Target("a"))
     assert found
     assert found.is_open
     assert found.may_have("anything")
-    assert modules({}).names_of("a") is None
+    assert modules({}).attributes(Target("a")) is None
 
 
 def test_stars_in_a_circle_end() -> None:
-    found = modules({"a": "from b import *\nx = 1", "b": "from a import *\ny = 1"}).names_of("a")
+    found = modules({"a": "from b import *\nx = 1", "b": "from a import *\ny = 1"}).attributes(Target("a"))
     assert found
     assert set(found.kinds) == {"x", "y"}
 
 
 def test_chains_of_stars_end_somewhere() -> None:
     sources = {f"m{n}": f"from m{n + 1} import *\nx{n} = 1" for n in range(200)}
-    found = modules(sources | {"m200": ""}).names_of("m0")
+    found = modules(sources | {"m200": ""}).attributes(Target("m0"))
     assert found
     assert found.is_open
 
 
 def test_submodules_are_names() -> None:
     found = modules({"a": ""}, {"a": {"b"}})
-    names = found.names_of("a")
+    names = found.attributes(Target("a"))
     assert names
     assert names.kinds == {"b": "module"}
-    assert found.target("a.b") == Target("a.b")
+    assert target(found, "a.b") == Target("a.b")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +109,7 @@ def test_targets(dotted: str, expected: Target | None) -> None:
             def starred(): ...
         """,
     }, {"b": {"deep"}})  # fmt: skip
-    assert found.target(dotted) == expected
+    assert target(found, dotted) == expected
 
 
 def test_stars_take_neither_submodules_nor_what_is_not_exported() -> None:
@@ -120,10 +125,10 @@ def test_stars_take_neither_submodules_nor_what_is_not_exported() -> None:
         },
         {"a": set(), "b": {"deep"}, "c": {"deep"}},
     )
-    assert found.target("a.deep") == Target("c.deep")
-    assert found.target("b.deep") == Target("b.deep")
-    assert found.target("d.f") == Target("e")
-    assert found.target("a.f") is None
+    assert target(found, "a.deep") == Target("c.deep")
+    assert target(found, "b.deep") == Target("b.deep")
+    assert target(found, "d.f") == Target("e")
+    assert target(found, "a.f") is None
 
 
 def test_members_are_inherited() -> None:
@@ -132,7 +137,7 @@ def test_members_are_inherited() -> None:
         "b": "import c\nclass Base(c.Root):\n    def base(self): ...",
         "c": "class Root:\n    def __init__(self): self.root = 1",
     })  # fmt: skip
-    members = found.members("a.A")
+    members = found.attributes(Target("a", "A"))
     assert members
     assert {"own", "base", "root", "setdefault", "mro"} <= members.kinds.keys()
     assert not members.is_open
@@ -142,14 +147,14 @@ def test_members_are_inherited() -> None:
 
 
 def test_an_unknown_base_leaves_a_class_open() -> None:
-    members = modules({"a": "from b import Base\nclass A(Base): own = 1"}).members("a.A")
+    members = modules({"a": "from b import Base\nclass A(Base): own = 1"}).attributes(Target("a", "A"))
     assert members
     assert members.is_open
     assert "own" in members.kinds
 
 
 def test_bases_in_a_circle_end() -> None:
-    members = modules({"a": "class A(B): x = 1\nclass B(A): y = 1"}).members("a.A")
+    members = modules({"a": "class A(B): x = 1\nclass B(A): y = 1"}).attributes(Target("a", "A"))
     assert members
     assert {"x", "y"} <= members.kinds.keys()
 
@@ -167,7 +172,8 @@ def test_parameters_are_inherited() -> None:
     })  # fmt: skip
 
     def parameters(dotted: str) -> tuple[list[str], bool] | None:
-        names = found.parameters(dotted)
+        at = target(found, dotted)
+        names = found.keywords(at) if at else None
         return (list(names.kinds), names.is_open) if names else None
 
     assert parameters("a.A") == (["x", "y"], False)

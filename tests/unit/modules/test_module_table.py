@@ -9,13 +9,14 @@ import pytest
 
 from efim_ls.workspace.modules import table as table_module
 from efim_ls.workspace.modules.environment import Environment, find_environment
+from efim_ls.workspace.modules.names import Target
 from efim_ls.workspace.modules.source import LARGEST
 from efim_ls.workspace.modules.table import ModuleTable
 from tests.unit.modules.conftest import Learn, learned, write
 
 
 def names(table: ModuleTable, module: str) -> set[str] | None:
-    found = table.view.modules.names_of(module)
+    found = table.view.modules.attributes(Target(module))
     return set(found.kinds) if found else None
 
 
@@ -32,7 +33,8 @@ def test_what_a_document_refers_to_is_read(learn: Learn) -> None:
         "import a\na.Class.own",
     )
     assert names(table, "a") == {"Class", "star", "inner", "base", "stars", "other"}
-    members = table.view.modules.members("a.Class")
+    known = table.view.modules
+    members = (at := known.follow(Target("a"), ["Class"])) and known.attributes(at)
     assert members
     assert {"own", "inherited"} <= members.kinds.keys()
     assert names(table, "b") is None
@@ -137,7 +139,7 @@ def test_readers_that_die_are_replaced_a_few_times(
 
 def test_a_compiled_module_of_another_version_is_open(environment: Environment) -> None:
     other = Environment(environment.library, "2.7")
-    found = learned(ModuleTable(lambda: other), "import sys, math").view.modules.names_of("sys")
+    found = learned(ModuleTable(lambda: other), "import sys, math").view.modules.attributes(Target("sys"))
     assert found
     assert found.is_open
     assert "path" in found.kinds
@@ -147,13 +149,14 @@ def test_names_that_the_library_has_elsewhere_are_known(tmp_path: Path) -> None:
     table = learned(
         ModuleTable(lambda: find_environment([tmp_path], variables={})), "import os, sys, nt, posix, winreg"
     )
-    of_os, of_sys = table.view.modules.names_of("os"), table.view.modules.names_of("sys")
+    of_os, of_sys = table.view.modules.attributes(Target("os")), table.view.modules.attributes(Target("sys"))
     assert of_os
     assert of_sys
     assert all(map(of_os.may_have, ("startfile", "fork", "makedirs")))
     assert of_sys.may_have("last_traceback")
     assert not of_os.may_have("makedirectories")
-    foreign = [names for name in ("nt", "posix") if (names := table.view.modules.names_of(name)) and names.is_open]
+    answers = [table.view.modules.attributes(Target(name)) for name in ("nt", "posix")]
+    foreign = [names for names in answers if names and names.is_open]
     assert foreign
 
 

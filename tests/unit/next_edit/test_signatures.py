@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_ls.next_edit.rules.next_edits import NextEdits
-from efim_ls.next_edit.syntax.parameters import items, parameters
+from efim_ls.next_edit.syntax.definitions import items, parameters
 from tests.unit.edited import Drawn, Edited
 
 NAMES = st.from_regex(r"[a-z]{3,6}_", fullmatch=True)
