@@ -9,9 +9,8 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 
 from efim_ls.languages.table import PROSE
 from efim_ls.memory_shares import LEAST_MEMORY
-from efim_ls.setting_objects.kinds import OBJECTS
-from efim_ls.setting_objects.shared_tier import SharedTierOptions
-from model_runtime.remote.setting import RemoteOptions
+from efim_ls.setting_objects import OBJECTS, SharedTierOptions
+from model_runtime.remote.setting import RemoteOptions, object_problem
 
 SECTIONS = ("efim-ls", "efim_ls")
 TEXTS = tuple[str, ...]
@@ -306,7 +305,8 @@ def _problem(name: str, value: object) -> str | None:
         return f"unknown setting {name!r}: expected one of {', '.join(TYPES)}"
     kind, bounds = TYPES[name], DESCRIPTIONS[name]
     if kind in OBJECTS:
-        return OBJECTS[kind].problem(value)
+        is_null = value is None and OBJECTS[kind].may_be_null
+        return None if is_null else object_problem(name, OBJECTS[kind].fields, value)
     if not _fits(value, kind, bounds):
         return f"setting {name!r}: expected {_expected(kind, bounds)}, got {value!r}"
     if name == "cache_folder" and value and not _is_absolute(str(value)):
@@ -327,7 +327,7 @@ def _is_absolute(path: str) -> bool:
 
 def _frozen(value: Any, kind: Any) -> Any:
     if kind in OBJECTS:
-        return OBJECTS[kind].read(value)
+        return kind(**(value or {}))
     if kind == TABLE:
         return tuple((name, _frozen(each, None if isinstance(each, str) else TEXTS)) for name, each in value.items())
     return tuple(cast("list[object]", value)) if isinstance(value, list) else value

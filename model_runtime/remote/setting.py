@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 from urllib.parse import SplitResult, urlsplit
 
 from model_runtime.errors import EngineError
@@ -130,11 +130,6 @@ FIELDS: Mapping[str, Field] = {
 }
 
 
-def engine_problem(value: object) -> str | None:
-    """Return the fault of a value of the setting, None if it is valid."""
-    return object_problem("engine", FIELDS, value)
-
-
 def object_problem(setting: str, fields: Mapping[str, Field], value: object) -> str | None:
     """Return the fault of a setting that is an object with a `url`, or empty; None if it is valid."""
     if not isinstance(value, Mapping):
@@ -148,8 +143,3 @@ def object_problem(setting: str, fields: Mapping[str, Field], value: object) -> 
     if given and "url" not in given:
         return f"setting {setting!r}: expected 'url', the address of the server"
     return None
-
-
-def read_engine(value: Mapping[str, Any]) -> RemoteOptions:
-    """Return the options that a valid value means."""
-    return replace(RemoteOptions(), **value)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Union, get_origin
 
-from efim_ls.setting_objects.kinds import OBJECTS
+from efim_ls.setting_objects import OBJECTS
 from efim_ls.settings import DEFAULTS, DESCRIPTIONS, NO_LIMIT, TABLE, TEXTS, TYPES, Description, words_of
 
 CONFIGURATION = '"configuration": '  # in the manifest, before the list of groups of settings

@@ -6,7 +6,7 @@ from dataclasses import asdict, fields, replace
 
 import pytest
 
-from efim_ls.setting_objects.shared_tier import SharedTierOptions
+from efim_ls.setting_objects import SharedTierOptions
 from efim_ls.settings import OF_SERVER, Settings, parse
 from model_runtime.remote.setting import RemoteOptions
 

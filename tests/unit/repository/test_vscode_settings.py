@@ -10,7 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import pytest
 
 from efim_lab.gate.reference.settings import vscode_name
-from efim_ls.setting_objects.kinds import OBJECTS
+from efim_ls.setting_objects import OBJECTS
 from efim_ls.settings import DESCRIPTIONS, TABLE, TEXTS, Settings, parse, words_of
 
 MANIFEST = Path(__file__).parents[3] / "editor_clients" / "vscode" / "package.json"

@@ -39,7 +39,7 @@ OPTIONS = {
     ),
     "transformers": Option(r"decoder\.hf\b", ("model_runtime/decoder/hf/",), 3),
     "GPU": Option(r"decoder\.gpu\b", ("model_runtime/decoder/gpu/",), 4),
-    "shared tier": Option(r"shared_tier|kv_store\.shared", ("kv_store/shared/", "efim_ls/commands/team_cache.py"), 5),
+    "shared tier": Option(r"shared_tier|kv_store\.shared", ("kv_store/shared/", "efim_ls/commands/team_cache.py"), 4),
 }
 
 

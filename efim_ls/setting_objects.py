@@ -1,12 +1,12 @@
-"""The setting `shared_tier`: where a team keeps keys and values, and with which key."""
+"""Settings that are objects: `engine`, and `shared_tier`, which says where a team keeps keys and values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from model_runtime.remote.setting import SWITCH, TEXT, Field, address, object_problem
+from model_runtime.remote.setting import FIELDS, SWITCH, TEXT, Field, RemoteOptions, address
 
 SERVERS, STORES = ("valkey", "valkeys", "redis", "rediss"), ("s3", "gs", "az")
 PLACES = ("file", "unix")  # addresses that are paths
@@ -48,7 +48,7 @@ def _whole(least: int, most: int) -> Field:
     return Field(expected, is_valid, {"type": "integer", "minimum": least, "maximum": most})
 
 
-FIELDS: Mapping[str, Field] = {
+SHARED_TIER: Mapping[str, Field] = {
     "url": Field(
         "an address like valkeys://host:6379, s3://bucket/folder or file:///folder", _is_address, {"type": "string"}
     ),
@@ -61,11 +61,15 @@ FIELDS: Mapping[str, Field] = {
 }
 
 
-def shared_tier_problem(value: object) -> str | None:
-    """Return the fault of a value of the setting, None if it is valid."""
-    return None if value is None else object_problem("shared_tier", FIELDS, value)
+class ObjectKind(NamedTuple):
+    """The names that a value may have, each with how it is checked, and whether null stands for an empty one."""
+
+    fields: Mapping[str, Field]
+    may_be_null: bool
 
 
-def read_shared_tier(value: Mapping[str, Any] | None) -> SharedTierOptions:
-    """Return the options that a valid value means."""
-    return replace(SharedTierOptions(), **(value or {}))
+# By the class of options that a valid value means.
+OBJECTS: Mapping[Any, ObjectKind] = {
+    RemoteOptions: ObjectKind(FIELDS, may_be_null=False),
+    SharedTierOptions: ObjectKind(SHARED_TIER, may_be_null=True),
+}

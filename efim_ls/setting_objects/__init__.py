@@ -1,1 +1,0 @@
-"""Settings that are objects, checked name by name."""
