@@ -14,6 +14,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn
 
@@ -215,22 +216,11 @@ class Relay:
             self._send(everything)
             self._sending.release()
 
-        link = self._join()
+        link = _joined(self._deaths, NoDaemon, self._mourn)
         self._sending.acquire()  # what the client says now has to wait
         self._link.connection.close()
         self._link, link.is_awaited = link, self._is_awaited
         threading.Thread(target=restore, daemon=True).start()
-
-    def _join(self) -> Link:
-        """Join a new daemon, after the pause that is due; raises NoDaemon if that goes wrong again and again."""
-        while True:
-            time.sleep(self._deaths.pause)
-            try:
-                return Link.join(Address.here())
-            except NoDaemon:
-                self._mourn(None)
-                if self._deaths.is_hopeless:
-                    raise
 
 
 def _is_shared(first: bytes) -> bool:
@@ -258,15 +248,14 @@ def _serve_alone(first: bytes) -> NoReturn:
     os.execve(sys.executable, command, {**os.environ, **python_path()})
 
 
-def _first_link() -> Link:
-    """Join the daemon; raises NoDaemon if it cannot be had, or dies again and again before it serves anybody."""
-    deaths = Deaths()
+def _joined(deaths: Deaths, failure: type[NoDaemon], mourn: Callable[[None], None]) -> Link:
+    """Join a daemon, after the pause that is due; raises NoDaemon, a `failure` once that happens again and again."""
     while True:
         time.sleep(deaths.pause)
         try:
             return Link.join(Address.here())
-        except DaemonDied:
-            deaths.add(None)
+        except failure:
+            mourn(None)
             if deaths.is_hopeless:
                 raise
 
@@ -293,7 +282,7 @@ def main() -> NoReturn:
     if not _is_shared(first):
         _serve_alone(first)
     try:
-        link = _first_link()
+        link = _joined(deaths := Deaths(), DaemonDied, deaths.add)
     except NoDaemon as error:
         _say(f"efim-ls: this client gets a separate server, because {error}")
         _serve_alone(first)

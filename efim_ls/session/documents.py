@@ -173,12 +173,8 @@ class OpenDocument(Document):
 
     def last_answer(self, text: str, cursor: int) -> Answer | None:
         """Return the last answer if it was for this text and cursor, else None."""
-        answered = self._answered_at(text, cursor)
-        return answered[1] if answered else None
-
-    def _answered_at(self, text: str, cursor: int) -> tuple[Request, Answer] | None:
-        here = self._answered and (self._answered[0].text, self._answered[0].cursor) == (text, cursor)
-        return self._answered if here else None
+        request, answer = self._answered or (None, None)
+        return answer if request and (request.text, request.cursor) == (text, cursor) else None
 
     def close(self) -> None:
         """Stop all timers and count the retained characters of accepted suggestions."""

@@ -100,9 +100,8 @@ class Requests:
         self.waits_for_rest = True  # with suggestions for a pause in typing; some clients wait themselves
         self.show_after = 0.0  # seconds without a key before a new suggestion
         self.patience = 0.0  # seconds in which a better answer counts
-        self.improved: Callable[[str], None] | None = (
-            None  # called with a document that has a better answer; else answers wait
-        )
+        # Called with a document that has a better answer; without it, answers wait for these.
+        self.improved: Callable[[str], None] | None = None
         self.improving: asyncio.Future[None] | None = None  # the last wait for one
         self._engine, self._documents, self._model, self._counters = engine, documents, model, counters
         self._answered = answered

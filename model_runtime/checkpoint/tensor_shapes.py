@@ -95,7 +95,9 @@ def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
         at = f"model.layers.{i}."
         for name in filter(None, norm_names(layer)):
             _add_norm(shapes, c, at + name)
-        for name, out, into, biased in _products(layer, c.hidden):
+        # All matrices but the experts': name, outputs, inputs, and whether there is a bias.
+        products = [*_of_attention(layer, c.hidden), *_of_state(layer.state, c.hidden), *_of_mlp(layer.mlp, c.hidden)]
+        for name, out, into, biased in products:
             shapes[f"{at}{name}.weight"] = (out, into)
             if biased:
                 shapes[f"{at}{name}.bias"] = (out,)
@@ -220,11 +222,6 @@ def _add_norm(shapes: dict[str, tuple[int, ...]], config: ModelConfig, name: str
     shapes[f"{name}.weight"] = (config.hidden,)
     if config.norm == "layer" and config.norm_bias:
         shapes[f"{name}.bias"] = (config.hidden,)
-
-
-def _products(layer: LayerSpec, hidden: int) -> list[tuple[str, int, int, bool]]:
-    """Return each matrix of a layer except its experts': name, outputs, inputs, and whether it has a bias."""
-    return [*_of_attention(layer, hidden), *_of_state(layer.state, hidden), *_of_mlp(layer.mlp, hidden)]
 
 
 def _of_mlp(m: Mlp | None, hidden: int) -> list[tuple[str, int, int, bool]]:

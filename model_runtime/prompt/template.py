@@ -82,7 +82,8 @@ def find_template(
     `end_ids` come from the config. ModelError if there is no such family, or no token for a name.
     """
     wanted = _known(override or {})
-    family = _chosen(wanted) or _found(tokenizer, end_ids) or Family("own", prefix="", suffix="")
+    fitting = (each for each in FAMILIES if _fits(each, tokenizer, end_ids))
+    family = _chosen(wanted) or next(fitting, None) or Family("own", prefix="", suffix="")
     markers = {key: name for key in MARKER_KEYS if (name := _text(wanted, key)) is not None}
     family = replace(family, **markers, tail_first=_tail_first(wanted, family))
     if not (family.prefix and family.suffix):
@@ -139,10 +140,6 @@ def _tail_first(wanted: Mapping[str, object], family: Family) -> bool:
     if order not in PROMPT_ORDERS:
         raise ModelError(f"the setting template: no order {order!r}: use {' or '.join(PROMPT_ORDERS)}")
     return PROMPT_ORDERS[order]
-
-
-def _found(tokenizer: Tokenizer, end_ids: Collection[int]) -> Family | None:
-    return next((family for family in FAMILIES if _fits(family, tokenizer, end_ids)), None)
 
 
 def _fits(family: Family, tokenizer: Tokenizer, end_ids: Collection[int]) -> bool:

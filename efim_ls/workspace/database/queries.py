@@ -12,9 +12,8 @@ from efim_ls.text.outline import Definition, Outline
 from efim_ls.workspace.files.content import LONGEST_WORD, PASSAGE_LINES, indexed_form
 
 PASSAGE_BITS = 16  # of a passage's row number; the content's stands above them
-MOST_COMPARED = (
-    1000  # passages that a look-up ranks; commoner words are left out, since each costs about a microsecond
-)
+# Passages that a look-up ranks; commoner words are left out, since each costs about a microsecond.
+MOST_COMPARED = 1000
 MOST_IMPORTING = 200  # files whose imports are read for one name
 # A view of the full-text index, which this connection alone sees.
 WORDS_BY_PLACE = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.words_by_place USING fts5vocab (main, passages, instance)"

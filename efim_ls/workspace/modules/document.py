@@ -115,7 +115,8 @@ def _rebound(text: str) -> set[str]:
 def expressions(text: str, imports: Imports) -> Iterator[tuple[Target, list[str]]]:
     """Yield what a text imports and takes from that: where each begins, and the path of attributes from there."""
     for module in sorted(imports.modules):
-        yield _start(module)
+        first, *path = module.split(".")
+        yield Target(first), path
     chains = {(each[1], each[2]) for each in EXPRESSION.finditer(text) if each[1] in imports.bound}
     for name, chain in sorted({*chains, *((name, "") for name in imports.bound)}):
         start, path = _binding(imports.bound[name])
@@ -146,11 +147,6 @@ def _expected(
     kind: Literal["module", "name", "attribute", "keyword"], stub: str, names: Names | None, owner: Target
 ) -> Expected | None:
     return Expected(kind, stub, names, ".".join(filter(None, owner))) if names else None
-
-
-def _start(module: str) -> tuple[Target, list[str]]:
-    first, *path = module.split(".")
-    return Target(first), path
 
 
 def _binding(source: tuple[str, str]) -> tuple[Target, list[str]]:

@@ -190,7 +190,8 @@ class ModuleTable:
     def _find(self, name: str) -> Module | None:
         """Return a module as it is now, which may have to be read."""
         if name not in self._looked_at:
-            held, now = self._packed.get(name), self._place(name)
+            held, is_shadowed = self._packed.get(name), name.partition(".")[0] in self._shadowed
+            now = None if is_shadowed else self._environment.place(name)
             if now is None:
                 self._is_new |= self._packed.pop(name, None) is not None
                 held = None
@@ -200,9 +201,6 @@ class ModuleTable:
                     self._packed[name], self._is_new = held, True
             self._looked_at[name] = _unpacked(held) if held else None
         return self._looked_at[name]
-
-    def _place(self, name: str) -> ModulePlace | None:
-        return None if name.partition(".")[0] in self._shadowed else self._environment.place(name)
 
     def _read(self, name: str, place: ModulePlace) -> PackedModule | None:
         """Return a module from its place, None if there is no more room or time for it."""

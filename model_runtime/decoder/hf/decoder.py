@@ -64,7 +64,7 @@ class HfDecoder:
     top_tokens = None
 
     def __init__(self, config: ModelConfig, model: Any, parameters: int) -> None:
-        """Take over a packed model of transformers that uses the attention of `hf.attention`."""
+        """Take over a packed model of transformers that uses the attention of `hf.load`."""
         self.config, self.parameters = config, parameters
         self._model = model
 
