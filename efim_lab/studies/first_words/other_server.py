@@ -20,6 +20,9 @@ from efim_ls.text.document import Document
 from efim_ls.text.listed_names import is_whole_list, read_names
 
 PATIENCE = 120.0  # seconds for one answer: a server may first read all of a repository
+TYPESCRIPT_PROJECT = '{"compilerOptions": {"module": "esnext", "moduleResolution": "bundler", "strict": true}}'
+ENDING = 10.0  # seconds for a server to end
+READING = 30  # seconds in which a repository's first list is asked for anew: a server that reads it has none yet
 HEADERS = (".h", ".hh", ".hpp", ".hxx")
 
 
@@ -33,6 +36,7 @@ class OtherServer:
         self._words, self._folder = shlex.split(command), folder
         self._loop, self._client = asyncio.new_event_loop(), LanguageClient("first-words", "1")
         self._versions = dict[str, int]()  # of open documents, by URI
+        self._read = set[str]()  # packages of which a list has come
         self._listed = dict[tuple[str, int], ListedNames | None]()
         for each in documents:
             path = folder / each.path
@@ -50,7 +54,7 @@ class OtherServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        self._loop.run_until_complete(self._client.stop())
+        self._loop.run_until_complete(self._end())
         self._loop.close()
 
     def listed(self, line: TypedLine, cursor: int) -> ListedNames | None:
@@ -76,20 +80,39 @@ class OtherServer:
         )
         self._client.initialized(types.InitializedParams())
 
+    async def _end(self) -> None:
+        """Ask the server to end: one that is merely left may wait for ever, and so would this."""
+        try:
+            await asyncio.wait_for(self._client.shutdown_async(None), ENDING)
+            self._client.exit(None)
+        except TimeoutError:
+            self._client._server.kill()  # pyright: ignore  # noqa: SLF001 - there is no other way to it
+        await self._client.stop()
+
     async def _ask(self, line: TypedLine) -> ListedNames | None:
         uri, text = (self._folder / line.document.path).as_uri(), line.text_at(line.start)
         self._show(uri, line.document.language, text)
         where = types.Position(*Document(uri, line.document.language, text).position(line.start, "utf-16"))
-        found = await self._client.text_document_completion_async(
-            types.CompletionParams(types.TextDocumentIdentifier(uri), where)
-        )
-        items = found.items if isinstance(found, types.CompletionList) else found or ()
-        is_incomplete = isinstance(found, types.CompletionList) and found.is_incomplete
+        params = types.CompletionParams(types.TextDocumentIdentifier(uri), where)
+        items, is_incomplete = await self._complete(params)
+        for _ in range(0 if package_of(line.document) in self._read else READING):
+            if items:
+                break
+            await asyncio.sleep(1)
+            items, is_incomplete = await self._complete(params)
+        self._read.add(package_of(line.document))
         is_whole = is_whole_list(line.document.language, is_incomplete, len(items))
         plain = [
             {"label": each.label, "kind": each.kind and int(each.kind), "sortText": each.sort_text} for each in items
         ]
         return read_names(plain, line.start, Path(self._words[0]).name, is_whole)
+
+    async def _complete(self, params: types.CompletionParams) -> tuple[Sequence[types.CompletionItem], bool]:
+        """Return the items that are listed, and whether typing on lists others."""
+        found = await self._client.text_document_completion_async(params)
+        if isinstance(found, types.CompletionList):
+            return found.items, found.is_incomplete
+        return found or (), False
 
     def _show(self, uri: str, language: str, text: str) -> None:
         version = self._versions[uri] = self._versions.get(uri, 0) + 1
@@ -110,3 +133,5 @@ def _add_builds(folder: Path, documents: Sequence[CodeDocument]) -> None:
         (folder / package / "compile_flags.txt").write_text("\n".join(flags) + "\n")
         if any(path.suffix == ".go" for path in files):
             (folder / package / "go.mod").write_text(f"module {package}\n\ngo 1.19\n")
+        if any(path.suffix == ".ts" for path in files):
+            (folder / package / "tsconfig.json").write_text(TYPESCRIPT_PROJECT)
