@@ -39,6 +39,6 @@ def did_list_names(ls: EfimServer, params: Any) -> None:
     listed = read_names(items, start, lister or "another server", is_whole)
     # Elsewhere a list has names of all kinds, of which none has to stand there.
     if listed and (listed.kind == "keyword" or document.text.endswith(RECEIVES, 0, start)):
-        is_refuted = document.list_names(listed, version_of(params))
-        if is_refuted and (improved := ls.session.requests.improved):
-            improved(uri)  # the client asks again, and shows no name that does not exist
+        is_outdated = document.list_names(listed, version_of(params))
+        if is_outdated and (improved := ls.session.requests.improved):
+            improved(uri)  # the client asks again: for a name that exists

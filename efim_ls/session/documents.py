@@ -130,7 +130,8 @@ class OpenDocument(Document):
     def list_names(self, listed: ListedNames, version: int | None) -> bool:
         """Take the names that another server lists, unless the text of that version has changed in front of them.
 
-        Return whether the suggestion at the cursor makes a name that is not among them.
+        Return whether to ask again at the cursor: its suggestion makes a name that is not among them, or it has none
+        though they are all that may stand there.
         """
         known = [each for each, _ in self._edited]
         since = known.index(version) if version in known else len(known)
@@ -140,8 +141,11 @@ class OpenDocument(Document):
         self._listed = listed
         cursor = self.cursor or 0
         shown, expected = self.last_answer(self.public, cursor), listed.expected(self.text, cursor)
-        word = _WORD.match(shown.text) if shown else None
-        return bool(word and expected and not expected.names.may_have(expected.stub + word[0]))
+        if shown is None or expected is None:
+            return False
+        word = _WORD.match(shown.text)
+        is_missing = not shown.text and not expected.names.is_open
+        return is_missing or bool(word and not expected.names.may_have(expected.stub + word[0]))
 
     def listed_at(self, cursor: int, shift: int) -> ListedNames | None:
         """Return the names listed where the word at a cursor begins, in a text with `shift` characters in front."""

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from efim_ls.completion.filters.balance import BalancedCode
@@ -34,6 +35,8 @@ MOST_WORDS = 3  # of the file, the most frequent ones, that are weighed against 
 NEXT_LINE = 0.67  # least probability of a line behind the first, once what stands before it is right
 PAUSED = 0.2  # least probability of text shown after a pause in typing
 ONLY = 0.9  # sureness of the only listed name that begins as the word at the cursor
+# Of listed names that begin as typed, at most so many are compared; one that the model does not say has no share.
+MOST_LISTED, UNSAID = 64, 0.005
 COUNTED = 0.02  # share of a word's probability by which the workspace's files have it
 _CLOSING = re.compile(r"[\s)\]},;:]+")
 _ALNUM = re.compile(r"[^\W_]")
@@ -77,13 +80,19 @@ def sure_part(
     spot, text = spot_of(place, refuted), likelihood.text[start:]
     words, least = words_at(spot, place), LEVELS[preset]
     facts = guess_facts(likelihood, start, spot, words, place) if text else None
-    sure = by.of_guess(facts) if facts else 0.0
-    if facts and words.only and spot.stub + text[: facts.size] == words.only.text:
-        sure = max(sure, ONLY)
+    shares, sure = _listed_shares(likelihood, start, spot, words), 0.0
+    if facts:
+        made = spot.stub + text[: facts.size]
+        is_only = words.only is not None and words.only.text == made
+        sure = max(by.of_guess(facts), shares.get(made, 0.0), ONLY * is_only)
     is_unlisted = facts and words.are_listed and is_made_up(likelihood, start, facts.size, spot, words, place)
     rival = 0.0 if is_unlisted else sure
-    if divisible and not (facts and facts.agrees):
-        sureness, word = _surest_word(by, likelihood, start, spot, words, rival)
+    if divisible:
+        agrees = facts is not None and facts.agrees
+        sureness, word = (0.0, "") if agrees else _surest_word(by, likelihood, start, spot, words, rival)
+        name, share = max(shares.items(), key=itemgetter(1), default=("", 0.0))
+        if share > max(sureness, rival):
+            sureness, word = share, name[len(spot.stub) :]
         if words.only and rival < least:  # a guess that is shown may be right, as where names are not all listed
             sureness, word = ONLY, words.only.text[len(spot.stub) :]
         if is_preferred(word, sureness, rival, least):
@@ -159,6 +168,20 @@ def _surest_word(
         model = likelihood.begins(start, word.text[size:])
         best = max(best, (by.of_word(word_facts(word, words, spot, model, rival)), word.text[size:]))
     return best
+
+
+def _listed_shares(likelihood: TextProbability, start: int, spot: Spot, words: Words) -> dict[str, float]:
+    """Return the listed names that begin as typed, each with its share of what the model says of all of them.
+
+    There are none where names may stand that are not listed.
+    """
+    listed, stub = words.all_listed, spot.stub
+    names = sorted(name for name in listed.beginning_with(stub) if name != stub) if listed else []
+    if len(names) > MOST_LISTED:
+        return {}
+    said = {name: likelihood.begins(start, name[len(stub) :]) for name in names}
+    total = sum(said.values()) + UNSAID
+    return {name: chance / total for name, chance in said.items()}
 
 
 def _adds_nothing(shown: str, spot: Spot, language: str) -> bool:

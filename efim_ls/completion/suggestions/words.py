@@ -12,7 +12,7 @@ from typing import NamedTuple
 from efim_ls.completion.filters.place import Place, holds_word
 from efim_ls.completion.suggestions.place_kind import PROSE, Spot
 from efim_ls.languages.table import LANGUAGES
-from efim_ls.request import Expected
+from efim_ls.request import Expected, Names
 
 LEAST_LETTERS = 2  # of the word at the cursor: too many words of a file begin with one
 REACH = 60_000  # characters above the cursor's line, and below it, that are looked at
@@ -50,6 +50,12 @@ class Words(NamedTuple):
         return self.expected is not None and self.expected.lister != ""
 
     @property
+    def all_listed(self) -> Names | None:
+        """The names that another server of the editor lists, if no other name may stand there."""
+        expected = self.expected
+        return expected.names if expected and expected.lister and not expected.names.is_open else None
+
+    @property
     def only(self) -> Word | None:
         """The only listed name with this beginning, if there is one: any other would be an error, or is rare."""
         expected = [word for word in self.longer if word.expected]
@@ -65,7 +71,8 @@ class Words(NamedTuple):
 
     def source(self, text: str) -> str:
         """Return in plain words where one of the longer words is from."""
-        word = next(word for word in self.longer if word.text == text)
+        behind_a_dot = Word(text, 0, False, True)  # where no letter is typed, nobody looks the words up
+        word = next((word for word in self.longer if word.text == text), behind_a_dot)
         times = "once" if word.times == 1 else f"{word.times:,} times"
         if not (word.expected and self.expected):
             return f"a word of this file, {times}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from efim_ls.completion.filters.place import Place, place_at
 from efim_ls.completion.suggestions.levels import LEVELS
 from efim_ls.completion.suggestions.place_kind import spot_of
-from efim_ls.completion.suggestions.sure import PAUSED, ShownPart, paused_part, sure_part
+from efim_ls.completion.suggestions.sure import MOST_LISTED, PAUSED, UNSAID, ShownPart, paused_part, sure_part
 from efim_ls.completion.suggestions.sureness import embedded_sureness
 from efim_ls.request import Expected, Names, Preset
 from model_runtime.engine.output import TextProbability
@@ -106,6 +107,40 @@ def test_a_guess_that_another_server_does_not_list_gives_way_to_the_only_name_or
     assert (hidden.shown, hidden.reason) == ("", "unknown word"), "which one is not known"
     assert balanced(listed, 0, listing("width", "depth")).shown.startswith("th"), "no other name begins so"
     assert balanced(listed, 0, listing("widest", "width")).shown == ""
+
+
+@given(st.floats(0.01, 0.97), st.sampled_from(["name", "node", "next", "other", "n"]), st.booleans())
+def test_names_that_are_all_listed_share_what_the_model_says_of_them(
+    chance: float, third: str, is_open: bool
+) -> None:
+    least, node = LEVELS["balanced"], (1 - chance) / (1 + UNSAID)
+    guess, at = suggestion("ame", chance, stub="n", instead="ode"), listing("name", "node", third, stub="n")
+    part = balanced(guess, 0, at)
+    if chance / (1 + UNSAID) >= least:
+        assert (part.shown, part.source) == ("ame", "")
+    elif node > least:
+        assert (part.shown, part.source) == ("ode", "listed by gopls")
+    assert part.shown in ("", "ame", "ode"), "the model says nothing of any other"
+    if is_open:
+        usual = replace(at, names_after=lambda _typed: None)
+        there = listing("name", "node", third, stub="n", is_open=True)
+        assert balanced(guess, 0, there).shown in ("", balanced(guess, 0, usual).shown)
+
+
+def test_behind_a_dot_names_that_are_all_listed_share_what_the_model_says() -> None:
+    at = listing("name", "depth", "height", stub="")
+    assert balanced(suggestion("name", 0.5, instead="~"), 0, at).shown == "name", "no other name begins so"
+    instead = balanced(suggestion("node(1)", 0.3, instead="name"), 0, at)
+    assert (instead.shown, instead.source) == ("name", "listed by gopls")
+    assert balanced(suggestion("name", 0.5, instead="depth"), 0, at).shown == ""
+    assert balanced(suggestion("node", 0.5, instead="~"), 0, at).shown == "", "the model says none of them"
+
+
+def test_many_names_that_begin_alike_are_not_compared() -> None:
+    many = [f"name_{number}" for number in range(MOST_LISTED)]
+    guess = suggestion("ame", 0.5, stub="n", instead="ode")
+    assert balanced(guess, 0, listing("name", *many, stub="n")).shown == ""
+    assert balanced(guess, 0, listing("name", *many[1:], stub="n")).shown == "ame"
 
 
 def test_where_there_may_be_more_names_only_two_letters_tell_and_a_guess_may_stand() -> None:
