@@ -25,7 +25,7 @@ from efim_lab.gate.evaluation.held_out import model_name
 from efim_lab.gate.evaluation.held_out_data import read_held_out
 from efim_lab.gate.evaluation.places.cursors import line_at
 from efim_lab.gate.evaluation.report import percent
-from efim_lab.gate.evaluation.typist.keys import TypedKey, asking, key_at
+from efim_lab.gate.evaluation.typist.keys import TypedKey, asking, key_at, no_names
 from efim_lab.gate.evaluation.typist.lines import TypedLine, in_turn, shuffled_packages, with_plain_line_ends
 from efim_lab.gate.package_counts import PackageCounts
 from efim_lab.studies.first_words.other_server import OtherServer
@@ -62,7 +62,7 @@ def run_first_words(data: Path, folders: Sequence[Path], count: int, language: s
     models = list[dict[str, object]]()
     for folder, command in product(folders, ("", server) if server else ("",)):
         with ExitStack() as used:
-            listed = nothing
+            listed = no_names
             if command:
                 place = Path(used.enter_context(TemporaryDirectory()))
                 listed = used.enter_context(OtherServer(command, place, documents)).listed
@@ -73,15 +73,11 @@ def run_first_words(data: Path, folders: Sequence[Path], count: int, language: s
     print(json.dumps({"data": str(data), "models": models}))
 
 
-def nothing(_line: TypedLine, _cursor: int) -> None:
-    """List no names: there is no other server."""
-
-
 def measure(
     folder: Path,
     documents: Sequence[CodeDocument],
     count: int,
-    listed: Callable[[TypedLine, int], ListedNames | None] = nothing,
+    listed: Callable[[TypedLine, int], ListedNames | None] = no_names,
 ) -> FirstWords:
     """Type the first letters of up to `count` names of each kind, in their repository, with the model in a folder.
 

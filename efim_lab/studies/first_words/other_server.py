@@ -57,10 +57,8 @@ class OtherServer:
         self._loop.run_until_complete(self._end())
         self._loop.close()
 
-    def listed(self, line: TypedLine, cursor: int) -> ListedNames | None:
-        """Return the names listed where a name begins, once a letter is typed: before that no list has come yet."""
-        if cursor == line.start:
-            return None
+    def listed(self, line: TypedLine, _cursor: int) -> ListedNames | None:
+        """Return the names listed where a name begins; an editor has them some time after the dot."""
         place = line.document.path, line.start
         if place not in self._listed:
             self._listed[place] = self._loop.run_until_complete(asyncio.wait_for(self._ask(line), PATIENCE))

@@ -132,13 +132,17 @@ def key_at(arm: str, line: TypedLine, cursor: int, answer: Answer, elsewhere: Co
     )
 
 
+def no_names(_line: TypedLine, _cursor: int) -> None:
+    """List no names: there is no other server."""
+
+
 def asking(
     completer: Completer,
     least: float | Preset,
     root: str = "typed",
     memories: PackageCounts | None = None,
     modules: ModuleTable | None = None,
-    listed: Callable[[TypedLine, int], ListedNames | None] = lambda _line, _cursor: None,
+    listed: Callable[[TypedLine, int], ListedNames | None] = no_names,
 ) -> Ask:
     """Return a function that asks the server's completer as an editor does while its user types.
 
