@@ -79,7 +79,7 @@ class OtherServer:
         self._client.initialized(types.InitializedParams())
 
     async def _end(self) -> None:
-        """Ask the server to end: one that is merely left may wait for ever, and so would this."""
+        """Ask the server to end: if it is merely left, it may wait for ever, and so would this."""
         try:
             await asyncio.wait_for(self._client.shutdown_async(None), ENDING)
             self._client.exit(None)

@@ -35,7 +35,7 @@ MOST_WORDS = 3  # of the file, the most frequent ones, that are weighed against 
 NEXT_LINE = 0.67  # least probability of a line behind the first, once what stands before it is right
 PAUSED = 0.2  # least probability of text shown after a pause in typing
 ONLY = 0.9  # sureness of the only listed name that begins as the word at the cursor
-# Of listed names that begin as typed, at most so many are compared; one that the model does not say has no share.
+# Most listed names that begin as typed and are compared, and a probability next to which others count as nothing.
 MOST_LISTED, UNSAID = 64, 0.005
 COUNTED = 0.02  # share of a word's probability by which the workspace's files have it
 _CLOSING = re.compile(r"[\s)\]},;:]+")
