@@ -144,8 +144,9 @@ class OpenDocument(Document):
         if shown is None or expected is None:
             return False
         word = _WORD.match(shown.text)
-        is_missing = not shown.text and not expected.names.is_open
-        return is_missing or bool(word and not expected.names.may_have(expected.stub + word[0]))
+        names, stub = expected.names, expected.stub
+        is_missing = not shown.text and not names.is_open and bool(names.beginning_with(stub))
+        return is_missing or bool(word and not names.may_have(stub + word[0]))
 
     def listed_at(self, cursor: int, shift: int) -> ListedNames | None:
         """Return the names listed where the word at a cursor begins, in a text with `shift` characters in front."""

@@ -123,19 +123,23 @@ def test_names_are_used_as_long_as_nothing_in_front_of_them_changes(
             assert not known or here.text[:2] == leads[asked_version]
 
 
-def test_a_suggestion_that_is_shown_is_refuted_by_a_whole_list_without_its_name() -> None:
+def test_a_whole_list_asks_again_for_a_name_that_it_lacks_or_where_nothing_is_shown() -> None:
     here = document("x.a\n")
     here.cursor = 3
-    for text, is_open, refuted in (
+    for text, is_open, asks in (
         ("lpha()", False, False),
         ("ny()", False, True),
         ("ny()", True, False),
         ("()", False, False),
-        ("", False, False),
+        ("", False, True),
+        ("", True, False),
     ):
         here.note_answer(Request(here.uri, here.text, 3), Answer(text))
         listed = ListedNames(2, "attribute", Names({"alpha": "value"}, is_open), "gopls")
-        assert here.list_names(listed, 1) == refuted, (text, is_open)
+        assert here.list_names(listed, 1) == asks, (text, is_open)
+    here.note_answer(Request(here.uri, here.text, 3), Answer(""))
+    others = ListedNames(2, "attribute", Names({"beta": "value"}, False), "gopls")
+    assert not here.list_names(others, 1), "no name begins as typed"
     here.note_answer(Request(here.uri, here.text, 3), Answer("ny()"))
     here.cursor = 1
     assert not here.list_names(LISTED, 1), "the cursor has moved on"
