@@ -93,7 +93,8 @@ def sure_part(
         name, share = max(shares.items(), key=itemgetter(1), default=("", 0.0))
         if share > max(sureness, rival):
             sureness, word = share, name[len(spot.stub) :]
-        if words.only and rival < least:  # a guess that is shown may be right, as where names are not all listed
+        # Not in place of a guess that is shown or is a word of the file: not all names may be listed.
+        if words.only and rival < least and not agrees:
             sureness, word = ONLY, words.only.text[len(spot.stub) :]
         if is_preferred(word, sureness, rival, least):
             source = words.source(spot.stub + word)

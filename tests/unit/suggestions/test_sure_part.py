@@ -162,6 +162,13 @@ def test_the_only_argument_that_begins_so_is_shown_where_no_guess_is_sure() -> N
     assert balanced(suggestion("otal)", 0.99, stub="t"), 0, usual).shown == "otal)"
 
 
+def test_the_only_argument_gives_way_to_a_guess_that_is_a_word_of_the_file() -> None:
+    expected = Expected("keyword", "to", Names({"tolerance": "value"}, is_open=True), lister="pylsp")
+    at = Place("fetch(to", "", "total = 1\n", "", "python", names_after=lambda typed: None if typed else expected)
+    assert balanced(suggestion("tal)", 0.2, stub="to"), 0, at).shown == ""
+    assert balanced(suggestion("ast)", 0.2, stub="to"), 0, at).shown == "lerance"
+
+
 @pytest.mark.parametrize(
     ("marked", "text"),
     [
