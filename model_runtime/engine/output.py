@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from operator import mul
 from typing import NamedTuple
 
 import numpy as np
@@ -175,11 +176,11 @@ class TextProbability:
 
     def shares(self, start: int, end: int) -> Shares:
         """Return where the chances of the text's characters from `start` to `end` come from, averaged over bytes."""
-        parts = [(weight, self._steps[index].choice.shares) for index, weight in self._between(start, end)]
-        total = sum(weight for weight, _ in parts)
-        if not total:
+        between = dict(self._between(start, end))
+        if not between:
             return Shares()
-        return Shares(*(sum(weight * each[n] for weight, each in parts) / total for n in range(len(Shares._fields))))
+        columns = zip(*[self._steps[index].choice.shares for index in between], strict=True)
+        return Shares(*[sum(map(mul, between.values(), column)) / sum(between.values()) for column in columns])
 
     def places(self, counts: CountsView, start: int, end: int, most: int) -> list[CountedPlace]:
         """Return the counted places that weighed most in the characters from `start` to `end`, at most `most`.

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Sequence
 from functools import cache
+from operator import mul
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -205,7 +206,7 @@ def guess_inputs(facts: Facts) -> list[float]:
         float(min(facts.size, _LONGEST)),
         float(facts.expected),
         float(facts.expected and facts.agrees),
-        *(float(facts.kind == kind) for kind in KINDS),
+        *[float(facts.kind == kind) for kind in KINDS],
     ]
 
 
@@ -226,7 +227,7 @@ def word_inputs(facts: WordFacts) -> list[float]:
         float(min(facts.size, _LONGEST)),
         float(facts.refuted),
         float(facts.expected),
-        *(float(facts.kind == kind) for kind in KINDS),
+        *[float(facts.kind == kind) for kind in KINDS],
     ]
 
 
@@ -236,5 +237,4 @@ def _logit(probability: float) -> float:
 
 
 def _logistic(weights: tuple[float, ...], inputs: list[float]) -> float:
-    weighed = sum(weight * value for weight, value in zip(weights, inputs, strict=True))
-    return 1 / (1 + math.exp(-weighed))
+    return 1 / (1 + math.exp(-sum(map(mul, weights, inputs))))
