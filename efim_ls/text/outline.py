@@ -24,6 +24,7 @@ _NAMES = frozenset({
     "type_identifier",
 })  # fmt: skip
 MEMBERS = frozenset({"method", "field"})  # kinds that belong to a type
+TYPES = frozenset({"class", "enum", "interface", "struct", "module"})  # kinds that have members
 
 
 class Definition(NamedTuple):
@@ -65,6 +66,18 @@ def outline(text: str, language: str) -> Outline:
         reader.read(code, parser.parse(code), line)
         line += piece.count("\n")
     return Outline(tuple(reader.definitions), tuple(reader.imports))
+
+
+def with_owners(outline: Outline) -> Iterator[tuple[Definition, Definition | None]]:
+    """Yield each definition with the type that it is a member of: the last one above it, as outlines tell no more.
+
+    That is None if it is no member or names its type itself, as methods do in Go.
+    """
+    owner = None
+    for each in outline.definitions:
+        is_member = each.kind in MEMBERS and not each.signature.startswith("func ")
+        yield each, owner if is_member else None
+        owner = each if each.kind in TYPES else owner
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -113,9 +126,13 @@ class _Reader:
             self._define(right, kind)
 
     def _signature(self, node: Node) -> str:
-        body = node.child_by_field_name("body")
-        end = body.start_byte if body else node.end_byte
-        head = self._code[node.start_byte : min(end, node.start_byte + 4 * LONGEST_SIGNATURE)]
+        body, parameters = node.child_by_field_name("body"), node.child_by_field_name("parameters")
+        end = min(body.start_byte if body else node.end_byte, node.start_byte + 4 * LONGEST_SIGNATURE)
+        head, at = b"", node.start_byte
+        for each in parameters.named_children if parameters else ():
+            if "comment" in each.type and each.end_byte <= end:  # on one line it would hide what follows
+                head, at = head + self._code[at : each.start_byte], each.end_byte
+        head += self._code[at:end]
         return " ".join(head.decode("utf-8", "ignore").split())[:LONGEST_SIGNATURE].rstrip(" {:")
 
     def _text(self, node: Node | None) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from math import sqrt
 from typing import NamedTuple, Protocol
 
-from efim_ls.text.outline import Definition, Outline
+from efim_ls.text.outline import Definition, Outline, with_owners
 from efim_ls.workspace.database.queries import Passage
 from efim_ls.workspace.excerpts.signatures import (
     DefinitionSource,
@@ -21,7 +21,6 @@ from efim_ls.workspace.excerpts.signatures import (
     excerpts_of,
     is_whole,
     relative_name,
-    with_owners,
 )
 from efim_ls.workspace.files.context import RecentEdit, TextOf
 from model_runtime.prompt.tokenizer import Tokenizer

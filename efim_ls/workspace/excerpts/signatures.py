@@ -10,12 +10,11 @@ from pathlib import PurePath
 from typing import NamedTuple, Protocol
 
 from efim_ls.languages.table import LANGUAGES, language_of
-from efim_ls.text.outline import LONGEST_SIGNATURE, MEMBERS, Definition, Outline
+from efim_ls.text.outline import LONGEST_SIGNATURE, TYPES, Definition, Outline, with_owners
 from efim_ls.workspace.database.queries import FoundDefinition
 from efim_ls.workspace.imports.paths import ImportedName, is_from, read_import
 from model_runtime.shelves.excerpts.excerpts import Excerpt, ExcerptPlace
 
-TYPES = frozenset({"class", "enum", "interface", "struct", "module"})  # kinds that have members
 CUT = 4  # characters that may be missing at the end of a signature that was cut off
 MOST_MISSES = 16  # signatures in a row that no longer fit, after which the budget is taken to be full
 
@@ -79,18 +78,6 @@ class Signature(NamedTuple):
 def is_whole(definition: Definition) -> bool:
     """Return whether a signature is all that the file has of it."""
     return 0 < len(definition.signature) <= LONGEST_SIGNATURE - CUT
-
-
-def with_owners(outline: Outline) -> Iterator[tuple[Definition, Definition | None]]:
-    """Yield each definition with the type that it is a member of: the last one above it, as outlines tell no more.
-
-    That is None if it is no member or names its type itself, as methods do in Go.
-    """
-    owner = None
-    for each in outline.definitions:
-        is_member = each.kind in MEMBERS and not each.signature.startswith("func ")
-        yield each, owner if is_member else None
-        owner = each if each.kind in TYPES else owner
 
 
 def excerpts_of(

@@ -296,3 +296,15 @@ def test_deep_nesting_does_not_overflow() -> None:
 def test_no_text_is_too_strange(text: str, language: str) -> None:
     outline(text, language)
     outline(PYTHON[: len(text)] + text + SCRIPT[len(text) :] + "\ud800", language)
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "signature"),
+    [
+        ("python", "def f(\n    a,  # first (\n    # second\n    b=1,\n):\n    c\n", "def f( a, b=1, )"),
+        ("typescript", "function f(a, // first {\n  b = 1) {}", "function f(a, b = 1)"),
+        ("go", "package m\nfunc f(a int, // first\n\tb int) {}\n", "func f(a int, b int)"),
+    ],
+)
+def test_comments_between_parameters_hide_none_of_them(language: str, text: str, signature: str) -> None:
+    assert [each.signature for each in outline(text, language).definitions] == [signature]
