@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, Protocol
@@ -35,6 +35,11 @@ class Names:
         """Return whether a name can be among them; of private ones nothing is known."""
         return self.is_open or name in self.kinds or name.startswith("_")
 
+    def without(self, others: Collection[str]) -> Names:
+        """Return the other names."""
+        kinds = {name: kind for name, kind in self.kinds.items() if name not in others}
+        return replace(self, kinds=kinds) if others else self
+
     def beginning_with(self, stub: str) -> list[str]:
         """Return the known names that begin so, in their order in the source."""
         return [name for name in self.kinds if name.startswith(stub)]
@@ -65,21 +70,24 @@ class Expected(NamedTuple):
 
 @dataclass(frozen=True)
 class ListedNames:
-    """The names that another server of the editor, the `lister`, lists at the character `start`, where a word begins.
+    """The names that may stand at the character `start`, where a word begins.
 
-    They are `kind`s of names; a `keyword` is followed by `=`.
+    Another server of the editor lists them, the `lister`; without one, they are the keywords of the `owner` in the
+    workspace. They are `kind`s of names; a `keyword` is followed by `=`.
     """
 
     start: int
     kind: Literal["attribute", "keyword"]
     names: Names
-    lister: str
+    lister: str = ""
+    owner: str = ""
 
     def expected(self, text: str, cursor: int) -> Expected | None:
         """Return what code expects at a place, None if the word at it does not begin where these names are listed."""
         stub = text[self.start : cursor]
         is_here = cursor >= self.start and (not stub or _WORD.fullmatch(stub) is not None)
-        return Expected(self.kind, stub, self.names, lister=self.lister) if is_here else None
+        places = {self.owner: "the workspace"}
+        return Expected(self.kind, stub, self.names, self.owner, places, self.lister) if is_here else None
 
 
 class KnownModules(Protocol):

@@ -22,6 +22,11 @@ class PackageCounts:
         for document in documents:
             self._packages.setdefault(document.kin, []).append(document)
 
+    @property
+    def packages(self) -> Sequence[Sequence[CodeDocument]]:
+        """The documents of each package, in one language."""
+        return [*self._packages.values()]
+
     def beside(self, document: CodeDocument, opened: Iterable[CodeDocument] = ()) -> CountsView:
         """Return the memory of a document's package without itself and those open, which are read as edited."""
         key = document.kin

@@ -97,6 +97,9 @@ class OpenDocument(Document):
         self._judged: tuple[Rules, Verdict] | None = None
         self._answered: tuple[Request, Answer] | None = None
         self._listed: ListedNames | None = None
+        self.listed_for: tuple[str, int] | None = (
+            None  # the call and the argument's place for which keywords were looked up last
+        )
         self._edited = deque[tuple[int | None, int]](maxlen=MOST_EDITED)  # versions, and where each was edited
 
     @property
@@ -145,7 +148,8 @@ class OpenDocument(Document):
             return False
         word = _WORD.match(shown.text)
         names, stub = expected.names, expected.stub
-        is_missing = not shown.text and not names.is_open and bool(names.beginning_with(stub))
+        fitting = len(names.beginning_with(stub)) if stub or not names.is_open else 0
+        is_missing = not shown.text and (fitting == 1 if expected.kind == "keyword" else fitting > 0)
         return is_missing or bool(word and not names.may_have(stub + word[0]))
 
     def listed_at(self, cursor: int, shift: int) -> ListedNames | None:

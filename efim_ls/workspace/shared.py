@@ -95,13 +95,15 @@ class IndexClient:
         if self._thread:
             self._thread.retrieve(self._overlay, place)
 
-    def ask(self, question: Question[T], found: Callable[[T], None]) -> bool:
+    def ask(self, question: Question[T], found: Callable[[T], None], waits_for_pause: bool = True) -> bool:
         """Ask a question about the workspace's files, and call `found` with the answer on the index's thread.
 
-        Return whether there is an index; questions while it ends are never answered.
+        It is answered in a pause of the user unless it takes only a few milliseconds. Return whether there is an
+        index; questions while it ends are never answered.
         """
         if self._thread:
-            self._thread.post(lambda index: index.answer(question, found))
+            post = self._thread.post if waits_for_pause else self._thread.ask
+            post(lambda index: index.answer(question, found))
         return self._thread is not None
 
     def view(self, family: str, without: Collection[str]) -> CountsView | None:

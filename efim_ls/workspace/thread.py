@@ -43,7 +43,7 @@ class IndexThread:
         # What follows is changed under this lock only. Its waits are the thread's.
         self._changed = threading.Condition()
         self._clients = 0
-        self._work = deque[Work]()
+        self._work, self._asked = deque[Work](), deque[Work]()
         self._closed, self._at_work = False, True
         self._thread = threading.Thread(target=self._run, args=(tuple(after),), name="repository", daemon=True)
         self._thread.start()
@@ -95,10 +95,17 @@ class IndexThread:
                 self._work.append(work)
                 self._changed.notify_all()
 
+    def ask(self, work: Work) -> None:
+        """Do something short, before earlier posts and even while the user types."""
+        with self._changed:
+            if not self._closed:
+                self._asked.append(work)
+                self._changed.notify_all()
+
     def wait(self, seconds: float) -> bool:
         """Wait until everything posted is done; return whether it is within `seconds`."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._work and not self._at_work, seconds)
+            return self._changed.wait_for(lambda: not (self._work or self._asked or self._at_work), seconds)
 
     def ended(self, seconds: float | None = None) -> bool:
         """Wait until the thread has ended; return whether it has within `seconds`, if a number is given."""
@@ -120,6 +127,7 @@ class IndexThread:
         with self._changed:
             self._made = self._building = None
             self._work.clear()  # it may hold posts of clients that have gone
+            self._asked.clear()
             self._at_work = False
             self._changed.notify_all()
 
@@ -135,10 +143,12 @@ class IndexThread:
         with self._changed:
             self._at_work = self._building is not None
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._closed or self._building or self._work)
+            self._changed.wait_for(lambda: self._closed or self._building or self._work or self._asked)
             self._at_work = True
             if self._closed:
                 return None
+            if self._asked:
+                return self._do_asked
             return partial(self._finish, self._work.popleft()) if self._work else self._build_on
 
     def _begin(self) -> None:
@@ -157,6 +167,13 @@ class IndexThread:
             self._building = None
             release_memory()
 
+    def _do_asked(self) -> None:
+        """Do all that may not wait for a pause of the user."""
+        while self._asked and not self._closed:
+            steps = self._asked.popleft()(self._made) if self._made else None
+            while steps and self._take(steps):
+                pass
+
     def _finish(self, work: Work) -> None:
         """Take all steps of a piece of work, unless nobody is left who wants it."""
         steps, taken = work(self._made) if self._made else None, 0
@@ -171,6 +188,11 @@ class IndexThread:
         while self._is_typing() and monotonic() < end and not self._closed:
             with self._changed:
                 self._changed.wait(LOOK)
+            self._do_asked()
+        return self._take(steps)
+
+    def _take(self, steps: Steps) -> bool:
+        """Take one step; return whether there are more."""
         try:
             next(steps)
         except StopIteration:

@@ -45,6 +45,7 @@ ROOMS = {
         "lsp/editing/test_menu.py",
         "lsp/connection/test_lifecycle.py::test_what_is_advertised_to_whom",
         "lsp/editing/test_malformed_edits.py",
+        "lsp/sent/test_keywords_of_calls.py",
         "lsp/sent/test_names_of_servers.py",
         "lsp/sent/test_selected_item.py",
         "lsp/sent/test_notebooks.py",

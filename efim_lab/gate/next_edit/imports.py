@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tarfile
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path, PurePath
@@ -15,6 +15,7 @@ from efim_lab.gate.errors import WorkError
 from efim_lab.gate.git import run_git
 from efim_lab.gate.next_edit.fit import Example
 from efim_lab.gate.next_edit.scenarios import ENDINGS
+from efim_lab.gate.outlined_files import OutlinedFiles
 from efim_ls.languages.forms.language import Import
 from efim_ls.languages.table import family_of, language_of
 from efim_ls.next_edit.import_lines import ITEM, ImportStatement, import_statements
@@ -24,7 +25,6 @@ from efim_ls.next_edit.situation import Situation
 from efim_ls.text.document import Document, EditHistory, PastEdit
 from efim_ls.text.lines import enclosing_line
 from efim_ls.text.outline import MEMBERS, Importable, Outline, outline
-from efim_ls.workspace.database.queries import FoundDefinition, FoundImport
 from efim_ls.workspace.imports.importable import ImportingFile, find_importable
 
 LARGEST = 200_000  # bytes of a file that is read
@@ -62,7 +62,7 @@ class ImportFigures(NamedTuple):
     precision: float
 
 
-class SourceTree:
+class SourceTree(OutlinedFiles):
     """The files of a repository's last commit, unpacked into a folder, with their definitions and imports."""
 
     def __init__(self, repository: Path, folder: Path) -> None:
@@ -70,24 +70,11 @@ class SourceTree:
         with tarfile.open(fileobj=BytesIO(run_git(repository, "archive", "HEAD"))) as archive:
             archive.extractall(folder, filter="data")
         self.texts = dict(_sources(folder))
+        super().__init__({path: outline(text, language_of(path)) for path, text in self.texts.items()})
         if not self.texts:
             raise WorkError(
                 f"{repository} has no source file in Python, TypeScript, Go or Rust: name another repository"
             )
-        self.outlines = {path: outline(text, language_of(path)) for path, text in self.texts.items()}
-        self._defined, self._importing = defaultdict[str, list[FoundDefinition]](list), list[FoundImport]()
-        for path, (definitions, imported) in sorted(self.outlines.items()):
-            for each in definitions:
-                self._defined[each.name].append(FoundDefinition(path, each))
-            self._importing += (FoundImport(path, each) for each in imported)
-
-    def definitions(self, name: str) -> Sequence[FoundDefinition]:
-        """Return all definitions of a name, sorted by path and line."""
-        return self._defined.get(name, ())
-
-    def importing(self, word: str) -> Sequence[FoundImport]:
-        """Return the imports that have a word in them, sorted by path."""
-        return [each for each in self._importing if word in each.imported.names or word in each.imported.module]
 
     def is_importable(self, name: str, path: str) -> bool:
         """Return whether one other file defines a name, so that it should be found."""

@@ -57,12 +57,17 @@ class Words(NamedTuple):
 
     @property
     def only(self) -> Word | None:
-        """The only listed name with this beginning, if there is one: any other would be an error, or is rare."""
-        expected = [word for word in self.longer if word.expected]
-        if self.expected is None or not self.expected.lister or len(expected) != 1:
+        """The only listed name or keyword with this beginning: any other would be an error, or is rare.
+
+        None if the letters are such a name themselves, or at an argument a word of the file.
+        """
+        found, expected = [word for word in self.longer if word.expected], self.expected
+        if expected is None or len(found) != 1 or expected.stub in expected.names.kinds:
             return None
-        letters = LEAST_LETTERS if self.expected.names.is_open and self.expected.kind != "keyword" else 1
-        return expected[0] if len(self.expected.stub) >= letters else None
+        if expected.kind == "keyword":
+            return None if self.is_word else found[0]
+        letters = LEAST_LETTERS if expected.names.is_open else 1
+        return found[0] if expected.lister and len(expected.stub) >= letters else None
 
     @property
     def times(self) -> int:

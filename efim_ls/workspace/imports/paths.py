@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import NamedTuple, Protocol
 
 from efim_ls.languages.forms.language import Import
+from efim_ls.text.outline import Outline
 from efim_ls.workspace.database.queries import FoundDefinition, FoundImport
 
 PACKAGE_FILES = frozenset({"__init__", "index", "lib", "main", "mod"})  # stand for the folder that they are in
@@ -20,6 +21,10 @@ class ImportSource(Protocol):
 
     def definitions(self, name: str, /) -> Sequence[FoundDefinition]:
         """Return all definitions of a name, sorted by path and line."""
+        ...
+
+    def outline(self, path: str, /) -> Outline | None:
+        """Return the outline of a file, None if it is not known."""
         ...
 
     def importing(self, word: str, /) -> Sequence[FoundImport]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from efim_ls.request import Expected, Names
 from efim_ls.workspace.modules.names import Modules, Target
@@ -27,7 +27,7 @@ IN_NAMES = re.compile(rf"[ \t]*from[ \t]+({DOTTED})[ \t]+import[ \t]+(?:[^\n()#;
 IN_LISTED = re.compile(rf"[ \t]*from[ \t]+({DOTTED})[ \t]+import[ \t]*\((?:[^()]*[,\s])?(\w*)$")
 ATTRIBUTE = re.compile(rf"(?<![\w.)\]}}\"'])({DOTTED})\.(\w*)$")
 ARGUMENT = re.compile(r"(?<![\w.])(\w*)$")
-CALLED = re.compile(rf"(?<![\w.)\]}}\"'])({DOTTED})$")
+CALLED = re.compile(rf"(?<!\bdef )(?<!\bclass )(?<![\w.)\]}}\"'])({DOTTED})$")
 # What binds names other than by an import: definitions and parameters, loops, patterns, assignments, annotations.
 BINDING = re.compile(
     rf"\b(?:def|lambda)\b(?P<parameters>[^\n]*)|\bfor\b(?P<names>[^\n:]*?)\bin\b"
@@ -37,12 +37,21 @@ BINDING = re.compile(
 )
 PARAMETER = re.compile(rf"(?:^|[(,*])[ \t]*({NAME})[ \t]*(?=[:=,()]|$)")
 WORD = re.compile(NAME)
-# Brackets, and what brackets in are text: strings and comments.
+GIVEN = re.compile(rf"\s*({NAME})\s*=(?!=)")  # an argument with its keyword
+# Brackets and commas, and what these in are text: strings and comments.
 PARTS = re.compile(
-    r'''[][(){}]|\#[^\n]*|"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""|"[^"\\\n]*(?:\\.[^"\\\n]*)*"'''
+    r'''[][(){},]|\#[^\n]*|"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""|"[^"\\\n]*(?:\\.[^"\\\n]*)*"'''
     r"""|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''|'[^'\\\n]*(?:\\.[^'\\\n]*)*'""",
     re.DOTALL,
 )
+
+
+class CallAtCursor(NamedTuple):
+    """The callee of the innermost open brackets, the letters of the argument at the cursor, keywords before it."""
+
+    callee: str
+    stub: str
+    given: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -137,9 +146,10 @@ def expected(before: str, imports: Imports, modules: Modules, top_level: Names) 
     if found := ATTRIBUTE.search(line, max(0, len(line) - LONGEST)):
         target = _target(found[1], imports, modules)
         return _expected("attribute", found[2], modules.attributes(target), target) if target else None
-    if called := _called(before):
-        target = _target(called[0], imports, modules)
-        return _expected("keyword", called[1], modules.keywords(target), target) if target else None
+    if called := called_at(before):
+        target = _target(called.callee, imports, modules)
+        names = modules.keywords(target) if target else None
+        return _expected("keyword", called.stub, names.without(called.given), target) if target and names else None
     return None
 
 
@@ -165,18 +175,21 @@ def _target(dotted: str, imports: Imports, modules: Modules) -> Target | None:
     return modules.follow(start, [*begun, *path])
 
 
-def _called(before: str) -> tuple[str, str] | None:
-    """Return the callee of the innermost open brackets, and the argument at the cursor."""
+def called_at(before: str) -> CallAtCursor | None:
+    """Return the call that a text ends in, None if no argument begins there or another expression is called."""
     argument = ARGUMENT.search(before, max(0, len(before) - LONGEST))
     if argument is None or before[: argument.start()].rstrip()[-1:] not in ("(", ","):
         return None
-    opened = list[int]()
+    opened = list[list[int]]()  # for each open bracket, where its elements begin
     for part in PARTS.finditer(before, before.find("\n") + 1 if len(before) == REACH else 0):
         if part[0] in "([{":
-            opened.append(part.start())
+            opened.append([part.end()])
         elif part[0] in ")]}" and opened:
             opened.pop()
-    if not opened or before[opened[-1]] != "(":
+        elif part[0] == "," and opened:
+            opened[-1].append(part.end())
+    if not opened or before[(bracket := opened[-1][0] - 1)] != "(":
         return None
-    called = CALLED.search(before, max(0, opened[-1] - LONGEST), opened[-1])
-    return (called[1], argument[1]) if called else None
+    called = CALLED.search(before, max(0, bracket - LONGEST), bracket)
+    given = frozenset(each[1] for start in opened[-1] if (each := GIVEN.match(before, start)))
+    return CallAtCursor(called[1], argument[1], given) if called else None

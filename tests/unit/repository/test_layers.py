@@ -28,7 +28,8 @@ BASE = (
     "model_runtime.logits", "model_runtime.row_rules",
     "model_runtime.machine", "model_runtime.c_sources", "model_runtime.mapped_memory", "model_runtime.regular_files",
     "efim_lab.gate.errors", "efim_lab.gate.git", "efim_lab.gate.documents", "efim_lab.gate.held_out_packages",
-    "efim_lab.gate.package_counts", "efim_lab.gate.simulation",
+    "efim_lab.gate.package_counts", "efim_lab.gate.simulation", "efim_lab.gate.outlined_files",
+    "efim_lab.gate.package_keywords",
 )  # fmt: skip
 RUNTIME, STORE = ("model_runtime",), ("kv_store",)
 GATE, WORKSHOP, STUDIES = "efim_lab.gate", "efim_lab.workshop", "efim_lab.studies"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -152,14 +152,33 @@ def test_where_there_may_be_more_names_only_two_letters_tell_and_a_guess_may_sta
     assert balanced(first, 0, listing("width", stub="w", is_open=True)).shown == ""
 
 
-def test_the_only_argument_that_begins_so_is_shown_where_no_guess_is_sure() -> None:
+@pytest.mark.parametrize(
+    ("known", "source"),
+    [
+        ({"lister": "pylsp"}, "listed by pylsp"),
+        ({"owner": "requests.get", "places": {"requests": ".venv"}}, "from requests.get in .venv"),
+        ({"owner": "fetch", "places": {"fetch": "the workspace"}}, "from fetch in the workspace"),
+    ],
+)
+def test_the_only_argument_that_begins_so_is_shown_where_no_guess_is_sure(known: dict[str, Any], source: str) -> None:
     names = Names(dict.fromkeys(("timeout", "retries"), "value"), is_open=True)
-    expected = Expected("keyword", "t", names, lister="pylsp")
+    expected = Expected("keyword", "t", names, **known)
     at = Place("fetch(t", "", "", "", "python", names_after=lambda typed: None if typed else expected)
     part = balanced(suggestion("otal)", 0.1, stub="t"), 0, at)
-    assert (part.shown, part.source) == ("imeout", "listed by pylsp")
+    assert (part.shown, part.source) == ("imeout", source)
     usual = Place("fetch(t", "", "fetch(total)\n" * 5, "", "python", names_after=at.names_after)
     assert balanced(suggestion("otal)", 0.99, stub="t"), 0, usual).shown == "otal)"
+
+
+def test_a_listed_name_that_is_typed_is_not_made_another_one() -> None:
+    names = Names(dict.fromkeys(("title", "title_align"), "value"), is_open=True)
+    expected = Expected("keyword", "title", names, lister="pylsp")
+    at = Place("Table(title", "", "", "", "python", names_after=lambda typed: None if typed else expected)
+    assert balanced(suggestion("s)", 0.1, stub="title"), 0, at).shown == ""
+    begun = replace(at, before="Table(tit", names_after=lambda _: expected._replace(stub="tit", names=longer))
+    longer = Names({"title_align": "value"}, is_open=True)
+    assert balanced(suggestion("s)", 0.1, stub="tit"), 0, begun).shown == "le_align"
+    assert balanced(suggestion("s)", 0.1, stub="tit"), 0, replace(begun, above="tit = 1\n")).shown == ""
 
 
 def test_the_only_argument_gives_way_to_a_guess_that_is_a_word_of_the_file() -> None:

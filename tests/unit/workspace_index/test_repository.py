@@ -12,6 +12,7 @@ import pytest
 from efim_ls.access.rules import Rules
 from efim_ls.settings import Settings
 from efim_ls.workspace import thread as module
+from efim_ls.workspace.imports.paths import IndexedFiles
 from efim_ls.workspace.index import Scope, Steps, WorkspaceIndex
 from efim_ls.workspace.overlay import IndexStatus
 from efim_ls.workspace.shared import IndexClient, SharedIndexes
@@ -165,6 +166,24 @@ def test_closing_ends_a_build_between_two_steps(
     repository = IndexClient(SharedIndexes(told.is_typing), told.statuses.append)
     repository.adopt(scope_of(folder, tmp_path))
     assert begun.wait(HANG) and not repository.wait(0)
+    assert repository.close(HANG)
+
+
+def test_a_short_question_is_answered_while_the_user_types(told: OneShotResult, folder: Path, tmp_path: Path) -> None:
+    repository = IndexClient(SharedIndexes(lambda: not answered.is_set()), told.statuses.append)
+    answered = threading.Event()
+    answered.set()
+    repository.adopt(scope_of(folder, tmp_path))
+    assert repository.wait(HANG)
+    answered.clear()
+    repository.refresh([str(folder / "a.py")])  # which waits for a pause
+
+    def question(files: IndexedFiles) -> Steps:
+        yield
+        assert files.source.definitions("total")
+
+    assert repository.ask(question, lambda _: answered.set(), waits_for_pause=False)
+    assert answered.wait(HANG)
     assert repository.close(HANG)
 
 

@@ -13,6 +13,7 @@ from efim_lab.gate.evaluation.typist.cursor_kinds import CursorKind, kind_of
 from efim_lab.gate.evaluation.typist.known_words import makes_unknown_word
 from efim_lab.gate.evaluation.typist.lines import TypedLine
 from efim_lab.gate.package_counts import PackageCounts
+from efim_lab.gate.package_keywords import PackageKeywords
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.suggestions.place_kind import PlaceKind, spot_of
@@ -147,24 +148,26 @@ def asking(
     """Return a function that asks the server's completer as an editor does while its user types.
 
     Documents of another `root` are others: suggestions for one are not known in the other. With `memories`, the
-    server knows the line's repository, with `modules` the names in those that are imported. `listed` returns the
-    names that another server lists at a cursor.
+    server knows the line's repository, with `modules` the names in those that are imported. Keywords of calls are
+    known by the line's file and repository. `listed` returns the names that another server lists at a cursor.
     """
+    keywords = PackageKeywords(memories.packages if memories else ())
 
     def ask(line: TypedLine, cursor: int, others: tuple[CodeDocument, ...]) -> Answer:
         if modules and cursor == line.start:
             modules.want(line.document.path, line.text_at(cursor))
             modules.wait(READING)
+        text = line.text_at(cursor)
         request = Request(
             uri=f"file:///{root}/{line.document.path}",
-            text=line.text_at(cursor),
+            text=text,
             cursor=cursor,
             others=tuple(other.text for other in others),
             least=least,
             language=line.document.language,
             counts=memories.beside(line.document, others) if memories else None,
             modules=modules.view if modules else None,
-            listed=listed(line, cursor),
+            listed=listed(line, cursor) or keywords.at(line.document, text, cursor),
         )
         answer = completer.complete(request, NEVER)
         if answer.at_rest:  # the typist does not stop
