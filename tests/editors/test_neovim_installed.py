@@ -18,7 +18,7 @@ from tests.processes import daemons
 from tests.waiting import eventually
 
 from .conftest import need
-from .drivers.neovim import LOAD, PLUGIN, RECORDER, ROOT, SETUP, Neovim, environment, neovim
+from .drivers.neovim import LOAD, PLUGIN, PYTHONLESS, RECORDER, ROOT, SETUP, Neovim, environment, neovim
 from .drivers.processes import RELAY, descendants
 from .fetching.neovim import NATIVE, OLDER
 from .fetching.programs import TMUX
@@ -214,7 +214,7 @@ def screen_of(program: Path, folder: Path) -> Iterator[Screen]:
     def keys(*words: str) -> None:
         subprocess.run([*tmux, "send-keys", *words], check=True)
 
-    words = [str(program), "-n", "--clean", "-u", str(folder / "init.lua")]
+    words = [str(program), "-n", "--clean", *PYTHONLESS, "-u", str(folder / "init.lua")]
     status = "+set laststatus=2 statusline=%f\\ %=%{%v:lua.require'efim_ls'.status()%}"
     new = ["-f", "/dev/null", "new-session", "-d", "-x", "90", "-y", "20", *words, status, str(folder / "area.py")]
     subprocess.run([*tmux, *new], env=environment(folder), check=True)

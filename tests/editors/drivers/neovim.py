@@ -21,6 +21,8 @@ ROOT = Path(__file__).parents[3]
 PLUGIN = ROOT / "editor_clients" / "neovim"
 GHOSTS = ("efim_ls.ghost", "nvim.lsp.inline_completion")  # names of namespaces of extmarks
 LOAD = f'vim.opt.rtp:prepend("{PLUGIN}")\n'
+# A Python file's own plugin looks for a Python with pynvim on the PATH, which takes a second, and ours needs none.
+PYTHONLESS = ("--cmd", "let g:loaded_python3_provider = 0")
 SETUP = LOAD + 'require("efim_ls").setup({ OPTIONS })\n'
 
 # What was on the screen at each redraw, how suggestions were asked for, what was answered to which text, what the
@@ -198,8 +200,8 @@ def environment(folder: Path) -> dict[str, str]:
 def neovim(program: Path, folder: Path, init: str, *arguments: str) -> Iterator[Neovim]:
     """Run Neovim with this as its init.lua; the server that it starts ends with it."""
     (folder / "init.lua").write_text("vim.cmd('filetype plugin indent on')\n" + init, "utf-8")
-    words = [str(program), "--headless", "--embed", "-n", "--clean", "-u", str(folder / "init.lua"), *arguments]
-    api = attach(words, environment(folder))
+    words = [str(program), "--headless", "--embed", "-n", "--clean", *PYTHONLESS, "-u", str(folder / "init.lua")]
+    api = attach([*words, *arguments], environment(folder))
     try:
         api.ui_attach(100, 30, rgb=True)  # without a screen Neovim redraws nothing
         yield Neovim(api, folder)
