@@ -51,7 +51,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return make(tmp_path_factory.mktemp("excerpt_rows"), request.param, half=True)
 
 
-def made(folder: Path, form: str, instructions: str | None = None) -> Made:
+def made(folder: Path, form: str, instructions: str | None = None, threads: int = 2) -> Made:
     config = read_config(folder)
     weights = read_weights(folder, config)
     if form == "gpu":
@@ -62,7 +62,7 @@ def made(folder: Path, form: str, instructions: str | None = None) -> Made:
         decoder: AnyDecoder = Decoder(config, weights, "fp32")
     else:
         require_compiled()
-        decoder = NativeDecoder(config, weights, "fp16" if form == "fp16" else "int8", 2, instructions)
+        decoder = NativeDecoder(config, weights, "fp16" if form == "fp16" else "int8", threads, instructions)
     return decoder, lambda: junk(config), DenseArena(ModelConfig(**{**vars(config), "excerpt_rows": 0}), ROOM)
 
 
@@ -88,8 +88,28 @@ def placed(decoder: AnyDecoder, arena: Arena, scratch: Arena, excerpts: TextsApa
     return arena
 
 
-def masked(folder: Path, excerpts: list[Ids], before_excerpts: int, window: Ids) -> torch.Tensor:
-    """The logits [len(window), vocab] of one plain pass with a mask over excerpts and window, by the reference."""
+class Masked:
+    """Plain passes of the reference, each computed once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._reference = reference(folder)
+        self._logits: dict[tuple[object, ...], np.ndarray] = {}
+
+    def __call__(self, excerpts: list[Ids], before_excerpts: int, window: Ids) -> np.ndarray:
+        """The logits [len(window), vocab] of one pass with a mask over excerpts and window."""
+        key = (*(each.tobytes() for each in (*excerpts, window)), before_excerpts)
+        if key not in self._logits:
+            self._logits[key] = masked(self._reference, excerpts, before_excerpts, window).numpy()
+        return self._logits[key]
+
+
+@pytest.fixture(scope="module")
+def plain(folder: Path) -> Masked:
+    return Masked(folder)
+
+
+def masked(theirs: torch.nn.Module, excerpts: list[Ids], before_excerpts: int, window: Ids) -> torch.Tensor:
+    """The logits [len(window), vocab] of a plain pass."""
     ends = np.cumsum([0, *map(len, excerpts)])
     total = int(ends[-1]) + len(window)
     begins = np.zeros(total, dtype=np.int64)
@@ -101,7 +121,7 @@ def masked(folder: Path, excerpts: list[Ids], before_excerpts: int, window: Ids)
     bias = torch.zeros(total, total).masked_fill(~seen, torch.finfo(torch.float32).min)
     ids = torch.as_tensor(np.concatenate([*excerpts, window]).astype(np.int64))[None]
     with torch.inference_mode():  # only distances count to a rotation, so that places may begin at 0
-        found = reference(folder)(input_ids=ids, attention_mask=bias[None, None], use_cache=False)
+        found = theirs(input_ids=ids, attention_mask=bias[None, None], use_cache=False)
     return found.logits[0, int(ends[-1]) :]
 
 
@@ -109,17 +129,17 @@ def masked(folder: Path, excerpts: list[Ids], before_excerpts: int, window: Ids)
 @pytest.mark.parametrize("excerpts", [EXCERPTS, EXCERPTS[::-1], EXCERPTS[:1], [TOKENS[:ROOM]], []], ids=len)
 @pytest.mark.parametrize("before_excerpts", [0, 70])
 def test_both_masks_are_those_of_a_plain_pass(
-    folder: Path, form: str, excerpts: list[Ids], before_excerpts: int
+    folder: Path, plain: Masked, form: str, excerpts: list[Ids], before_excerpts: int
 ) -> None:
     decoder, arena, scratch = made(folder, form)
     window = TOKENS[:120]
     mine = placed(decoder, arena(), scratch, texts_apart(excerpts, before_excerpts))
     found = np.concatenate([fetched(decoder.forward(window[i : i + 50], mine, 50)) for i in (0, 50)])
     found = np.concatenate([found, fetched(decoder.forward(window[100:], mine, 20))])
-    wanted = masked(folder, excerpts, before_excerpts, window).numpy()
+    wanted = plain(excerpts, before_excerpts, window)
     assert np.abs(found - wanted).max() <= CLOSE[form] * np.abs(wanted).max()
     if excerpts and form != "int8":  # they matter, and to those that see them alone
-        other = masked(folder, [], 0, window).numpy()
+        other = plain([], 0, window)
         assert (np.abs(other - wanted).max(1) > 100 * CLOSE[form]).tolist() == [
             i >= before_excerpts for i in range(120)
         ]
@@ -132,12 +152,13 @@ def test_a_row_has_the_same_bits_in_any_company_whatever_lies_in_the_room(
     folder: Path, form: str, instructions: str, data: st.DataObject
 ) -> None:
     decoder, arena, scratch = made(folder, form, instructions)
+    single, _, _ = made(folder, form, instructions, threads=1)
     cuts = data.draw(st.lists(st.integers(0, ROOM), max_size=4).map(sorted))
     room, before_excerpts = [TOKENS[a:b] for a, b in pairwise(cuts)], data.draw(st.integers(0, WINDOW))
     excerpts = texts_apart(room, before_excerpts)
     chunks = st.integers(1, ROOM)
-    alone = placed(decoder, arena(), scratch, excerpts, 1)
-    steps = np.concatenate([fetched(decoder.forward(TOKENS[i : i + 1], alone)) for i in range(WINDOW)])
+    alone = placed(single, arena(), scratch, excerpts, 1)
+    steps = np.concatenate([fetched(single.forward(TOKENS[i : i + 1], alone)) for i in range(WINDOW)])
     arenas = [placed(decoder, arena(), scratch, excerpts, data.draw(chunks)) for _ in range(2)]
     logits: list[tuple[int, np.ndarray]] = []
     while any(each.length < WINDOW for each in arenas):
