@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import quick_decoder_of
 from tests.engine.remote.fakes import serving
 from tests.engine.remote.test_local_first import Saying
+from tests.lsp.improvements import CAN_BE_TOLD, improvements
 from tests.lsp.wire import ENV, GHOST_TEXT, PATIENT, started
 from tests.waiting import HANG
 
@@ -91,14 +91,8 @@ async def test_a_client_that_can_be_told_gets_the_answer_of_this_machine_at_once
     server: Saying, tmp_path: Path
 ) -> None:
     settings = {"engine": {"url": server.url, "wait_seconds": HANG}, "prefetch_seconds_per_minute": 0}
-    can_be_told = {**GHOST_TEXT, "experimental": {"efimImprovedSuggestions": True}}
-    async with started(PATIENT, can_be_told, settings) as editor:
-        told = asyncio.Queue[str]()
-
-        @editor.client.feature("efim/didImproveSuggestion")
-        def keep(params: Any) -> None:
-            told.put_nowait(editor.client.protocol._converter.unstructure(params)["textDocument"]["uri"])
-
+    async with started(PATIENT, CAN_BE_TOLD, settings) as editor:
+        told = improvements(editor)
         server.go.clear()
         page = editor.open(TEXT, uri=(tmp_path / "areas.py").as_uri())
         first = await page.ghost()

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.lsp.wire import ALONE, GHOST_TEXT, Editor, Page, started
+from tests.lsp.improvements import CAN_BE_TOLD, improvements
+from tests.lsp.wire import ALONE, Editor, Page, started
 from tests.waiting import HANG
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -76,14 +77,8 @@ async def test_names_for_a_text_that_has_changed_in_front_of_them_are_ignored(ed
 
 
 async def test_a_list_that_comes_late_asks_again_where_nothing_is_shown():
-    can_be_told = {**GHOST_TEXT, "experimental": {"efimImprovedSuggestions": True}}
-    async with started(ALONE, can_be_told) as editor:
-        told = asyncio.Queue[str]()
-
-        @editor.client.feature("efim/didImproveSuggestion")
-        def keep(params: Any) -> None:
-            told.put_nowait(editor.client.protocol._converter.unstructure(params)["textDocument"]["uri"])
-
+    async with started(ALONE, CAN_BE_TOLD) as editor:
+        told = improvements(editor)
         page = behind_a_dot(editor, "go")
         start = page.position(page.cursor)
         page.type("T")
