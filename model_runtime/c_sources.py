@@ -30,7 +30,7 @@ def embedded_hash(library: ctypes.CDLL, function: str) -> str:
 
 
 def build_error(library: Path) -> str:
-    """Return what the compiler said when a library could not be built, or an empty text."""
+    """Return the compiler's message on a library that could not be built, or an empty text."""
     try:
         return library.with_suffix(BUILD_ERROR).read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -162,7 +162,7 @@ def _seconds_to_read(numbers: npt.NDArray[np.float32]) -> float:
 
 
 def cpu_name() -> str:
-    """Return what the CPU calls itself."""
+    """Return the name that the CPU gives itself."""
     lines = _text(Path("/proc/cpuinfo")).splitlines()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, f"{platform.machine()} {platform.processor()}")

@@ -24,7 +24,7 @@ def check_regular(path: Path) -> None:
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """Return what a regular file of at most `most` bytes holds; raises UnfitFile or another OSError."""
+    """Return the content of a regular file of at most `most` bytes; raises UnfitFile or another OSError."""
     check_regular(path)  # opening alone may do something to a device
     descriptor = os.open(path, FLAGS)
     with os.fdopen(descriptor, "rb") as file:

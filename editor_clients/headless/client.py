@@ -68,7 +68,7 @@ class Editor:
         return self._documents[uri].text
 
     def line_end(self, uri: str) -> str:
-        """Return what ends the lines of an open document."""
+        """Return the line ending of an open document."""
         return self._documents[uri].line_end
 
     def open(self, uri: str, text: str, language: str) -> None:
@@ -170,7 +170,7 @@ class Editor:
         return await self._connection.ask("efim/stats", {})
 
     async def status(self) -> dict[str, Any]:
-        """Return what `efim/status` answers."""
+        """Return the answer to `efim/status`."""
         return await self._connection.ask("efim/status", {})
 
     async def notice(self, uri: str) -> str | None:
@@ -182,7 +182,7 @@ class Editor:
         return await self._connection.ask("efim/explain", self._place(uri, at))
 
     async def ask(self, method: str) -> Any:
-        """Return what a request of a server's own is answered."""
+        """Return the answer to one of the server's own requests."""
         return await self._connection.ask(method, {})
 
     async def _execute(self, command: str, *arguments: object) -> None:

@@ -120,7 +120,7 @@ def _named_by_settings(top: str, stamps: tuple[tuple[int, int] | None, ...]) -> 
 
 
 def _stamp(path: str) -> tuple[int, int] | None:
-    """Return what changes with a file, None if there is none."""
+    """Return the time of a file's last change and its size, None if there is no file."""
     try:
         state = os.stat(path)
     except (OSError, ValueError):

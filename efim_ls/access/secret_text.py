@@ -143,7 +143,7 @@ def without_secrets(text: str, language: str) -> str:
 
 
 def secrets_in(text: str, language: str) -> list[SecretSpan]:
-    """Return what looks secret in a text, in its order, without overlaps."""
+    """Return the spans of a text that look secret, in its order, without overlaps."""
     joined = list[SecretSpan]()
     for span in sorted({*_random(text), *_named(text, LANGUAGES[language].is_code), *_marked(text)}):
         if joined and span.start < joined[-1].end:

@@ -168,7 +168,7 @@ def _measure_answers(completer: Completer, began: float) -> Examination:
 
 
 def listed(languages: Sequence[str]) -> str:
-    """Return what people call languages; many are counted."""
+    """Return the names that people use for languages; many are counted."""
     if ANY in languages:
         return "all languages"
     names = names_of(languages)

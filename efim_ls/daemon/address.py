@@ -71,7 +71,7 @@ class Address:
         return json.dumps({"key": self.key, "want": want, **more}).encode() + b"\n"
 
     def ask(self, want: str, seconds: float, **more: object) -> bytes | None:
-        """Return what the daemon answers before it closes the connection; None if nobody listens.
+        """Return the daemon's answer, up to the end of the connection; None if nobody listens.
 
         Raises TimeoutError if it says nothing for `seconds`.
         """

@@ -196,7 +196,7 @@ class Journal:
         return b"".join(map(framed, messages))
 
     def end_progress(self) -> list[bytes]:
-        """Return what ends the client's displays of progress whose server has died."""
+        """Return the messages that end the client's displays of progress whose server has died."""
         ends = [_body("$/progress", {"token": token, "value": {"kind": "end"}}) for token in self._progress]
         self._progress.clear()
         return ends

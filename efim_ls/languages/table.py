@@ -85,12 +85,12 @@ def family_of(language: str) -> str:
 
 
 def name_of(language: str) -> str:
-    """Return what people call a language."""
+    """Return the name that people use for a language."""
     return LANGUAGES[language].name or language
 
 
 def names_of(languages: Iterable[str]) -> list[str]:
-    """Return what people call languages; a dialect is not named if its language is."""
+    """Return the names that people use for languages; a dialect is not named if its language is."""
     listed = {each.lower(): name_of(each) for each in languages}
     return [
         name

@@ -59,7 +59,7 @@ class TokenChange(NamedTuple):
 
 
 def token_change(before: Sequence[str], after: Sequence[str]) -> TokenChange:
-    """Return what changed between the tokens of a line."""
+    """Return the change between the tokens of a line before and after."""
     replaced = [(i, pair) for i, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]]
     if len(before) == len(after) and replaced and len({pair for _, pair in replaced}) == 1:
         first, (old, new) = replaced[0]

@@ -115,7 +115,7 @@ class ValkeyShelf:
             raise self._failure(error) from None
 
     def _failure(self, error: Exception) -> ShelfError:
-        """Return what an error means; what the server says of it is left out."""
+        """Return the failure that an error stands for; the server's own words are left out."""
         cache = f"the shared cache on {self._host}"
         match error:
             case OutOfMemoryError():

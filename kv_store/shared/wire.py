@@ -39,7 +39,7 @@ class Sealer:
         self.team, self._encrypt = team[:TEAM_BYTES].hex(), encrypt
 
     def name(self, name: Name) -> str:
-        """Return what a block is called on the server, behind the team's prefix."""
+        """Return the name of a block on the server, behind the team's prefix."""
         return _hash(self._names, b"name" + name)[:NAME_BYTES].hex()
 
     def seal(self, block: Block) -> bytes:

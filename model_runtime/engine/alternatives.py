@@ -136,7 +136,7 @@ def line_forks(sampler: Sampler, chosen: Sequence[Choice], stub: bytes, rule: Ru
 
 
 def _line_end(sampler: Sampler, choice: Choice) -> bytes | None:
-    """Return what a token adds to the line that it ends, None if it ends none."""
+    """Return the bytes that a token adds to the line that it ends, None if it ends none."""
     end, newline, _ = sampler.token_bytes[choice.token].partition(b"\n")
     return end.rstrip() if newline or choice.token in sampler.ends else None
 

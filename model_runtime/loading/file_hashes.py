@@ -74,7 +74,7 @@ def _hashes(files: Sequence[Path], notes: Memo | None, is_cancelled: Callable[[]
 
 
 def _identity(path: Path) -> list[object]:
-    """Return what changes with a file's content: size, times of its last changes, inode."""
+    """Return the properties that change with a file's content: size, times of its last changes, inode."""
     try:
         state = path.stat()
     except OSError as error:

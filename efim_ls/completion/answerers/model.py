@@ -218,7 +218,7 @@ class ModelAnswerer:
         return any(map(self._is_private, (uri, *others)))
 
     def _cleaned(self, planned: Planned, made: Generation) -> Answer:
-        """Return what the filters leave of the model's texts, and remember it."""
+        """Return the answer that the filters leave of the model's texts, and remember it."""
         document, request, meter = planned.document, planned.request, planned.meter
         place = place_of(request)
         generated = made.text, *made.others

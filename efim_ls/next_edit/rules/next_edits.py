@@ -184,5 +184,5 @@ def _offer(document: Document, edit: ProposedEdit) -> _Offered:
 
 
 def _change(edit: ProposedEdit) -> tuple[str, ...]:
-    """Return what names a rule's change at all places."""
+    """Return the key of a rule's change, equal at all its places."""
     return (edit.rule, *(edit.pattern or (edit.removed, edit.added)))

@@ -50,7 +50,7 @@ class QuantizedRows(NamedTuple):
 
 
 def row_scales(largest: Fp32) -> Fp32:
-    """Return what the digits of each row are multiplied by, [out, 1]."""
+    """Return the factors that the digits of each row are multiplied by, [out, 1]."""
     divided: Fp32 = np.maximum(largest[:, None], np.float32(SMALLEST_DIVISOR))
     return divided / np.float32(INT8_MAX)
 

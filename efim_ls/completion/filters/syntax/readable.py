@@ -48,7 +48,7 @@ def _beginnings(text: str, place: Place) -> Iterator[str]:
 
 
 def _closers(line: str, place: Place) -> str:
-    """Return what closes the brackets that a line leaves open."""
+    """Return the closing brackets for the brackets that a line leaves open."""
     opened = list[Bracket]()
     close(opened, brackets_of(line, place.language).signs)
     return "".join(CLOSER_OF.get(each.sign, "") for each in reversed(opened))
