@@ -37,7 +37,7 @@ ROOMS = {
     "efim_ls/completion/planning": (TYPING_ON, "lsp/editing/test_ahead.py"),
     "efim_ls/completion/suggestions": (LIKELY_BEGINNING, "lsp/commands/test_counts.py"),
     "efim_ls/daemon": (
-        "lsp/daemon/test_daemon.py::test_clients_share_a_model_and_nothing_of_their_texts",
+        "lsp/daemon/test_coming_and_going.py::test_clients_share_a_model_and_nothing_of_their_texts",
         "lsp/daemon/test_daemon.py::test_a_killed_daemon_costs_no_letter_and_no_answer",
     ),
     "efim_ls/http": ("http/test_dialects.py", "http/test_reuse.py", "http/test_cancelling.py"),
