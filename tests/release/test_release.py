@@ -40,15 +40,15 @@ LIBRARIES = {
 MODEL = "model_runtime/embedded/python/model.safetensors"
 MODELS = ROOT / "model_runtime" / "embedded"
 PACKAGES = ("efim_ls", "model_runtime", "kv_store", "editor_clients")
-# A model, its languages, a file with a cursor at its end, and the suggestion's first characters.
+# A model, the wheel beside it, its languages, a file with a cursor at its end, and the suggestion's first characters.
 SEPARATE_MODELS = [
     (
-        "go", "Go", "area.go",
+        "go", COMPILED, "Go", "area.go",
         "package area\n\nfunc read(name string) ([]byte, error) {\n\tinfo, err := os.Stat(name)\n\ti",
         "f err != nil {",
     ),
     (
-        "more", "C, C++, Java, PHP, Ruby, Rust and shell scripts", "area.rs",
+        "more", PURE, "C, C++, Java, PHP, Ruby, Rust and shell scripts", "area.rs",
         "fn sum(numbers: &[f32]) -> f32 {\n    let mut total = 0.0;\n    for number in numbers {\n        tot",
         "al += ",
     ),
@@ -166,12 +166,14 @@ def test_a_wheel_completes_in_a_fresh_environment(wheel: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "languages", "file", "text", "begins"), SEPARATE_MODELS, ids=[each[0] for each in SEPARATE_MODELS]
+    ("name", "wheel", "languages", "file", "text", "begins"),
+    SEPARATE_MODELS,
+    ids=[each[0] for each in SEPARATE_MODELS],
 )
 def test_a_separate_model_answers_where_its_wheel_is_installed(
-    name: str, languages: str, file: str, text: str, begins: str, tmp_path: Path
+    name: str, wheel: str, languages: str, file: str, text: str, begins: str, tmp_path: Path
 ) -> None:
-    fresh = Environment(tmp_path, PURE, SEPARATE[name])
+    fresh = Environment(tmp_path, wheel, SEPARATE[name])
     (fresh.packages / "needed.pth").write_text(sysconfig.get_path("purelib"), "utf-8")
     assert {path.name for path in (fresh.packages / f"efim_ls_{name}").iterdir()} == {
         *(path.name for path in (MODELS / name).iterdir()), "__init__.py"
