@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from tests.lsp.wire import ALONE, GHOST_TEXT, Editor, Page, launched
+from tests.lsp.improvements import CAN_BE_TOLD, improvements
+from tests.lsp.wire import ALONE, Editor, Page, launched
 from tests.waiting import HANG
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -34,7 +34,6 @@ class Line:
 def place(order, *orders, zebra_limit={}, yak_limit=1):
     return order
 """
-CAN_BE_TOLD = {**GHOST_TEXT, "experimental": {"efimImprovedSuggestions": True}}
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +61,7 @@ def _fresh(editor: Editor):  # pyright: ignore[reportUnusedFunction]
 @pytest.fixture(scope="module")
 def told(editor: Editor) -> asyncio.Queue[str]:
     """The documents whose suggestions are to be asked for again."""
-    found = asyncio.Queue[str]()
-
-    @editor.client.feature("efim/didImproveSuggestion")
-    def keep(params: Any) -> None:
-        found.put_nowait(editor.client.protocol._converter.unstructure(params)["textDocument"]["uri"])
-
-    return found
+    return improvements(editor)
 
 
 def in_file(editor: Editor, folder: Path, code: str) -> Page:
