@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import PurePath
+from textwrap import dedent
 from typing import NamedTuple
 
 from efim_ls.languages.table import family_of, language_of
@@ -14,6 +16,7 @@ from efim_ls.workspace.imports.paths import IndexedFiles
 
 MOST_DEFINING = 32  # files whose definitions of a name are read, the nearest ones, in some 0.1 ms each
 ANNOTATED = re.compile(r"\w+\s*:")
+MOST_CODE = 8_000  # characters of a definition in an open text, in some 2 ms
 CALLABLE = frozenset({"function", "method"})
 CREATES = "__init__"
 OWNERS = frozenset({"self", "cls"})
@@ -36,13 +39,21 @@ def find_parameters(files: IndexedFiles, calling: CallingText, name: str) -> tup
 
     Nobody knows which one of them is meant.
     """
-    found = dict.fromkeys(parameters_in(outline(calling.text, calling.language), name))
+    found = dict[str, None]()
+    for code in _defining(calling.text, name):
+        found |= dict.fromkeys(parameters_in(outline(code, calling.language), name))
     family, folder = family_of(calling.language), str(PurePath(calling.path).parent)
     paths = {each.path for each in files.source.definitions(name)} - {calling.path}
     for path in islice(nearest(paths, folder), MOST_DEFINING):
         if family_of(language_of(path)) == family and files.is_shown(path):
             found |= dict.fromkeys(parameters_in(files.source.outline(path) or Outline(), name))
     return tuple(found)
+
+
+def _defining(text: str, name: str) -> Iterator[str]:
+    """Yield the code of each function or class of a name, as far as it is read; the whole text would take long."""
+    for each in re.finditer(rf"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+{name}\b", text, re.MULTILINE):
+        yield dedent(text[each.start() : each.start() + MOST_CODE])
 
 
 def parameters_in(defined: Outline, name: str) -> list[str]:
