@@ -134,7 +134,7 @@ class OpenDocument(Document):
         """Take the names that another server lists, unless the text of that version has changed in front of them.
 
         Return whether to ask again at the cursor: its suggestion makes a name that is not among them, or it has none
-        though they are all that may stand there.
+        though they are all that may stand there, or only one keyword begins as typed.
         """
         known = [each for each, _ in self._edited]
         since = known.index(version) if version in known else len(known)
@@ -148,9 +148,11 @@ class OpenDocument(Document):
             return False
         word = _WORD.match(shown.text)
         names, stub = expected.names, expected.stub
-        fitting = len(names.beginning_with(stub)) if stub or not names.is_open else 0
-        is_missing = not shown.text and (fitting == 1 if expected.kind == "keyword" else fitting > 0)
-        return is_missing or bool(word and not names.may_have(stub + word[0]))
+        if word:
+            return not names.may_have(stub + word[0])
+        fitting = len(names.beginning_with(stub))
+        may_tell = fitting == 1 and stub if expected.kind == "keyword" else fitting and not names.is_open
+        return not shown.text and bool(may_tell)
 
     def listed_at(self, cursor: int, shift: int) -> ListedNames | None:
         """Return the names listed where the word at a cursor begins, in a text with `shift` characters in front."""
