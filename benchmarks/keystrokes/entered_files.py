@@ -70,12 +70,12 @@ class CountedServer(Connection):
     command = (sys.executable, "-m", __spec__.name if __spec__ else __name__, "serve")
 
 
-def measure(settings: Mapping[str, object]) -> Measured:
-    """Type a few lines, and return what their keys entered; a token's calls are those from one pass to the next."""
+def measure(settings: Mapping[str, object], keys: str = KEYS) -> Measured:
+    """Type keys, and return the files that they entered; a token's calls are those from one pass to the next."""
     with TemporaryDirectory() as folder:
-        keys = asyncio.run(_typed(Path(folder).resolve(), settings))
-    longest = max((key.files for key in keys), key=len)
-    asked, typed = [key for key in keys if key.passes], [key for key in keys if not key.passes]
+        found = asyncio.run(_typed(Path(folder).resolve(), settings, keys))
+    longest = max((key.files for key in found), key=len)
+    asked, typed = [key for key in found if key.passes], [key for key in found if not key.passes]
     tokens = [after - before for key in asked for before, after in pairwise(key.passes[1:])]
     measured = Measured(
         longest,
@@ -90,14 +90,14 @@ def measure(settings: Mapping[str, object]) -> Measured:
     return measured
 
 
-async def _typed(folder: Path, settings: Mapping[str, object]) -> list[Key]:
-    """Return what each key enters, from its edit to its answer."""
+async def _typed(folder: Path, settings: Mapping[str, object], keys: str) -> list[Key]:
+    """Return the files that each key enters, from its edit to its answer."""
     (folder / "store.py").write_text(STORE, "utf-8")
     uri, found = (folder / NAME).as_uri(), list[Key]()
     async with editor({**SETTINGS, **settings}, kind=CountedServer, folder=folder) as headless:
         headless.open(uri, TEXT, "python")
         await headless.settled()
-        for key in WARMING + KEYS:
+        for key in WARMING + keys:
             await headless.ask(ASK)  # what came before is forgotten
             at = len(headless.text(uri))
             headless.edit(uri, at, 0, key)
