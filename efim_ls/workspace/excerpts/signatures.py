@@ -7,12 +7,12 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from efim_ls.languages.table import LANGUAGES, language_of
 from efim_ls.text.outline import LONGEST_SIGNATURE, TYPES, Definition, Outline, with_owners
 from efim_ls.workspace.database.queries import FoundDefinition
-from efim_ls.workspace.imports.paths import ImportedName, is_from, read_import
+from efim_ls.workspace.imports.paths import DefinitionSource, ImportedName, is_from, read_import
 from model_runtime.shelves.excerpts.excerpts import Excerpt, ExcerptPlace
 
 CUT = 4  # characters that may be missing at the end of a signature that was cut off
@@ -33,18 +33,6 @@ class ExcerptRules(NamedTuple):
     name: Name
     size: Callable[[Excerpt], int]
     is_shown: Callable[[str], bool]
-
-
-class DefinitionSource(Protocol):
-    """What can be asked about definitions: an index file, or one with open documents in place of their files."""
-
-    def definitions(self, name: str, /) -> Sequence[FoundDefinition]:
-        """Return all definitions of a name, sorted by path and line."""
-        ...
-
-    def outline(self, path: str, /) -> Outline | None:
-        """Return the outline of a file, None if it is not known."""
-        ...
 
 
 class OpenDefinitions:

@@ -16,8 +16,8 @@ PACKAGE_FILES = frozenset({"__init__", "index", "lib", "main", "mod"})  # stand 
 WORD = re.compile(r"\w+")
 
 
-class ImportSource(Protocol):
-    """What files define and import."""
+class DefinitionSource(Protocol):
+    """What can be asked about definitions: an index file, or one with open documents in place of their files."""
 
     def definitions(self, name: str, /) -> Sequence[FoundDefinition]:
         """Return all definitions of a name, sorted by path and line."""
@@ -26,6 +26,10 @@ class ImportSource(Protocol):
     def outline(self, path: str, /) -> Outline | None:
         """Return the outline of a file, None if it is not known."""
         ...
+
+
+class ImportSource(DefinitionSource, Protocol):
+    """What files define and import."""
 
     def importing(self, word: str, /) -> Sequence[FoundImport]:
         """Return the imports that have a word in them, sorted by path."""
