@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch.nn import functional as F
@@ -17,6 +17,8 @@ from model_runtime.checkpoint.families.layer_spec import GATE_INPUTS, Activation
 from model_runtime.decoder.gpu import products
 from model_runtime.decoder.gpu.products import ScaledProduct, scaled_product
 from model_runtime.decoder.weights.layer import Norm
+
+Turn = tuple[torch.Tensor, torch.Tensor]  # rows of `rotation_factors`
 
 
 class Heads(NamedTuple):
@@ -59,7 +61,7 @@ def rotate_and_store(
     qkv: torch.Tensor,
     heads: Heads,
     own: torch.Tensor | None,
-    turn: tuple[torch.Tensor, torch.Tensor],
+    turn: Turn,
     at: torch.Tensor,
     keys: torch.Tensor,
     values: torch.Tensor,
@@ -79,7 +81,7 @@ def rotate_and_store(
     return _rotated(turning[:, :-kv_heads], turn).to(qkv.dtype)
 
 
-def _rotated(x: torch.Tensor, turn: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+def _rotated(x: torch.Tensor, turn: Turn) -> torch.Tensor:
     """Rotate by products with each dimension and its neighbour, which fuse into one kernel, unlike joined halves."""
     neighbours = x.view(*x.shape[:2], -1, 2).flip(-1).flatten(-2)
     return x * turn[0][:, None] + neighbours * turn[1][:, None]
@@ -113,28 +115,12 @@ def _biased(y: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     return y.float() if bias is None else y.float() + bias
 
 
-class RotateAndStore(Protocol):
-    """The type of `rotate_and_store`."""
-
-    def __call__(
-        self,
-        qkv: torch.Tensor,
-        heads: Heads,
-        own: torch.Tensor | None,
-        turn: tuple[torch.Tensor, torch.Tensor],
-        at: torch.Tensor,
-        keys: torch.Tensor,
-        values: torch.Tensor,
-        /,
-    ) -> torch.Tensor: ...
-
-
-class AddAndNorm(Protocol):
-    """The type of `add_and_norm`."""
-
-    def __call__(
-        self, x: torch.Tensor, y: torch.Tensor, bias: torch.Tensor | None, norm: Norm[torch.Tensor], eps: float, /
-    ) -> tuple[torch.Tensor, torch.Tensor]: ...
+AddAndNorm = Callable[
+    [torch.Tensor, torch.Tensor, torch.Tensor | None, Norm[torch.Tensor], float], tuple[torch.Tensor, torch.Tensor]
+]
+RotateAndStore = Callable[
+    [torch.Tensor, Heads, torch.Tensor | None, Turn, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor
+]
 
 
 class Kernels(NamedTuple):

@@ -6,6 +6,7 @@ coalescing. The product here is left to torch's compiler instead.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -16,6 +17,8 @@ from model_runtime.decoder.tensors import as_array
 
 FUSED_ROWS = 8  # most rows that one kernel computes while it reads the weights once
 MOST_COMPILED = 16  # one for each recorded width up to FUSED_ROWS and one for wider passes, in either precision
+
+ScaledProduct = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.dtype], torch.Tensor]
 
 
 class GpuProduct(Protocol):
@@ -28,14 +31,6 @@ class GpuProduct(Protocol):
     def logits(self, x: torch.Tensor, /) -> torch.Tensor:
         """Return the same in fp32: bf16 has too few digits to distinguish the likeliest tokens."""
         ...
-
-
-class ScaledProduct(Protocol):
-    """The type of `scaled_product`."""
-
-    def __call__(
-        self, x: torch.Tensor, numbers: torch.Tensor, scale: torch.Tensor, dtype: torch.dtype, /
-    ) -> torch.Tensor: ...
 
 
 class PlainProduct:
