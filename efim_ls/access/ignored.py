@@ -9,6 +9,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from pathspec import GitIgnoreSpec
@@ -34,10 +35,8 @@ class Ignored(NamedTuple):
     @classmethod
     def above(cls, folder: str) -> Ignored:
         """Return what holds for a folder itself, from the top of its repository; nothing outside repositories."""
-        above = list(_upwards(folder))
-        top = next((n for n, each in enumerate(above) if os.path.lexists(os.path.join(each, ".git"))), None)
         found = cls()
-        for each in reversed(above[: top + 1] if top is not None else above[:0]):
+        for each in _of_repository(folder):
             found = found.within(each)
         return found
 
@@ -63,15 +62,10 @@ class Ignored(NamedTuple):
 
 def is_ignored(path: str) -> bool:
     """Return whether git ignores a file, by an absolute path without links, or a folder above it."""
-    above = list(_upwards(os.path.dirname(path)))
-    top = next((n for n, each in enumerate(above) if os.path.lexists(os.path.join(each, ".git"))), None)
-    if top is None:
-        return False
     holds = Ignored()
-    *folders, whole = *reversed(above[: top + 1]), path
-    for folder, inside in zip(folders, (*folders[1:], whole), strict=True):
+    for folder, inside in pairwise((*_of_repository(os.path.dirname(path)), path)):
         holds = holds.within(folder)
-        if holds.holds(inside, is_folder=inside is not whole):
+        if holds.holds(inside, is_folder=inside is not path):
             return True
     return False
 
@@ -80,6 +74,13 @@ def is_text_ignored(path: str) -> bool:
     """Return whether git ignores a file by the name that it is asked about, or by that without links."""
     named, real = os.path.abspath(path), os.path.realpath(path)
     return is_ignored(real) or (named != real and is_ignored(named))
+
+
+def _of_repository(folder: str) -> list[str]:
+    """Return the folders from the top of a repository down to one in it; none outside repositories."""
+    above = list(_upwards(folder))
+    top = next((n for n, each in enumerate(above) if os.path.lexists(os.path.join(each, ".git"))), None)
+    return above[top::-1] if top is not None else []
 
 
 def _upwards(folder: str) -> Iterator[str]:
