@@ -76,10 +76,10 @@ def in_string(left: Sequence[str]) -> bool:
     return any(left.count(quote) % 2 for quote in QUOTES)
 
 
-def position(place: Occurrence, found: Sequence[tuple[int, int, int]], before: int, last: int) -> dict[str, float]:
+def position(place: Occurrence, found: Sequence[Occurrence], before: int, last: int) -> dict[str, float]:
     """Return where a place lies, seen from the last two examples, and which that fit as well were passed over."""
     direction = 1 if last >= before else -1
-    alike = [line for line, left, right in found if left >= place.left and right >= place.right]
+    alike = [each.line for each in found if each.left >= place.left and each.right >= place.right]
     passed = [line for line in alike if (line - last) * direction < 0]
     skipped = sum((line - before) * direction > 0 for line in passed)
     return {

@@ -25,12 +25,11 @@ def repeat(situation: Situation) -> Sequence[Candidate]:
     because = tuple(edit for each in examples for edit in each.because)
     features = _of_change(pattern)
     around = [outwards(each.change.left, each.change.right) for each in examples[-MOST_COMPARED:]]
-    lines = [(each.line, each.left, each.right) for each in found]
     return [
         Candidate(
             each,
             features
-            | position(each, lines, examples[-2].line, examples[-1].line)
+            | position(each, found, examples[-2].line, examples[-1].line)
             | _of_place(each, pattern, around, document.language),
             because,
         )

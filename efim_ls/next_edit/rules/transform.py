@@ -34,12 +34,11 @@ def transform(situation: Situation) -> Sequence[Candidate]:
     words = min(sum(map(is_word, template.literals)), MOST_COUNTED)
     features: dict[str, float] = {"words": words, "dropped": template.dropped}
     alike = [change for _, change in examples]
-    lines = [(each.line, each.left, each.right) for each in found]
     return [
         Candidate(
             each,
             features
-            | position(each, lines, examples[-2][0].line, examples[-1][0].line)
+            | position(each, found, examples[-2][0].line, examples[-1][0].line)
             | _of_place(each, template, alike, document.language),
             because,
             template.drawn,
