@@ -45,17 +45,10 @@ class NativeAnswer(ctypes.Structure):
 @cache
 def library() -> ctypes.CDLL | str:
     """Load the compiled part, whose calls release the interpreter lock, or return why it cannot be used."""
-    found = _load()
-    if isinstance(found, str):
-        logger.warning("The repository is counted in numpy, which is slower: %s", found)
-    else:
-        logger.info("The repository is counted by compiled code")
-    return found
-
-
-def _load() -> ctypes.CDLL | str:
     if isinstance(lib := load_library(PATH, "the compiled part of the counts", "counts_sources"), str):
+        logger.warning("The repository is counted in numpy, which is slower: %s", lib)
         return lib
+    logger.info("The repository is counted by compiled code")
     look_up = (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_void_p)
     lib.counts_order.restype = lib.counts_count.restype = lib.counts_draft.restype = c_int64
     lib.counts_order.argtypes = (c_void_p, c_int64, c_int64, c_int64, c_void_p)

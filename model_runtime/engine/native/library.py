@@ -61,17 +61,10 @@ class NativeBuffers(ctypes.Structure):
 @cache
 def library() -> ctypes.CDLL | str:
     """Load the compiled part, whose calls release the interpreter lock, or return why it cannot be used."""
-    found = _load()
-    if isinstance(found, str):
-        logger.warning("Tokens are chosen in numpy, which is slower: %s", found)
-    else:
-        logger.info("Tokens are chosen by compiled code")
-    return found
-
-
-def _load() -> ctypes.CDLL | str:
     if isinstance(lib := load_library(PATH, "the engine's compiled part", "engine_sources"), str):
+        logger.warning("Tokens are chosen in numpy, which is slower: %s", lib)
         return lib
+    logger.info("Tokens are chosen by compiled code")
     mixed = (c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_int64)
     lib.engine_mix.restype = lib.engine_pick.restype = None
     lib.engine_mix.argtypes = (*mixed, c_void_p)
