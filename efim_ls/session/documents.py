@@ -97,9 +97,8 @@ class OpenDocument(Document):
         self._judged: tuple[Rules, Verdict] | None = None
         self._answered: tuple[Request, Answer] | None = None
         self._listed: ListedNames | None = None
-        self.listed_for: tuple[str, int] | None = (
-            None  # the call and the argument's place for which keywords were looked up last
-        )
+        # The call and the argument's place for which keywords were looked up last.
+        self.listed_for: tuple[str, int] | None = None
         self._edited = deque[tuple[int | None, int]](maxlen=MOST_EDITED)  # versions, and where each was edited
 
     @property

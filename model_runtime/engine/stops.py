@@ -9,9 +9,8 @@ from typing import Protocol
 OPENERS = (":", "(", "[", "{")
 CLOSING = ")]}>\"'`"
 PUNCTUATION = CLOSING + ",;:"
-EVIDENCE_LENGTH = (
-    4  # characters of the rest that a text must repeat; fewer show more that is wrong, more less that is right
-)
+# Characters of the rest that a text must repeat; fewer show more that is wrong, more less that is right.
+EVIDENCE_LENGTH = 4
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _ONLY_PUNCTUATION = re.compile(rf"[\s{re.escape(PUNCTUATION)}]*")

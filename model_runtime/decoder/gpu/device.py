@@ -17,9 +17,8 @@ GpuFormat = Literal["bf16", "int8"]  # of the weights on a GPU
 BF16, INT8 = 2, 1  # bytes
 MIB = 1 << 20
 GPU_RESERVE = 1024 * MIB  # for kernels, recorded passes and the temporary tensors of a wide pass
-CONVERTING_BYTES = (
-    8  # of the host's memory for each element of the largest matrix: its parts in fp32, and these joined
-)
+# Bytes of the host's memory for each element of the largest matrix: its parts in fp32, and these joined.
+CONVERTING_BYTES = 8
 OTHER_DEVICE = "set device to 'auto' or 'cpu'"
 
 
@@ -28,7 +27,7 @@ class GpuError(ModelError):
 
     def __init__(self, reason: str, remedy: str = OTHER_DEVICE) -> None:
         super().__init__(f"{reason}: {remedy}")
-        self.reason, self.remedy = reason, remedy
+        self.reason = reason
 
 
 class DeviceChoice(NamedTuple):
