@@ -35,9 +35,6 @@ from efim_ls.lsp.protocol import (
     SETTLED,
     STATS,
     STATUS,
-    changes_of,
-    language_and_text,
-    version_of,
 )
 from efim_ls.lsp.wire import TEXT, document_uri
 from efim_ls.request import Request
@@ -110,11 +107,7 @@ def did_change_watched_files(ls: EfimServer, params: types.DidChangeWatchedFiles
 
 def did_open(ls: EfimServer, params: object) -> None:
     """Open a document, synchronously like all changes, so that requests see them in order."""
-    uri, (language, text) = _uri(ls, params), language_and_text(params)
-    document = ls.session.open(uri, language, text or "", version_of(params))
-    if text is None:
-        document.out_of_step = True
-        ls.report_out_of_step(uri)
+    ls.open_document(_uri(ls, params), params)
 
 
 def did_change(ls: EfimServer, params: object) -> None:
@@ -123,11 +116,7 @@ def did_change(ls: EfimServer, params: object) -> None:
     if document is None:
         logger.warning("ignoring a change to a document that is not open")
         return
-    was_in_step = not document.out_of_step
-    ls.session.edit(document, changes_of(params, ls.encoding))
-    if was_in_step and document.out_of_step:
-        ls.report_out_of_step(document.uri)
-    document.version = version_of(params)
+    ls.edit_document(document, params)
 
 
 def did_save(ls: EfimServer, params: object) -> None:

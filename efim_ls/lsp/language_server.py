@@ -15,7 +15,17 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcParseError
 from pygls.lsp.server import LanguageServer
 
-from efim_ls.lsp.protocol import DID_CHANGE_STATUS, DID_IMPROVE_SUGGESTION, NOTEBOOKS, EfimProtocol, converter
+from efim_ls.lsp.protocol import (
+    DID_CHANGE_STATUS,
+    DID_IMPROVE_SUGGESTION,
+    NOTEBOOKS,
+    EfimProtocol,
+    changes_of,
+    converter,
+    language_and_text,
+    version_of,
+)
+from efim_ls.session.documents import OpenDocument
 from efim_ls.session.session import Session
 from efim_ls.settings import parse
 from efim_ls.text.document import Encoding
@@ -241,6 +251,22 @@ class EfimServer(LanguageServer):
         while (report := await reports.get()) is not None:
             shown.report(token, types.WorkDoneProgressReport(message=report[0], percentage=report[1]))
         shown.end(token, types.WorkDoneProgressEnd())
+
+    def open_document(self, uri: str, message: object) -> None:
+        """Open the document that a message describes; one without a text gets no suggestions."""
+        language, text = language_and_text(message)
+        document = self.session.open(uri, language, text or "", version_of(message))
+        if text is None:
+            document.out_of_step = True
+            self.report_out_of_step(uri)
+
+    def edit_document(self, document: OpenDocument, message: object) -> None:
+        """Apply the edits of a message to a document, up to the first that cannot be understood."""
+        was_in_step = not document.out_of_step
+        self.session.edit(document, changes_of(message, self.encoding))
+        if was_in_step and document.out_of_step:
+            self.report_out_of_step(document.uri)
+        document.version = version_of(message)
 
     def report_out_of_step(self, name: str) -> None:
         """Log that a message about a document's text cannot be understood, and show once what follows from that."""
