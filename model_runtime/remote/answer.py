@@ -12,7 +12,7 @@ from model_runtime.engine.engine import GenerateJob, Generation
 from model_runtime.engine.output import Output, decoded
 from model_runtime.engine.sampler import LEAST_CHANCE, LEAST_TOTAL, Choice, Sampler
 from model_runtime.ids import Ids
-from model_runtime.remote.dialect import NextToken, StreamPiece
+from model_runtime.remote.dialects import NextToken, StreamPiece
 
 
 class StreamedAnswer:

@@ -19,7 +19,7 @@ from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.remote.answer import StreamedAnswer
 from model_runtime.remote.connection import Connection, nonsense
-from model_runtime.remote.dialect import Ask, Dialect, StreamPiece
+from model_runtime.remote.dialects import Ask, Dialect, StreamPiece
 from model_runtime.remote.identify import another_vocabulary, block_size, identify
 from model_runtime.remote.setting import RemoteOptions
 

@@ -10,9 +10,7 @@ from model_runtime.cancel import Cancel
 from model_runtime.errors import EngineError
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.remote.connection import Connection, Json, nonsense
-from model_runtime.remote.dialect import Dialect, Served
-from model_runtime.remote.llama_cpp import LlamaCpp
-from model_runtime.remote.openai import OpenAi, Vllm
+from model_runtime.remote.dialects import Dialect, LlamaCpp, OpenAi, Served, Vllm
 from model_runtime.remote.setting import Kind, RemoteOptions
 
 OWNERS: dict[str, Kind] = {"vllm": "vllm", "llamacpp": "llama.cpp"}  # whom servers name as owner of their models

@@ -18,7 +18,7 @@ from efim_lab.gate.team.people import PersonKey
 from model_runtime.cancel import NEVER
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.remote.connection import Connection, event_data, headers_of
-from model_runtime.remote.dialect import Ask, Dialect, Served
+from model_runtime.remote.dialects import Ask, Dialect, Served
 from model_runtime.remote.identify import identify
 from model_runtime.remote.setting import RemoteOptions
 

@@ -12,7 +12,7 @@ from model_runtime.cancel import NEVER
 from model_runtime.errors import EngineError
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.remote import connection
-from model_runtime.remote.dialect import NextToken, StreamPiece
+from model_runtime.remote.dialects import NextToken, StreamPiece
 from tests.engine.remote.conftest import EngineOf, job_of
 from tests.engine.remote.fakes import FakeOpenAi, FakeServer
 
