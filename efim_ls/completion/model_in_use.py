@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 from efim_ls.access.secrets import may_reach_disk, private_among
 from efim_ls.completion.answerers.answerer import Answerer
 from efim_ls.completion.answerers.document_state import DocumentState
-from efim_ls.completion.answerers.local_then_remote import LocalThenRemote
 from efim_ls.completion.answerers.model import ModelAnswerer
 from efim_ls.completion.answerers.phrases import PhraseAnswerer
-from efim_ls.completion.answerers.remote import RemoteAnswerer
+from efim_ls.completion.answerers.remote import LocalThenRemote, RemoteAnswerer
 from efim_ls.completion.models.open import OpenedModel
 from efim_ls.completion.planning.planner import Frame
 from efim_ls.languages.table import ANY, knows, notice
