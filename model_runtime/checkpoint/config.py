@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
-from model_runtime.checkpoint.families.by_name import FAMILY_FIELDS
+from model_runtime.checkpoint.families import attentions, dense, experts, states, windows
 from model_runtime.checkpoint.families.fields import Fields, read_json, refuse_quantized, refuse_too_deep
 from model_runtime.checkpoint.families.layer_spec import (
     AltUp,
@@ -40,6 +40,38 @@ ONE_OF_EACH = (
     (Dense,),
     (Experts,),
 )  # parts that layers which are alike share
+# Which families our own decoder computes, by their names in `config.json`.
+FAMILY_FIELDS: dict[str, Callable[[Fields], dict[str, Any]]] = {
+    "llama": dense.llama,
+    "llama_swiftkv": dense.llama_swiftkv,
+    "qwen2": dense.qwen2,
+    "qwen3": dense.qwen3,
+    "mistral": dense.mistral,
+    "starcoder2": dense.starcoder2,
+    "gemma": dense.gemma,
+    "granite": dense.granite,
+    "efim": dense.efim,
+    "gemma2": windows.gemma2,
+    "gemma3_text": windows.gemma3,
+    "gemma3n_text": windows.gemma3n,
+    "cohere2": windows.cohere2,
+    "mixtral": experts.mixtral,
+    "qwen2_moe": experts.qwen2_moe,
+    "qwen3_moe": experts.qwen3_moe,
+    "granitemoe": experts.granitemoe,
+    "ernie4_5_moe": experts.ernie4_5_moe,
+    "gpt_oss": experts.gpt_oss,
+    "deepseek_v2": attentions.deepseek_v2,
+    "deepseek_v3": attentions.deepseek_v3,
+    "glm4_moe_lite": attentions.glm4_moe_lite,
+    "mamba2": states.mamba2,
+    "bamba": states.bamba,
+    "granitemoehybrid": states.granitemoehybrid,
+    "falcon_h1": states.falcon_h1,
+    "qwen3_next": states.qwen3_next,
+    "lfm2": states.lfm2,
+    "zaya": attentions.zaya,
+}
 # What configurations of a family do not have, since none of its layers needs it.
 FAMILY_DEFAULTS: dict[str, dict[str, Any]] = {"mamba2": {"num_attention_heads": 1, "intermediate_size": 1}}
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from transformers import AutoConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.families.by_name import FAMILY_FIELDS
+from model_runtime.checkpoint.config import FAMILY_FIELDS, ModelConfig
 from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint_reader import read_architecture
 from tests.models import FIELDS
