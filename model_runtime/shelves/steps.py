@@ -8,7 +8,7 @@ from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.engine.prefill import PrefillStep
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.pool import Pool
-from model_runtime.shelves.composition.step import composition_step
+from model_runtime.shelves.composition.composer import composition_step
 
 # Returns what an option adds if one of its approximations is asked for, given a decoder, the device that it is on and
 # the arenas that it fills; and what the option says of that, or nothing if none is asked for.

@@ -33,8 +33,7 @@ from model_runtime.logits import Logits
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.sequence_key import SequenceKey
-from model_runtime.shelves.composition.composer import Composer
-from model_runtime.shelves.composition.step import ComposingStep
+from model_runtime.shelves.composition.composer import Composer, ComposingStep
 
 ONE_LINE = StopRule(multiline=False, indent=0, max_lines=1)
 FACTOR, BONUS = 2.0, 4.0  # of logits, and of those of tokens that end a line
