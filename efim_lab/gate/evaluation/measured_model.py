@@ -1,4 +1,7 @@
-"""A loaded model to measure: through the server's own engine, greedily, with nothing shared between models."""
+"""A loaded model to measure: through the server's own engine, greedily, with nothing shared between models.
+
+What the server itself suggests is measured through its completer.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,17 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from efim_lab.gate.documents import CodeDocument
 from efim_lab.gate.errors import WorkError
 from efim_lab.gate.evaluation.arms import Arm, Chooser
 from efim_lab.gate.evaluation.places.cursors import Context
+from efim_lab.gate.package_counts import PackageCounts
+from efim_ls.completion.completer import Completer
 from efim_ls.languages.table import known_as
+from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.engine import GenerateJob, Generation
@@ -25,7 +34,7 @@ from model_runtime.engine.ngrams import Mixture, Ngrams
 from model_runtime.engine.stops import StopRule
 from model_runtime.ids import Ids
 from model_runtime.kv.pool import FrameId
-from model_runtime.loading.checkpoint_reader import read_checkpoint
+from model_runtime.loading.checkpoint_reader import read_checkpoint, read_tokenizer
 from model_runtime.loading.load import load
 from model_runtime.prompt.prompt import Prompt
 
@@ -126,6 +135,14 @@ class MeasuredModel:
         engine = LocalEngine(self._model.parts.with_ngrams(teacher))
         engine.generate(GenerateJob(MEASURED_OWNER, prompt, UNTIL_END, len(middle)), NEVER)
         return sum(teacher.bits)
+
+
+def load_completer(folder: Path, documents: Sequence[CodeDocument]) -> tuple[Completer, PackageCounts]:
+    """Load the server with the model in `folder`, and counts of the documents' packages; raises ModelError."""
+    # The fastest format, the default, is another on a busy machine.
+    settings = Settings(model="" if folder == EMBEDDED else str(folder), persist=False, weights=packed_format())
+    completer = Completer.load(settings, _silent)
+    return completer, PackageCounts(read_tokenizer(folder, read_config(folder)), documents)
 
 
 def _shortened(head: str) -> str:

@@ -6,8 +6,7 @@ import pytest
 
 from efim_lab.gate.documents import CodeDocument
 from efim_lab.gate.evaluation.by_key.judged import imported, is_head, is_unfinished, says_again
-from efim_lab.gate.evaluation.by_key.measurement import KeyAnswer, KeyArm
-from efim_lab.gate.evaluation.by_key.modules import PackageModules, is_there
+from efim_lab.gate.evaluation.by_key.measurement import KeyAnswer, KeyArm, PackageModules, is_there
 from efim_lab.gate.evaluation.by_key.places import KeyPlace, choose_key_places
 from efim_lab.gate.evaluation.by_key.report import key_figures, table
 

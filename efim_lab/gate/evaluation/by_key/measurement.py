@@ -1,4 +1,7 @@
-"""Asks by a key at held-out places, alone and with the workspace, and judges what comes."""
+"""Asks by a key at held-out places, alone and with the workspace, and judges what comes.
+
+Held-out packages can import what their files do, as if their environments were known.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +10,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from efim_lab.gate.documents import CodeDocument
+from efim_lab.gate.documents import CodeDocument, package_of
 from efim_lab.gate.errors import WorkError
 from efim_lab.gate.evaluation.by_key.judged import imported, is_head, is_unfinished, says_again
-from efim_lab.gate.evaluation.by_key.modules import PackageModules, is_there
 from efim_lab.gate.evaluation.by_key.places import KeyPlace, choose_key_places
 from efim_lab.gate.evaluation.figures import metrics
 from efim_lab.gate.evaluation.held_out import Progress, model_name
+from efim_lab.gate.evaluation.measured_model import load_completer
+from efim_lab.gate.evaluation.typist.keys import READING
 from efim_lab.gate.evaluation.typist.lines import with_plain_line_ends
 from efim_lab.gate.package_counts import PackageCounts
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Answer, Request
-from efim_ls.settings import Settings
-from efim_ls.workspace.modules.table import ModuleView
+from efim_ls.workspace.modules.document import imports_of
+from efim_ls.workspace.modules.environment import WORKSPACE, Environment, find_environment
+from efim_ls.workspace.modules.names import Target
+from efim_ls.workspace.modules.table import ModuleTable, ModuleView
 from model_runtime.cancel import NEVER
-from model_runtime.checkpoint.config import read_config
-from model_runtime.checkpoint.embedded import EMBEDDED
-from model_runtime.decoder.linear import packed_format
-from model_runtime.loading.checkpoint_reader import read_tokenizer
 
 KeyArm = Literal["alone", "workspace"]
 ARMS: tuple[KeyArm, ...] = ("alone", "workspace")
@@ -73,10 +75,7 @@ def measure(
     places, name = choose_key_places(documents, count), model_name(folder)
     if not places:
         raise WorkError("the data has no line of at most 200 characters: name a heldout.jsonl or a folder of code")
-    settings = Settings(model="" if folder == EMBEDDED else str(folder), persist=False, weights=packed_format())
-    completer = Completer.load(settings, _silent)
-    memories = PackageCounts(read_tokenizer(folder, read_config(folder)), documents)
-    modules = PackageModules(documents)
+    (completer, memories), modules = load_completer(folder, documents), PackageModules(documents)
     answers = list[KeyAnswer]()
     for done, place in enumerate(places):
         progress(f"{name}, by key", done, len(places))
@@ -119,5 +118,46 @@ def _judged(arm: KeyArm, place: KeyPlace, view: ModuleView, answer: Answer) -> K
     )
 
 
-def _silent(_phase: str, _percent: int) -> None:
-    """Report no progress."""
+@dataclass(frozen=True)
+class PackageEnvironment(Environment):
+    """An environment in which all is installed that a package's files import, and nothing else."""
+
+    imported: frozenset[str] = frozenset()
+
+    def places(self) -> dict[str, str]:
+        """Return all modules that can be imported, and in plain words where each one lies."""
+        return dict.fromkeys(self.imported, WORKSPACE) | super().places()
+
+
+class PackageModules:
+    """The modules that the files of each package can import."""
+
+    def __init__(self, documents: Sequence[CodeDocument]) -> None:
+        """Take all documents of the packages."""
+        self._imported = dict[str, set[str]]()
+        self._tables = dict[str, ModuleTable]()
+        for each in documents:
+            names = {module.partition(".")[0] for module in imports_of(each.text).modules}
+            self._imported.setdefault(package_of(each), {package_of(each)}).update(names)
+
+    def view(self, document: CodeDocument, text: str) -> ModuleView:
+        """Return the view of a document with this text once all its imports are read."""
+        package = package_of(document)
+        if package not in self._tables:
+            known = find_environment((), variables={})
+            here = PackageEnvironment(
+                known.library, known.version, is_whole=True, imported=frozenset(self._imported[package])
+            )
+            self._tables[package] = ModuleTable(lambda: here)
+        table = self._tables[package]
+        table.want(document.path, text)
+        table.wait(READING)
+        return table.view
+
+
+def is_there(view: ModuleView, module: str, name: str) -> bool:
+    """Return whether a module can be imported and, if the name is not empty, has it; true where that is not known."""
+    if not view.top_level.may_have(module.partition(".")[0]):
+        return False
+    names = view.modules.attributes(Target(module)) if name and name != "*" else None
+    return names is None or names.may_have(name)

@@ -11,19 +11,13 @@ from pathlib import Path
 from efim_lab.gate.documents import CodeDocument
 from efim_lab.gate.errors import WorkError
 from efim_lab.gate.evaluation.held_out import Progress, model_name
+from efim_lab.gate.evaluation.measured_model import load_completer
 from efim_lab.gate.evaluation.typist.keys import TypedKey, asking, type_line
 from efim_lab.gate.evaluation.typist.known_words import WorkspaceWords
 from efim_lab.gate.evaluation.typist.lines import whole_text
 from efim_lab.gate.evaluation.typist.measurement import TypingReport, report
-from efim_lab.gate.package_counts import PackageCounts
-from efim_ls.completion.completer import Completer
-from efim_ls.settings import Settings
 from efim_ls.workspace.modules.environment import find_environment
 from efim_ls.workspace.modules.table import ModuleTable
-from model_runtime.checkpoint.config import read_config
-from model_runtime.checkpoint.embedded import EMBEDDED
-from model_runtime.decoder.linear import packed_format
-from model_runtime.loading.checkpoint_reader import read_tokenizer
 
 ALONE, PROJECT = "alone", "project"
 
@@ -59,9 +53,7 @@ def read_texts(path: Path) -> Texts:
 def type_texts(folder: Path, texts: Texts, progress: Progress) -> tuple[TypingReport, list[Sequence[TypedKey]]]:
     """Type each text, alone and in the project; return the keys as well. Raises ModelError if there is no model."""
     name = model_name(folder)
-    settings = Settings(model="" if folder == EMBEDDED else str(folder), persist=False, weights=packed_format())
-    completer = Completer.load(settings, lambda _, __: None)
-    memories = PackageCounts(read_tokenizer(folder, read_config(folder)), texts.project)
+    completer, memories = load_completer(folder, texts.project)
     modules = ModuleTable(partial(find_environment, ()))
     words, keys = WorkspaceWords(texts.project), dict[str, list[list[TypedKey]]]()
     for arm, known in ((ALONE, None), (PROJECT, memories)):

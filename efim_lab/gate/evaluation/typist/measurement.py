@@ -11,6 +11,7 @@ from efim_lab.gate.documents import CodeDocument
 from efim_lab.gate.errors import WorkError
 from efim_lab.gate.evaluation.figures.intervals import Estimate
 from efim_lab.gate.evaluation.held_out import Progress, model_name
+from efim_lab.gate.evaluation.measured_model import load_completer
 from efim_lab.gate.evaluation.typist.cursor_kinds import KINDS
 from efim_lab.gate.evaluation.typist.figures import TypistFigures, VisitedLine, figures, saved_more
 from efim_lab.gate.evaluation.typist.keys import Ask, TypedKey, ask_heuristic, asking, type_line
@@ -27,13 +28,8 @@ from efim_lab.gate.evaluation.typist.whole_files import (
 )
 from efim_lab.gate.package_counts import PackageCounts
 from efim_ls.completion.completer import Completer
-from efim_ls.settings import Settings
 from efim_ls.workspace.modules.environment import find_environment
 from efim_ls.workspace.modules.table import ModuleTable
-from model_runtime.checkpoint.config import read_config
-from model_runtime.checkpoint.embedded import EMBEDDED
-from model_runtime.decoder.linear import packed_format
-from model_runtime.loading.checkpoint_reader import read_tokenizer
 
 SERVER, HEURISTIC = "server", "heuristic"
 REPOSITORY = f"{SERVER}, repository"  # it counts the package's other files, too
@@ -131,10 +127,7 @@ def measure(
     lines, name = choose_lines(documents, options.typed if options.only_typing else count), model_name(folder)
     if not lines:
         raise WorkError("the data has no line of at most 200 characters: name a heldout.jsonl or a folder of code")
-    # The fastest format, the default, is another on a busy machine.
-    settings = Settings(model="" if folder == EMBEDDED else str(folder), persist=False, weights=packed_format())
-    completer = Completer.load(settings, _silent)
-    memories, words = PackageCounts(read_tokenizer(folder, read_config(folder)), documents), WorkspaceWords(documents)
+    (completer, memories), words = load_completer(folder, documents), WorkspaceWords(documents)
     sources = _sources(completer, memories, options.opened)
     nearest = [nearest_open(line, documents, max(options.opened)) for line in lines]
     asked = [] if options.only_typing else lines
@@ -257,7 +250,3 @@ def _type(
             found[source.arm].append(type_line(source.arm, line, others, source.ask, elsewhere))
     progress(len(lines))
     return found
-
-
-def _silent(_phase: str, _percent: int) -> None:
-    """Report no progress."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from efim_lab.gate.documents import CodeDocument
 from efim_lab.gate.errors import WorkError
+from efim_lab.gate.evaluation.measured_model import load_completer
 from efim_lab.gate.evaluation.typist.keys import NOT_MADE, READING
 from efim_lab.gate.evaluation.typist.lines import TypedLine, choose_lines, with_plain_line_ends
 from efim_lab.gate.package_counts import PackageCounts
@@ -20,15 +21,10 @@ from efim_ls.completion.suggestions.sure import MOST_WORDS, is_made_up
 from efim_ls.completion.suggestions.sureness import Facts, WordFacts, guess_facts, word_facts
 from efim_ls.completion.suggestions.words import words_at
 from efim_ls.request import Request
-from efim_ls.settings import Settings
 from efim_ls.workspace.modules.environment import find_environment
 from efim_ls.workspace.modules.table import ModuleTable
 from model_runtime.cancel import NEVER
-from model_runtime.checkpoint.config import read_config
-from model_runtime.checkpoint.embedded import EMBEDDED
-from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.output import WordEnd
-from model_runtime.loading.checkpoint_reader import read_tokenizer
 
 ARMS = ("one file", "repository")
 _LEAST = 0.2  # nothing that is recorded depends on it
@@ -73,9 +69,7 @@ def record(
     lines, found = choose_lines(documents, count), list[RecordedLine]()
     if not lines:
         raise WorkError("the data has no line of at most 200 characters: name a folder of packages")
-    memories = PackageCounts(read_tokenizer(folder, read_config(folder)), documents)
-    settings = Settings(model="" if folder == EMBEDDED else str(folder), persist=False, weights=packed_format())
-    completer, modules = Completer.load(settings, _silent), ModuleTable(partial(find_environment, ()))
+    (completer, memories), modules = load_completer(folder, documents), ModuleTable(partial(find_environment, ()))
     for done, line in enumerate(lines):
         progress(done, len(lines))
         modules.want(line.document.path, line.text_at(line.start))
@@ -129,7 +123,3 @@ def _request(arm: str, line: TypedLine, cursor: int, memories: PackageCounts | N
 def _ask(completer: Completer, line: TypedLine, request: Request) -> RecordedKey:
     answer = completer.complete(request, NEVER)
     return recorded(line, request, completer.made_from(request.uri) if answer.reason not in NOT_MADE else None)
-
-
-def _silent(_phase: str, _percent: int) -> None:
-    """Report no progress."""
