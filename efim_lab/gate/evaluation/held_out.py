@@ -1,8 +1,9 @@
-"""Measures a model on held-out lines: every arm at the same cursors."""
+"""Measures a model on held-out lines, every arm at the same cursors, and what prompts cost as these are typed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from efim_lab.gate.documents import CodeDocument
@@ -10,14 +11,17 @@ from efim_lab.gate.errors import WorkError
 from efim_lab.gate.evaluation import heuristic
 from efim_lab.gate.evaluation.arms import ARMS, EFIM, FIM, SERVER
 from efim_lab.gate.evaluation.measured_model import LINE, MeasuredModel
-from efim_lab.gate.evaluation.places.cursors import CursorPlace, choose_places
+from efim_lab.gate.evaluation.places.cursors import Context, CursorPlace, choose_places
 from efim_lab.gate.evaluation.report import HEURISTIC, CompletionSample, HeldOutReport, arm_figures, exact_difference
-from efim_lab.gate.evaluation.retyping import COUNTED, retype
+from efim_lab.gate.simulation import simulate_prefill
 from model_runtime.checkpoint.embedded import EMBEDDED
+from model_runtime.kv.sequence import TokenSequence
+from model_runtime.prompt.prompt import Prompt
 
 Progress = Callable[[str, int, int], None]  # (the measurement, places done, places in all)
 LONGEST_COMPLETION = 96  # tokens
 SAMPLES = 10
+COUNTED = tuple(arm for arm in ARMS if arm.chooser == "model")  # the other arms share the prompts of one of these
 
 
 def silent(_what: str, _done: int, _all: int) -> None:
@@ -88,3 +92,30 @@ def _samples(places: Sequence[CursorPlace], completions: Sequence[str]) -> tuple
     """Return the first ten places as samples, not hand-picked."""
     first = zip(places[:SAMPLES], completions, strict=False)
     return tuple(CompletionSample(place.context.typed, place.rest, completion) for place, completion in first)
+
+
+def retype(subject: MeasuredModel, context: Context, room: int) -> dict[str, list[int]]:
+    """Count, without a model, the tokens recomputed at each key of a cursor's line, by arm.
+
+    Prompts leave `room` tokens.
+    """
+    built = [subject.prompts(each, COUNTED, room) for each in keys(context)]
+    by_arm = zip(COUNTED, zip(*built, strict=True), strict=True)
+    return {arm.name: recomputed(prompts) for arm, prompts in by_arm}
+
+
+def keys(context: Context) -> Iterable[Context]:
+    """Yield the context before the first key of the line and after each; the cursor's own comes last.
+
+    EFIM's cut stays in place while the text after it grows; if it lies inside the line, typing begins there.
+    """
+    for left in range(min(len(context.typed), context.increment), -1, -1):
+        typed = context.typed[: len(context.typed) - left]
+        yield replace(context, typed=typed, increment=context.increment - left)
+
+
+def recomputed(prompts: Sequence[Prompt]) -> list[int]:
+    """Count the tokens recomputed for each prompt after the first, reusing what earlier ones left behind."""
+    sequence = TokenSequence(max(len(prompt.ids) for prompt in prompts))
+    costs = [simulate_prefill(sequence, prompt.ids) for prompt in prompts]
+    return costs[1:]

@@ -10,9 +10,8 @@ import pytest
 from efim_lab.gate.documents import CodeDocument
 from efim_lab.gate.evaluation import inside_line
 from efim_lab.gate.evaluation.arms import Arm
-from efim_lab.gate.evaluation.inside_line import SERVED, UNCUT, WITH_REST
+from efim_lab.gate.evaluation.inside_line import SERVED, UNCUT, WITH_REST, choose_holes
 from efim_lab.gate.evaluation.measured_model import LINE
-from efim_lab.gate.evaluation.places import holes
 from efim_lab.gate.evaluation.places.cursors import Context
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.engine.stops import StopRule, stop_rule
@@ -37,7 +36,7 @@ class Knowing:
         return f"{SPANS[prompt]}{rule.rest[:4]}" if prompt in SPANS else "no such thing"
 
 
-CHOSEN = holes.choose_holes(DOCUMENTS, 5)
+CHOSEN = choose_holes(DOCUMENTS, 5)
 SPANS = {hole.context: hole.span for hole in CHOSEN}
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from efim_lab.gate.evaluation.held_out import COUNTED, keys, recomputed, retype
 from efim_lab.gate.evaluation.measured_model import MeasuredModel
 from efim_lab.gate.evaluation.places.cursors import Context
-from efim_lab.gate.evaluation.retyping import COUNTED, keys, recomputed, retype
 from model_runtime.prompt.prompt import NO_IDS, Prompt, PromptPart
 from model_runtime.prompt.tokenizer import Tokenizer
 

@@ -8,9 +8,18 @@ from hypothesis import strategies as st
 
 from efim_lab.gate.documents import CodeDocument
 from efim_lab.gate.evaluation.figures.intervals import proportion
-from efim_lab.gate.evaluation.inside_line import SERVED, UNCUT, InsideLineReport, hole_figures, table
+from efim_lab.gate.evaluation.inside_line import (
+    LONGEST_HOLE,
+    SERVED,
+    SHORTEST_HOLE,
+    UNCUT,
+    Hole,
+    InsideLineReport,
+    choose_holes,
+    hole_figures,
+    table,
+)
 from efim_lab.gate.evaluation.places.cursors import Context
-from efim_lab.gate.evaluation.places.holes import LONGEST_HOLE, SHORTEST_HOLE, Hole, choose_holes
 from model_runtime.engine.stops import is_closers
 
 TEXTS = st.lists(st.text(" \tab_(=é):", max_size=40), min_size=1, max_size=20).map("\n".join)
