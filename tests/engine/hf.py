@@ -11,8 +11,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
 from model_runtime.decoder.hf.config import hf_config
-from model_runtime.decoder.hf.decoder import HfDecoder
-from model_runtime.decoder.hf.load import load_hf_decoder
+from model_runtime.decoder.hf.load import HfDecoder, load_hf_decoder
 from model_runtime.decoder.quantization import Format
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena, DenseArena

@@ -1,9 +1,9 @@
-"""Loads a checkpoint that our own decoder does not know as a decoder by transformers."""
+"""Loads a checkpoint that our own decoder does not know as a model of transformers, a decoder over arenas."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
@@ -12,18 +12,18 @@ import numpy as np
 import torch
 import transformers
 from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.cache_utils import Cache
 from transformers.masking_utils import causal_mask_function
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.decoder.any_decoder import TORCH_ATTENTION, TORCH_ATTENTION_REASON, Runtime
-from model_runtime.decoder.hf.decoder import HfDecoder
+from model_runtime.decoder.any_decoder import CHUNK, TORCH_ATTENTION, TORCH_ATTENTION_REASON, Runtime, Span
 from model_runtime.decoder.hf.pack import pack
 from model_runtime.decoder.hf.read import read_hf_model
 from model_runtime.decoder.quantization import Format
 from model_runtime.decoder.self_attention import attend, causal_bias
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
-from model_runtime.kv.arena import DenseArena
+from model_runtime.kv.arena import Arena, DenseArena
 
 ATTENTION_NAME = "arena"  # of our attention, among those that models of transformers can use
 # Arguments of models that do not change the results here; a sliding window comes as a mask.
@@ -139,3 +139,71 @@ def _cached(decoder: HfDecoder, ids: Ids) -> torch.Tensor:
     arena.truncate(FIRST_PASS_TOKENS)
     one = decoder.forward(ids[FIRST_PASS_TOKENS : FIRST_PASS_TOKENS + 1], arena)
     return torch.cat([first, one, decoder.forward(ids[FIRST_PASS_TOKENS + 1 :], arena)])
+
+
+class ArenaCache(Cache):
+    """Writes a pass' keys and values after those that an arena holds; the arena grows once the pass is over."""
+
+    def __init__(self, arena: Arena) -> None:
+        """Serve one pass."""
+        super().__init__(layers=[])
+        self._arena = arena
+        self._keys, self._values = torch.as_tensor(arena.k), torch.as_tensor(arena.v)
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write new keys and values [1, kv_heads, new, dim]; returns views of all [1, kv_heads, total, dim]."""
+        start = self._arena.length
+        end = start + key_states.shape[2]
+        of_layer = self._keys[layer_idx : layer_idx + 1], self._values[layer_idx : layer_idx + 1]
+        for kept, new in zip(of_layer, (key_states, value_states), strict=True):
+            if kept[:, :, start:end].shape != new.shape:
+                shapes = f"{tuple(new.shape)} instead of {tuple(kept[:, :, start:end].shape)}"
+                raise ModelError(f"keys or values of layer {layer_idx} have the shape {shapes}: use another model")
+            kept[:, :, start:end] = new
+        return of_layer[0][:, :, :end], of_layer[1][:, :, :end]
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Return the number of tokens before the pass."""
+        return self._arena.length
+
+    def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
+        """Return the number of keys that the pass sees, and where they begin."""
+        return self._arena.length + query_length, 0
+
+    def get_max_length(self, layer_idx: int | None = None) -> int:
+        """Return the capacity in tokens."""
+        return self._arena.capacity
+
+
+class HfDecoder:
+    """Computes logits of tokens appended to an arena. Used on the engine thread only.
+
+    Keys in arenas are as the model computed them: whether and how it rotated them is not known here.
+    """
+
+    chunk = CHUNK
+    rotations = None
+    batch_invariant = True
+    top_tokens = None
+
+    def __init__(self, config: ModelConfig, model: Any, parameters: int) -> None:
+        """Take over a packed model of transformers that uses our attention."""
+        self.config, self.parameters = config, parameters
+        self._model = model
+
+    @torch.inference_mode()
+    def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
+        """Append `ids` [n] to the arena and return the logits [rows, vocab] that follow each of the last `rows`."""
+        row = torch.as_tensor(ids.astype(np.int64))[None]
+        cache = ArenaCache(arena)
+        logits = self._model(input_ids=row, past_key_values=cache, use_cache=True, logits_to_keep=rows).logits
+        arena.append(ids)
+        return logits[0]
+
+    def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
+        """Append to several arenas, one after another; returns the spans' logits [sum of rows, vocab]."""
+        if any(span.recomputed is not None for span in spans):
+            raise ModelError("transformers cannot compute tokens again in place: use a model that our decoder knows")
+        return torch.cat([self.forward(span.ids, span.arena, span.rows) for span in spans])
