@@ -23,7 +23,7 @@ from efim_ls.completion.filters.repetition import (
 )
 from efim_ls.completion.filters.rest_of_line import before_code, rest_of_line
 from efim_ls.completion.filters.syntax.errors import syntax, unknown_names
-from efim_ls.completion.filters.syntax.statements import breaks_off
+from efim_ls.completion.filters.syntax.readable import breaks_off
 from efim_ls.completion.filters.trimming import line_cap, notices, silencers, trailing_blanks
 from efim_ls.languages.table import LANGUAGES
 from efim_ls.text.brackets import ENDS

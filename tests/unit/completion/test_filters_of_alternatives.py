@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from efim_ls.completion.answerers.cleaning import distinct, several
 from efim_ls.completion.filters.place import Place
-from efim_ls.completion.filters.syntax.statements import breaks_off, whole_statements
+from efim_ls.completion.filters.syntax.readable import breaks_off, whole_statements
 
 AT_LOGGER = Place("    logger.", "", "", "")
 IN_FUNCTION = Place("    ", "", "def total(values):\n", "", "python")

@@ -1,4 +1,7 @@
-"""Ends a suggestion where its language can be read, if the code around can be with any text there."""
+"""Ends a suggestion where its language can be read, if the code around can be with any text there.
+
+Or where a statement ends; and tells whether one breaks off before.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from functools import lru_cache
 from tree_sitter import Parser
 
 from efim_ls.completion.filters.place import Place, indent_of
+from efim_ls.completion.filters.syntax.parsed_suggestion import read
 from efim_ls.languages.table import LANGUAGES
 from efim_ls.text.brackets import CLOSER_OF, Bracket, brackets_of, close
 from efim_ls.text.grammars import grammar_of
@@ -31,8 +35,8 @@ def readable(text: str, place: Place) -> str:
     if not text or grammar_of(place.language) is None:
         return text
     beginnings = _beginnings(text, place) if is_closers(place.rest) else iter([text])
-    read = next((each for each in beginnings if _can_be_read(each, place) or _is_header(each, place)), "")
-    return text if not read and not _may_be_read(place) else read
+    found = next((each for each in beginnings if _can_be_read(each, place) or _is_header(each, place)), "")
+    return text if not found and not _may_be_read(place) else found
 
 
 def _beginnings(text: str, place: Place) -> Iterator[str]:
@@ -99,3 +103,26 @@ def _reads(code: str, language: str) -> bool:
         return reads(code)
     grammar = grammar_of(language)
     return grammar is not None and not Parser(grammar).parse(code.encode(errors="replace")).root_node.has_error
+
+
+def whole_statements(text: str, place: Place) -> str:
+    """End after the last line at which a statement ends, or after the first line if none does.
+
+    Before code, which a suggestion leads into, and in a language without a grammar, all of it stays.
+    """
+    if not is_closers(place.rest):
+        return text
+    lines = text.split("\n")
+    first = next((number for number, line in enumerate(lines, 1) if line.strip()), 1)
+    for count in range(len(lines), first, -1):
+        part = "\n".join(lines[:count]).rstrip()
+        parsed = read(part, place)
+        if parsed is None or (parsed.ends_block and not parsed.breaks_off):
+            return part
+    return "\n".join(lines[:first])
+
+
+def breaks_off(text: str, place: Place) -> bool:
+    """Return whether a suggestion ends within a statement; the head of a block ends none, but is whole."""
+    parsed = read(text, place) if is_closers(place.rest) else None
+    return parsed is not None and parsed.breaks_off
