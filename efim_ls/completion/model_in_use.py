@@ -13,8 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from efim_ls.access.secrets import may_reach_disk, private_among
-from efim_ls.completion.answerers.answerer import Answerer
-from efim_ls.completion.answerers.document_state import DocumentState
+from efim_ls.completion.answerers.document_state import Answerer, DocumentState
 from efim_ls.completion.answerers.model import ModelAnswerer
 from efim_ls.completion.answerers.phrases import PhraseAnswerer
 from efim_ls.completion.answerers.remote import LocalThenRemote, RemoteAnswerer

@@ -1,14 +1,18 @@
-"""One document's state on the engine thread: its planner, requested frames, suggestions and saved plans."""
+"""One document's state on the engine thread: its planner, requested frames, suggestions and saved plans.
+
+And what answers the requests of some languages with it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
 from weakref import ref
 
 from efim_ls.completion.planning.planner import Frame, Plan, Planner
 from efim_ls.completion.suggestions.explanation import AnswerOrigin
 from efim_ls.completion.suggestions.recent import Asked, RecentSuggestions
-from efim_ls.request import Request, Upcoming
+from efim_ls.request import Answer, Request, Upcoming
 from model_runtime.cancel import Cancel
 from model_runtime.counts.snapshot import CountsView
 from model_runtime.prompt.context import NO_CONTEXT, PromptContext
@@ -144,3 +148,27 @@ class DocumentState:
     def forget_frames(self) -> None:
         """Forget all but the saved plans."""
         self._planner, self._requested, self._preparing, self._frames_ahead = None, {}, None, None
+
+
+class Answerer(Protocol):
+    """Answers requests in its `languages` (LSP's names, or `ANY`). Used on the engine thread only.
+
+    A completer keeps the documents. What an answerer remembers of one is in its `DocumentState`.
+    """
+
+    @property
+    def languages(self) -> Collection[str]:
+        """The languages that it answers in; on any thread."""
+        ...
+
+    def complete(self, document: DocumentState, asked: Asked, cancel: Cancel) -> Answer:
+        """Answer a request; once `cancel()` is true, soon return it as superseded."""
+        ...
+
+    def prepare(self, document: DocumentState, place: Upcoming, cancel: Cancel) -> bool:
+        """Compute what a completion will need until `cancel()` is true; return whether nothing is left to do."""
+        ...
+
+    def explain(self, document: DocumentState, request: Request, answered: Answer | None) -> dict[str, object]:
+        """Return the prompt of a request, and the last answer there, `answered`, as plain values; changes nothing."""
+        ...

@@ -15,8 +15,7 @@ from efim_ls.completion.answerers.costs import CostMeter
 from efim_ls.completion.answerers.document_state import DocumentState
 from efim_ls.completion.filters.closed_below import closed_below
 from efim_ls.completion.filters.place import place_of
-from efim_ls.completion.filters.syntax.readable import readable
-from efim_ls.completion.filters.syntax.statements import whole_statements
+from efim_ls.completion.filters.syntax.readable import readable, whole_statements
 from efim_ls.completion.models.open import ServedModel
 from efim_ls.completion.planning.planner import Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget, surroundings
@@ -25,7 +24,7 @@ from efim_ls.completion.suggestions.recent import Asked, Remainder
 from efim_ls.completion.suggestions.sure import ShownPart, paused_part, shown_part, sure_part
 from efim_ls.languages.table import known_as
 from efim_ls.request import Answer, Reason, Request, Upcoming
-from efim_ls.text.lines import enclosing_line
+from efim_ls.text.lines import enclosing_line, line_start
 from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import GenerateJob, Generation, PrepareJob
@@ -201,10 +200,11 @@ class ModelAnswerer:
     def _job(self, planned: Planned, prompt: Prompt, left: Remainder | None) -> GenerateJob:
         """Return what the engine has to generate: an answer, and others if the request wants several."""
         request, plan = planned.request, planned.plan
+        line = request.text[line_start(request.text, request.cursor) : request.cursor]
         return GenerateJob(
             self.frame_id(request.uri, plan),
             prompt,
-            stop_rule(_line_before(request), plan.rest, request.explicit, self._max_lines),
+            stop_rule(line, plan.rest, request.explicit, self._max_lines),
             self._max_new_tokens,
             expected=self._tokens(prompt, left.text) if left else NO_DRAFT,
             wanted=request.count + SPARE if request.count > 1 else 1,
@@ -292,8 +292,3 @@ def _answer(part: ShownPart, meter: CostMeter) -> Answer:
         least=part.least,
         source=part.source,
     )
-
-
-def _line_before(request: Request) -> str:
-    start, _, _ = enclosing_line(request.text, request.cursor)
-    return request.text[start : request.cursor]

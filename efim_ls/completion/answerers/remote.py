@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 from efim_ls.access.ignored import is_text_ignored
 from efim_ls.access.secrets import may_reach_disk
-from efim_ls.completion.answerers.answerer import Answerer
-from efim_ls.completion.answerers.document_state import DocumentState
+from efim_ls.completion.answerers.document_state import Answerer, DocumentState
 from efim_ls.completion.answerers.model import ModelAnswerer
 from efim_ls.completion.models.open import RemoteModel
 from efim_ls.completion.suggestions.recent import Asked

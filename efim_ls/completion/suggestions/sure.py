@@ -19,12 +19,7 @@ from efim_ls.completion.filters.balance import BalancedCode
 from efim_ls.completion.filters.place import Place
 from efim_ls.completion.suggestions.levels import LEVELS
 from efim_ls.completion.suggestions.place_kind import Spot, spot_of
-from efim_ls.completion.suggestions.sureness import (
-    Sureness,
-    first_word_end,
-    guess_facts,
-    word_facts,
-)
+from efim_ls.completion.suggestions.sureness import Sureness, first_word_end, guess_facts, word_facts
 from efim_ls.completion.suggestions.words import Words, stands_nowhere, words_at
 from efim_ls.languages.table import LANGUAGES
 from efim_ls.request import Preset, Reason
