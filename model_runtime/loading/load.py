@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from model_runtime.checkpoint.config import ModelConfig, read_languages
 from model_runtime.checkpoint.hub_names import hub_origin
 from model_runtime.checkpoint.rope import rotation_bytes
 from model_runtime.checkpoint.weight_files import weight_files
-from model_runtime.decoder.any_decoder import Runtime
+from model_runtime.decoder.any_decoder import AnyDecoder, Runtime
 from model_runtime.decoder.gpu.device import (
     BF16,
     DeviceChoice,
@@ -33,6 +33,8 @@ from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.engine import EngineDescription
 from model_runtime.engine.local import EngineParts
 from model_runtime.engine.ngrams import NGRAMS_FILE, Ngrams, read_ngrams
+from model_runtime.engine.prefill import PrefillStep
+from model_runtime.kv.arena import Arena
 from model_runtime.kv.layout import EXCERPT_ROWS_KEPT, FP32, KvFormat, KvLayout, arena_bytes, fingerprint
 from model_runtime.kv.pool import Pool
 from model_runtime.loading.checkpoint_reader import Checkpoint
@@ -43,8 +45,8 @@ from model_runtime.machine import cpu_name
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 from model_runtime.sequence_key import Mask
+from model_runtime.shelves.composition.composer import composition_step
 from model_runtime.shelves.isolated.library import ExcerptLibrary
-from model_runtime.shelves.steps import wanted_steps
 
 MOST_ARENAS = 64  # each is compared with every prompt
 MIB = 1 << 20
@@ -54,6 +56,12 @@ LINE_WORK = 60_000_000
 GPU_TABLES = 2  # of the size of the rotations: their cosines and sines, each number twice
 ROOT = Path(__file__).parents[1]
 ROOMS = ("kv", "checkpoint", "decoder", "shelves")  # all that a forward pass runs is in these
+
+# Returns what an option adds if one of its approximations is asked for, given a decoder, the device that it is on and
+# the arenas that it fills; and what the option says of that, or nothing if none is asked for.
+StepRow = Callable[[Collection[str], AnyDecoder, str, Pool[Arena]], tuple[PrefillStep | None, str]]
+# What options add to the filling of arenas, in their order.
+STEPS: tuple[StepRow, ...] = (composition_step,)
 
 logger = logging.getLogger(__name__)
 
@@ -130,13 +138,13 @@ def _load(
     library = _excerpt_library(config, runtime)
     pool = Pool(runtime.arena, runtime.arenas, library and library.place)
     asked = options.get("approximations", ())
-    steps, about_options = wanted_steps(asked, runtime.decoder, plan.choice.device, pool)
+    rows = [row(asked, runtime.decoder, plan.choice.device, pool) for row in STEPS]
     description = replace(
         _description(checkpoint, runtime, plan.choice),
         threads=options["threads"],
         ngrams=cache is not None,
         ngrams_reason=cache_reason,
-        options=about_options,
+        options="; ".join(said for _, said in rows if said),
     )
     parts = EngineParts(
         DecodeContext.of(runtime.decoder, tokenizer, cache, template.ends),
@@ -144,7 +152,7 @@ def _load(
         plan.capacity,
         line_tokens=LINE_WORK // runtime.parameters if runtime.parameters else 0,
         library=library,
-        steps=steps,
+        steps=tuple(step for step, _ in rows if step),
         description=description,
     )
     return LoadedModel(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from math import prod
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
@@ -19,12 +19,18 @@ from model_runtime.kv.layout import EXCERPT_ROWS_KEPT, arena_bytes
 from model_runtime.loading.known_models import largest_within
 from model_runtime.loading.weight_format import supported_formats, torch_missing
 from model_runtime.machine import available_memory, cuda_missing, free_gpu_memory, roomiest_gpu
-from model_runtime.shelves.partial_fits import PARTIAL_FITS
+from model_runtime.shelves.experts_on_disk.placement import fit_experts
 
 FORMAT_BYTES: dict[Format, int] = {"fp32": 4, "fp16": 2, "int8": 1}  # of a parameter
 PACKING_BYTES = 8  # extra bytes for each element of the largest matrix: its parts in fp32, and these joined
 GPU_FORMATS: tuple[GpuFormat, ...] = get_args(GpuFormat)
 MIB, GIB = 1 << 20, 1 << 30
+
+Need = Callable[[Format, int], int]  # bytes of a model in a format, without a number of its parameters
+PartialFitRow = Callable[[ModelConfig, Literal["auto"] | Format, int, Need], PartialFit | None]
+
+# The options that hold a model of which memory has no room for all, the first that can.
+PARTIAL_FITS: tuple[PartialFitRow, ...] = (fit_experts,)
 
 
 class ModelSize(NamedTuple):

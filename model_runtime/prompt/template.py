@@ -81,7 +81,9 @@ def find_template(
 
     `end_ids` come from the config. ModelError if there is no such family, or no token for a name.
     """
-    wanted = _known(override or {})
+    wanted = override or {}
+    if unknown := [key for key in wanted if key not in TEMPLATE_KEYS]:
+        raise ModelError(f"the setting template has {unknown[0]!r}: use one of {', '.join(TEMPLATE_KEYS)}")
     fitting = (each for each in FAMILIES if _fits(each, tokenizer, end_ids))
     family = _chosen(wanted) or next(fitting, None) or Family("own", prefix="", suffix="")
     markers = {key: name for key in MARKER_KEYS if (name := _text(wanted, key)) is not None}
@@ -111,12 +113,6 @@ def _file_markers(tokenizer: Tokenizer, family: Family) -> FileMarkers | None:
         return None
     repository = tokenizer.special.get(form.repository) if form.repository else None
     return FileMarkers(form, (separator,), () if repository is None else (repository,))
-
-
-def _known(override: Mapping[str, object]) -> Mapping[str, object]:
-    if unknown := [key for key in override if key not in TEMPLATE_KEYS]:
-        raise ModelError(f"the setting template has {unknown[0]!r}: use one of {', '.join(TEMPLATE_KEYS)}")
-    return override
 
 
 def _text(wanted: Mapping[str, object], key: str) -> str | None:
