@@ -33,7 +33,8 @@ def read_names(items: Sequence[object], start: int, lister: str, is_whole: bool)
         kind, found = item.get("kind"), _LABEL.match(str(item["label"]))
         is_whole = is_whole and kind != _TEXT
         if found and kind not in _NO_NAMES:
-            (keywords if found[2] else attributes)[found[1]] = _kind(kind)
+            named = keywords if found[2] else attributes
+            named[found[1]] = _KINDS.get(kind, "value") if isinstance(kind, int) else "value"
     if keywords:
         return ListedNames(start, "keyword", Names(keywords, is_open=True), lister)
     return ListedNames(start, "attribute", Names(attributes, not is_whole), lister) if attributes else None
@@ -42,10 +43,6 @@ def read_names(items: Sequence[object], start: int, lister: str, is_whole: bool)
 def is_whole_list(language: str, is_incomplete: bool, count: int) -> bool:
     """Return whether a list of `count` names has all: types declare the members, and no server has cut the list."""
     return LANGUAGES[language].declares_members and not (is_incomplete and count >= FEWEST_CUT)
-
-
-def _kind(number: object) -> NameKind:
-    return _KINDS.get(number, "value") if isinstance(number, int) else "value"
 
 
 def _order(item: Mapping[str, object]) -> str:

@@ -37,7 +37,8 @@ def rename(situation: Situation) -> Sequence[Candidate]:
     """Return where a name stands that the last change replaced by another, the nearest first."""
     document, cursor, changes, *_ = situation
     last = changes[-1]
-    if not _is_rename(last) or not _is_whole(*last.change.pair) or is_being_typed(last.because[-1], cursor):
+    is_rename = all(len(side) == 1 and is_name(side[0]) for side in last.change.pair)
+    if not is_rename or not _is_whole(*last.change.pair) or is_being_typed(last.because[-1], cursor):
         return ()
     pattern = Pattern.of([last.change])
     done = {each.line for each in changes if each.change.pair == last.change.pair}
@@ -71,10 +72,6 @@ def _is_new_name(document: Document, at: int, last: LineChange) -> bool:
     left, right = outwards(last.change.left, last.change.right)
     names = re.findall(whole_words(last.change.added[0]), document.text)
     return len(names) == 1 and (left[0] == "." or kind_of_name(document, at, left, right) != "other")
-
-
-def _is_rename(change: LineChange) -> bool:
-    return all(len(side) == 1 and is_name(side[0]) for side in change.change.pair)
 
 
 def _is_whole(removed: Tokens, added: Tokens) -> bool:

@@ -282,14 +282,10 @@ def _has_self(function: Node) -> bool:
 
 def _class_around(text: str, at: int) -> str:
     """Return the name of the class that is the nearest above an offset and indented less; empty if there is none."""
-    indent = _indent(text, at)
+    line = text[line_start(text, at) : at + 1]
+    indent = len(line) - len(line.lstrip())
     while (at := text.rfind("class ", 0, at)) >= 0:
         found = CLASS.match(text, line_start(text, at))
         if found and len(found[1]) < indent:
             return found[2]
     return ""
-
-
-def _indent(text: str, at: int) -> int:
-    line = text[line_start(text, at) : at + 1]
-    return len(line) - len(line.lstrip())
