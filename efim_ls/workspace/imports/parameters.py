@@ -51,7 +51,7 @@ def find_parameters(files: IndexedFiles, calling: CallingText, name: str) -> tup
 
 
 def _defining(text: str, name: str) -> Iterator[str]:
-    """Yield the code of each function or class of a name, as far as it is read; the whole text would take long."""
+    """Yield the first code of each function or class of a name; to parse the whole text would take long."""
     for each in re.finditer(rf"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+{name}\b", text, re.MULTILINE):
         yield dedent(text[each.start() : each.start() + MOST_CODE])
 
