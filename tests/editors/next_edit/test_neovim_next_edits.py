@@ -86,7 +86,7 @@ def test_it_is_made_while_inserting(editor: Neovim) -> None:
     shown(editor, 2)
     editor.type("j", "A")
     shown(editor, 2)
-    editor.type("<Tab>", ".<Esc>")
+    editor.type("<Tab>.<Esc>")
     editor.line("edge = 'größe 🙂', depth.")
 
 

@@ -7,6 +7,7 @@ local server = require("efim_ls.server")
 local suggestions = require("efim_ls.suggestions")
 local M = {}
 
+local ACT = api.nvim_replace_termcodes("<Cmd>lua require('efim_ls.next_edit').act()<CR>", true, true, true)
 local STILL = 150 -- milliseconds without a key after which it is asked for
 
 ---@class efim_ls.NextEdit
@@ -19,6 +20,7 @@ local STILL = 150 -- milliseconds without a key after which it is asked for
 ---@field command lsp.Command tells the server that it was made
 
 local shown ---@type efim_ls.NextEdit?
+local due ---@type fun(edit: efim_ls.NextEdit)? what a key has asked for
 local pending ---@type { client: vim.lsp.Client, id: integer? }?
 local timer = assert(vim.uv.new_timer())
 local seen ---@type string? the id that was last reported to the server as shown
@@ -206,6 +208,15 @@ local function make(edit)
   M.refresh(api.nvim_get_current_buf())
 end
 
+--- Do what a key has asked for; called by keys that come before those typed since.
+function M.act()
+  local act, edit = due, current()
+  due = nil
+  if act and edit then
+    act(edit)
+  end
+end
+
 --- Do something with the edit that is shown, once the mapping has ended and the text may change.
 ---@param act fun(edit: efim_ls.NextEdit)
 ---@return boolean false if nothing is shown, or the key has another meaning now
@@ -213,12 +224,8 @@ local function with_shown(act)
   if not current() or is_busy(api.nvim_get_current_buf()) then
     return false
   end
-  vim.schedule(function()
-    local edit = current()
-    if edit then
-      act(edit)
-    end
-  end)
+  due = act
+  api.nvim_feedkeys(ACT, "in", false) -- what is scheduled would come after keys that are already typed
   return true
 end
 
