@@ -302,6 +302,7 @@ async def _suggest(
         snapshot = _with_item(ls, snapshot, item)
     with ls.status_reporter.request():
         answer = await ls.session.requests.complete(snapshot.request)
+    ls.session.workspace.list_keywords(snapshot.document, ls.session.requests.improved)
     return snapshot, (answer.text, *answer.alternatives) if answer.text else ()
 
 

@@ -210,4 +210,3 @@ class Session:
         """Start the background work that follows an answer."""
         self.background.answered(document, request, answer.text)
         self.workspace.retrieve_if_unsure(document, request, answer)
-        self.workspace.list_keywords(document, self.requests.improved)

@@ -26,7 +26,7 @@ from efim_ls.workspace.imports.importable import ImportingFile, find_imports
 from efim_ls.workspace.imports.parameters import CallingText, find_parameters
 from efim_ls.workspace.imports.paths import IndexedFiles
 from efim_ls.workspace.index import Question, Scope
-from efim_ls.workspace.modules.document import REACH, CallAtCursor, called_at
+from efim_ls.workspace.modules.document import REACH, called_at
 from efim_ls.workspace.modules.environment import find_environment
 from efim_ls.workspace.modules.table import ModuleTable
 from efim_ls.workspace.overlay import IndexStatus
@@ -66,7 +66,6 @@ class SessionWorkspace:
         self._loop: asyncio.AbstractEventLoop | None = None  # known once there is an index
         self._modules: ModuleTable | None = None  # of these folders
         self._module_folders: list[Path] = []
-        self._listing: asyncio.Future[None] | None = None  # the last look-up of a call's keywords
 
     @property
     def status(self) -> IndexStatus | None:
@@ -168,35 +167,40 @@ class SessionWorkspace:
     def list_keywords(self, document: OpenDocument, ask_again: Callable[[str], None] | None) -> None:
         """List the keywords that a call at the cursor takes, once for an argument; the client may have to ask again.
 
-        Nothing is listed in place of another server's names.
+        However late they are found, they count unless the text has changed in front of them. Nothing is listed in
+        place of another server's names.
         """
         before = document.text[max(0, (cursor := document.cursor or 0) - REACH) : cursor]
         call = called_at(before) if LANGUAGES[document.language].reads_modules else None
         if call is None or not document.path or not self._documents.may_be_read(document):
             return
-        place = call.callee, cursor - len(call.stub)
-        if document.listed_for != place and document.listed_at(cursor, 0) is None:
-            document.listed_for = place
-            self._listing = asyncio.ensure_future(self._list(document, call, place[1], ask_again))
-
-    async def _list(
-        self, document: OpenDocument, call: CallAtCursor, start: int, ask_again: Callable[[str], None] | None
-    ) -> None:
-        callee, version = call.callee.rpartition(".")[2], document.version
+        start, version = cursor - len(call.stub), document.version
+        if document.listed_for == (call.callee, start) or document.listed_at(cursor, 0) is not None:
+            return
+        document.listed_for = call.callee, start
+        callee, loop = call.callee.rpartition(".")[2], asyncio.get_running_loop()
         calling = CallingText(document.path, document.language, document.text)
 
         def find(files: IndexedFiles) -> Generator[None, None, Sequence[str]]:
             yield
             return find_parameters(files, calling, callee)
 
-        found = await self._ask(find, waits_for_pause=False)
-        if not found or document.listed_at(start, 0):  # another server may have answered meanwhile
-            return
-        names = Names(dict.fromkeys(found, "value"), is_open=True).without(call.given)
-        if document.list_names(ListedNames(start, "keyword", names, owner=callee), version) and ask_again:
-            ask_again(document.uri)
+        def take(found: Sequence[str]) -> None:
+            names = Names(dict.fromkeys(found, "value"), is_open=True).without(call.given)
+            listed = ListedNames(start, "keyword", names, owner=callee)
+            is_free = (
+                bool(found) and document.listed_at(start, 0) is None
+            )  # another server may have answered meanwhile
+            if is_free and document.list_names(listed, version) and ask_again:
+                ask_again(document.uri)
 
-    async def _ask(self, question: Question[T], waits_for_pause: bool = True) -> T | None:
+        def found(names: Sequence[str]) -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(take, names)
+
+        self._index.ask(find, found, waits_for_pause=False)
+
+    async def _ask(self, question: Question[T]) -> T | None:
         """Ask the index, and wait for its answer; None if there is none soon."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
@@ -205,7 +209,7 @@ class SessionWorkspace:
             with suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(lambda: answer.done() or answer.set_result(result))
 
-        if not self._index.ask(question, found, waits_for_pause):
+        if not self._index.ask(question, found):
             return None
         try:
             return await asyncio.wait_for(answer, FINDING)
@@ -217,8 +221,6 @@ class SessionWorkspace:
         await asyncio.to_thread(self._index.wait, SETTLING)
         if self._modules:
             await asyncio.to_thread(self._modules.wait, SETTLING)
-        if self._listing:
-            await self._listing
 
     def close(self, seconds: float) -> bool:
         """Leave the index; return false if its thread should end and is still running after `seconds`."""

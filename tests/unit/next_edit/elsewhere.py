@@ -39,7 +39,7 @@ class AnsweredAtOnce(SessionWorkspace):
         self.read.append(Path(path).name)
         return Path(path).read_text("utf-8")
 
-    async def _ask(self, question: Any, waits_for_pause: bool = True) -> Any:
+    async def _ask(self, question: Any) -> Any:
         steps, self.asked = question(self.files), self.asked + 1
         while True:
             try:
