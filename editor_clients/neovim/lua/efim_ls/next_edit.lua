@@ -225,7 +225,7 @@ local function with_shown(act)
     return false
   end
   due = act
-  api.nvim_feedkeys(ACT, "in", false) -- what is scheduled would come after keys that are already typed
+  api.nvim_feedkeys(ACT, "in", false) -- a scheduled function would run after keys that are already typed
   return true
 end
 
