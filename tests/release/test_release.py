@@ -40,7 +40,7 @@ LIBRARIES = {
 MODEL = "model_runtime/embedded/python/model.safetensors"
 MODELS = ROOT / "model_runtime" / "embedded"
 PACKAGES = ("efim_ls", "model_runtime", "kv_store", "editor_clients")
-# A model, the wheel beside it, its languages, a file with a cursor at its end, and the suggestion's first characters.
+# A model, its wheel, its languages, a file with a cursor at its end, and the first characters of the suggestion.
 SEPARATE_MODELS = [
     (
         "go", COMPILED, "Go", "area.go",
