@@ -14,7 +14,9 @@ from model_runtime.checkpoint.tensors.compact import row_scales
 from model_runtime.checkpoint.weights import Fp32, as_fp32
 from model_runtime.errors import Fp16Overflow
 
-Format = Literal["fp32", "fp16", "int8"]
+Format = Literal["fp32", "fp16", "int8", "int8_groups", "int4"]
+GROUP = 32  # inputs of an output with one scale
+GROUP_BITS: dict[Format, int] = {"int4": 4, "int8_groups": 8}  # of a weight
 FP16_MAX = 65504.0
 MOST_INT8_INPUTS = (2**31 - 1) // 127**2  # of a product, whose sum of whole numbers must fit into 32 bits
 ROWS_AT_ONCE = 4096  # rows of a matrix that are converted at once
@@ -34,7 +36,7 @@ def too_wide(inputs: int) -> str:
 def rounded_to_fp16(weight: npt.NDArray[Any]) -> npt.NDArray[np.float16]:
     """Round a weight to fp16; Fp16Overflow if it is beyond that format's range."""
     rounded = np.empty(weight.shape, dtype=np.float16)
-    for part, rows in _rows(weight):
+    for part, rows in rows_of(weight):
         if max(-rows.min(), rows.max()) > FP16_MAX:
             raise Fp16Overflow("weights are beyond what fp16 holds: set weights to 'fp32' or 'int8'")
         rounded[part] = rows
@@ -44,14 +46,33 @@ def rounded_to_fp16(weight: npt.NDArray[Any]) -> npt.NDArray[np.float16]:
 def quantized(weight: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int8], Fp32]:
     """Quantize weight [out, in] to int8 [out, in] with a scale for each row, fp32 [out, 1]."""
     whole, scale = np.empty(weight.shape, dtype=np.int8), np.empty((len(weight), 1), dtype=np.float32)
-    for part, rows in _rows(weight):
+    for part, rows in rows_of(weight):
         scale[part] = row_scales(np.maximum(rows.max(1), -rows.min(1)))
         digits = rows / scale[part]
         whole[part] = np.rint(digits, out=digits)
     return whole, scale
 
 
-def _rows(weight: npt.NDArray[Any]) -> Iterator[tuple[slice, Fp32]]:
+def grouped(weight: Fp32, bits: int) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float16]]:
+    """Quantize weight [out, in] in groups of GROUP inputs, with scales [out, in / GROUP].
+
+    The largest magnitude of a group becomes the lowest number of 4 bits, -8, as in ggml's Q4_0, and 127 of 8 bits, as
+    in its Q8_0: weights that were rounded by these stay as they are.
+    """
+    groups = weight.reshape(len(weight), -1, GROUP)
+    largest, low = groups.max(2), groups.min(2)
+    np.copyto(largest, low if bits == 4 else -low, where=-low >= largest)
+    scale = np.divide(largest, -8 if bits == 4 else 127).astype(np.float16)
+    if not np.isfinite(scale).all():
+        raise Fp16Overflow("scales of weights are beyond what fp16 holds: set weights to 'fp32' or 'int8'")
+    divisor = scale.astype(np.float32)[:, :, None]
+    divisor[divisor == 0] = np.inf  # of a group of zeros
+    digits = groups / divisor
+    whole = np.rint(digits, out=digits).clip(-8 if bits == 4 else -127, 7 if bits == 4 else 127)
+    return whole.astype(np.int8).reshape(weight.shape), scale
+
+
+def rows_of(weight: npt.NDArray[Any]) -> Iterator[tuple[slice, Fp32]]:
     """Yield a matrix in parts as fp32: a whole head in it would be the most memory that loading takes."""
     for at in range(0, len(weight), ROWS_AT_ONCE):
         part = slice(at, at + ROWS_AT_ONCE)

@@ -8,6 +8,7 @@
 #define WIDEST 8
 #define CHAINS 1 /* sums of an output in fp16 */
 #define OFFSET 128
+#define GROUP_ROWS 2 /* of an inner loop with weights in groups */
 
 static inline Floats fused(Floats a, Floats b, Floats sum) {
     return (Floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)sum);
@@ -17,7 +18,6 @@ static inline Floats widened(const uint16_t *halves) {
     return (Floats)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)halves));
 }
 
-#ifdef HAS_VNNI
 /* Store the lowest byte of each lane, without sign. */
 static inline void narrowed(Ints x, uint8_t *bytes) {
     __m128i words = _mm_packus_epi32(_mm256_castsi256_si128((__m256i)x), _mm256_extracti128_si256((__m256i)x, 1));
@@ -31,11 +31,28 @@ static inline Ints repeated(const uint8_t *bytes) {
     return (Ints)_mm256_set1_epi32(four);
 }
 
+#ifdef HAS_VNNI
+#define SIGN_OFFSET 128 /* added to weights with sign, so that they have none */
+#define dotted_signed dotted
+
 /* Add to each sum the products of four bytes without sign and four with sign; exact. */
 static inline Ints dotted(Ints sums, Ints bytes, Ints with_sign) {
     return (Ints)_mm256_dpbusd_avx_epi32((__m256i)sums, (__m256i)bytes, (__m256i)with_sign);
 }
 #else
+#define SIGN_OFFSET 0
+
+/* Add to each sum the products of four bytes without sign and four with sign; exact up to 128 without sign. */
+static inline Ints dotted(Ints sums, Ints bytes, Ints with_sign) {
+    __m256i pairs = _mm256_maddubs_epi16((__m256i)bytes, (__m256i)with_sign);
+    return sums + (Ints)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+}
+
+/* The same of bytes that both have a sign. */
+static inline Ints dotted_signed(Ints sums, Ints a, Ints b) {
+    return dotted(sums, (Ints)_mm256_abs_epi8((__m256i)a), (Ints)_mm256_sign_epi8((__m256i)b, (__m256i)a));
+}
+
 /* Store the lower half of each lane, with sign. */
 static inline void halved(Ints x, int16_t *words) {
     __m128i low = _mm256_castsi256_si128((__m256i)x), high = _mm256_extracti128_si256((__m256i)x, 1);

@@ -8,6 +8,9 @@
 #define WIDEST 4
 #define CHAINS 2 /* sums of an output in fp16 */
 #define OFFSET 128
+#define SIGN_OFFSET 128 /* added to weights with sign, so that they have none */
+#define GROUP_ROWS 4    /* of an inner loop with weights in groups */
+#define dotted_signed dotted
 
 static inline Floats fused(Floats a, Floats b, Floats sum) {
     return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)sum);

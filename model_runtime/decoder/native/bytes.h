@@ -33,7 +33,7 @@ INLINE void block_int8(const Matrix *m, int64_t n, const uint8_t *x, const float
     for (int i = 0; i < side; i++) {
         Ints base = {0};
         if (OFFSET) base = *(const Ints *)(m->sums + n + i * LANES);
-        Floats scale = *(const Floats *)(m->scales + n + i * LANES);
+        Floats scale = *(const Floats *)((const float *)m->scales + n + i * LANES);
         for (int j = 0; j < rows; j++) {
             Floats high = __builtin_convertvector(sums[2 * j][i] - base, Floats);
             Floats low = __builtin_convertvector(sums[2 * j + 1][i] - base, Floats);

@@ -9,6 +9,7 @@
 #include "products.h"
 #include "pass.h"
 #include "tiles.h"
+#include "head.h"
 
 #define SHARED 16 /* outputs of a product are shared out in such units */
 #define TILED 3   /* rows from which tiles are faster */
@@ -27,7 +28,7 @@ static int64_t begin_of(int64_t count, int64_t unit, int threads, int thread) {
 ONCE void product_of(Pass *p, const Matrix *m, const Rows *x, int64_t rows, int64_t first, int64_t last, float *out,
                      int64_t stride) {
     if (p->has_tiles && rows >= TILED) tiles_multiply(m, x, rows, first, last, out, stride);
-    else multiply(m, p->model->is_int8, x, rows, first, last, out, stride);
+    else multiply(m, p->model->form, x, rows, first, last, out, stride);
     for (int64_t j = 0; m->bias && j < rows; j++) add_bias(m, first, last, out + j * stride);
 }
 
@@ -59,11 +60,8 @@ static void share_groups(Pass *p, int thread, const Matrix *matrices, int64_t co
 
 #include "experts.h"
 
-/* Hand a row to the next product: as it is, or in digits. */
-static void hand_over(Pass *p, int64_t row, int64_t in) {
-    if (p->model->is_int8)
-        split_digits(p->input.wide + row * in, in, p->input.digits + 2 * row * in, p->input.units + row);
-}
+/* Hand a row to the next product. */
+static void hand_over(Pass *p, int64_t row, int64_t in) { prepare_row(p->model, &p->input, row, in); }
 
 static void apply_norm(const Model *m, const float *x, const Norm *norm, float *out) {
     if (norm->bias) layer_norm(x, m->padded, m->hidden, norm, m->epsilon, out);
@@ -358,6 +356,18 @@ static void mlp_block(Pass *p, int thread, int64_t i) {
     share_product(p, thread, &layer->down, p->rows, p->delta, m->padded);
 }
 
+static void correct_logits(Pass *p, int thread) {
+    const Model *m = p->model;
+    const Stored *head = &m->stored_head;
+    int64_t first = begin_of(head->count, 1, p->threads, thread), last = begin_of(head->count, 1, p->threads, thread + 1);
+    float floors[MOST_ROWS];
+    for (int64_t n = 0; n < p->wanted; n++) floors[n] = near_highest(head, p->logits + n * m->head.out);
+    meet(p);
+    for (int64_t n = 0; n < p->wanted; n++)
+        compute_stored(head, p->input.wide + n * m->head.in, floors[n], first, last, p->logits + n * m->head.out);
+    meet(p);
+}
+
 static void pass_share(Pass *p, int thread) {
     const Model *m = p->model;
     if (p->has_tiles) tiles_begin();
@@ -369,5 +379,6 @@ static void pass_share(Pass *p, int thread) {
     SHARE(n, p->wanted) add_and_norm(p, p->wanted_rows[n], after, (int)m->is_parallel, &m->norm, n);
     meet(p);
     share_product(p, thread, &m->head, p->wanted, p->logits, m->head.out);
+    if (m->stored_head.format) correct_logits(p, thread);
     if (p->has_tiles) tiles_end();
 }

@@ -16,6 +16,7 @@ from model_runtime.checkpoint.weights import BF16, Fp32, Weights, as_fp32
 from model_runtime.decoder.any_decoder import CHUNK, Rotations, Span, parts_of
 from model_runtime.decoder.native import library as c
 from model_runtime.decoder.native.held_experts import ExpertKeeper
+from model_runtime.decoder.native.packing import FORMS
 from model_runtime.decoder.native.weights import NativeWeights
 from model_runtime.decoder.quantization import Format
 from model_runtime.decoder.weights.layer import token_values
@@ -97,7 +98,7 @@ class NativeDecoder:
         self._token_values = token_values(config, weights)  # mapped, but of compact weights
         self._layout, self._positions = KvLayout.of(config), config.positions
         lib = c.library()
-        assert not isinstance(lib, str) and form in ("fp16", "int8")
+        assert not isinstance(lib, str) and form in FORMS
         self._library, self._weights = lib, NativeWeights(config, self._layout, weights, form, keeper)
         self._model = self._weights.model
         chosen = instructions or c.instruction_sets()[0]

@@ -96,7 +96,7 @@ static void assign_slots(Pass *p, const Experts *e) {
 /* Copy the input of a slot's row, as the product wants it. */
 static void fill_slot(Pass *p, int64_t slot) {
     int64_t in = p->model->padded, row = p->expert.row_of[slot];
-    if (p->model->is_int8) {
+    if (p->model->form != FP16) {
         memcpy(p->expert.input.digits + 2 * slot * in, p->input.digits + 2 * row * in, 2 * in);
         p->expert.input.units[slot] = p->input.units[row];
     } else memcpy(p->expert.input.wide + slot * in, p->input.wide + row * in, in * sizeof(float));
@@ -112,8 +112,7 @@ static void activate_slot(Pass *p, const Experts *e, int64_t slot, int64_t in) {
         else *(Floats *)(out + i) = activated(g, (int)e->is_gelu) * u;
     }
     memset(out + e->intermediate, 0, (in - e->intermediate) * sizeof(float));
-    if (p->model->is_int8)
-        split_digits(out, in, p->expert.activated.digits + 2 * slot * in, p->expert.activated.units + slot);
+    prepare_row(p->model, &p->expert.activated, slot, in);
 }
 
 /* What a row's experts add, after the shared one if there is one, which delta holds. */

@@ -34,7 +34,7 @@ static void fill_head(Pass *p, const Rows *rows, int64_t at, const float *from, 
     float *out = rows->wide + at * in;
     memcpy(out, from, count * sizeof(float));
     memset(out + count, 0, (in - count) * sizeof(float));
-    if (p->model->is_int8) split_digits(out, in, rows->digits + 2 * at * in, rows->units + at);
+    prepare_row(p->model, rows, at, in);
 }
 
 /* Rotate the last numbers of a row's queries where they are; the others go through `keys`. */

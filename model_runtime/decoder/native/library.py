@@ -32,7 +32,14 @@ class NativeMatrix(Structure):
         ("bias", c_void_p),
         ("outputs", c_int64),
         ("inputs", c_int64),
+        ("bits", c_int64),
     )
+
+
+class StoredRows(Structure):
+    """Rows of the head as a checkpoint stores them, or none."""
+
+    _fields_ = (("rows", c_void_p), ("count", c_int64), ("width", c_int64), ("format", c_int64))
 
 
 class NativeNorm(Structure):
@@ -121,6 +128,7 @@ class NativeModel(Structure):
         ("layers", POINTER(NativeLayer)),
         ("norm", NativeNorm),
         ("head", NativeMatrix),
+        ("stored_head", StoredRows),
         ("layer_count", c_int64),
         ("hidden", c_int64),
         ("padded", c_int64),
@@ -129,7 +137,7 @@ class NativeModel(Structure):
         ("head_dim", c_int64),
         ("value_dim", c_int64),
         ("intermediate", c_int64),
-        ("is_int8", c_int64),
+        ("form", c_int64),
         ("is_gated", c_int64),
         ("is_gelu", c_int64),
         ("is_parallel", c_int64),

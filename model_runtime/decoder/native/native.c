@@ -200,7 +200,7 @@ static int allocate(Runner *r) {
     p->convolved = calloc(MOST_ROWS * most_channels(m), sizeof(float));
     p->gates = calloc(MOST_ROWS * m->heads, sizeof(float));
     p->wide = calloc(MOST_ROWS * p->wide_stride, sizeof(float));
-    p->has_tiles = m->is_int8 && r->set->has_tiles && r->set->has_tiles();
+    p->has_tiles = m->form == INT8 && r->set->has_tiles && r->set->has_tiles();
     p->scratch = calloc(p->threads * attention_size(m->head_dim, m->value_dim), sizeof(float));
     return good && p->delta && p->aside && p->convolved && p->gates && p->wide && p->scratch;
 }

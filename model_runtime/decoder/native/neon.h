@@ -8,6 +8,9 @@
 #define WIDEST 16
 #define CHAINS 1 /* sums of an output in fp16 */
 #define OFFSET 0 /* both factors have a sign */
+#define SIGN_OFFSET 0
+#define GROUP_ROWS 3 /* of an inner loop with weights in groups */
+#define dotted_signed dotted
 
 static inline Floats fused(Floats a, Floats b, Floats sum) {
     return (Floats)vfmaq_f32((float32x4_t)sum, (float32x4_t)a, (float32x4_t)b);

@@ -4,6 +4,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+enum { FP16, INT8, GROUPS }; /* forms of weights: halves, bytes with a scale for each row, and groups with a scale each */
+
 #define DIGIT 254      /* see products.h */
 #define KEYS 64          /* of a block of attention: with their values they stay in the first cache */
 #define GATE_INPUTS 16   /* of the gates of a layer's attention: the first of its normed input */
@@ -11,12 +13,14 @@
 #define MOST_QUERIES 320 /* of one task of attention, whose sums stay in the second cache */
 
 typedef struct {
-    /* Lanes are outputs. fp16: uint16_t [out / 16][in][16]. int8: int8_t [out / 16][in / 4][16][4]. */
+    /* Lanes are outputs. fp16: uint16_t [out / 16][in][16]. int8, and groups of 8 bits: int8_t [out / 16][in / 4][16][4].
+       Groups of 4 bits: uint8_t [out / 16][in / 8][16][4], in lower bits four inputs and in higher bits the next four. */
     const void *weights;
-    const float *scales; /* [out], int8 only */
+    const void *scales;  /* int8: float [out]; groups: fp16 [out / 16][in / 32][16] */
     const int32_t *sums; /* [out], 128 times the sum of the row's weights, int8 only */
     const float *bias;   /* [out] or NULL */
     int64_t out, in;     /* padded */
+    int64_t bits;        /* of a weight */
 } Matrix;
 
 /* Of a layer norm, or of an RMS norm if `bias` is NULL. */
@@ -78,14 +82,24 @@ typedef struct {
     float cap;                       /* of scores, 0 for none */
 } Layer;
 
+/* Rows of the head as they are stored, see head.h; none if there is no format. */
+typedef struct {
+    const void *rows;             /* [count][width] */
+    int64_t count, width, format; /* whole lanes; STORED_FP32 and so on */
+} Stored;
+
+enum { NOT_STORED, STORED_FP32, STORED_FP16, STORED_BF16 };
+
 typedef struct {
     const Layer *layers;
     Norm norm;
     Matrix head;
+    Stored stored_head;
     int64_t layer_count, hidden, padded, heads, kv_heads;
     int64_t head_dim, value_dim; /* of a key and of a value; over latents, of rotated key and latent, and of latent */
     int64_t intermediate;
-    int64_t is_int8, is_gated, is_gelu; /* the activation is silu or gelu by tanh */
+    int64_t form; /* of weights: FP16, INT8 or GROUPS */
+    int64_t is_gated, is_gelu;          /* the activation is silu or gelu by tanh */
     int64_t is_parallel;                /* a layer's parts read the same input */
     int64_t leaves;                     /* the last layer that writes into arenas: see `leave` */
     /* In front of layer `early_at`, if that is not 0, `early` makes keys and values for later layers, listed in
@@ -118,7 +132,7 @@ typedef struct {
     float *state, *keep;
 } Place;
 
-/* Rows that go into a product: as they are, and for int8 in two digits, [rows][2][in], and their unit. */
+/* Rows that go into a product: as they are, and for int8 in two digits, [rows][2][in], and their unit; for groups see groups.h. */
 typedef struct {
     float *wide;
     uint8_t *digits;

@@ -1,11 +1,12 @@
 /* Products of rows with matrices whose rows are fp16, or int8 with a scale each: bytes.h or words.h, whichever an
-   instruction set is better at. */
+   instruction set is better at; or in groups with a scale each: groups.h. */
 
 #pragma once
 #include "lanes.h"
 #include "pass.h"
 
 #define STRIP 16 /* outputs whose weights lie side by side */
+#define EACH(SIDE) for (; n + (SIDE) * LANES <= last; n += (SIDE) * LANES)
 #define WIDTH 6  /* rows of activations, or of their digits, of an inner loop at most */
 
 /* Where the weights of the vector `i` of outputs begin, `inputs` of each output side by side. */
@@ -34,6 +35,7 @@ static float scale_of(const float *x, int64_t in, float *unit) {
 INLINE Floats rounded(Floats x) { return (x + spread(12582912.0f)) - spread(12582912.0f); }
 
 #include INT8_PRODUCTS
+#include "groups.h"
 
 /* Sums of `side` vectors of outputs with `rows` rows, fp16. Lanes are outputs, so nothing is folded; with two chains,
    inputs with even and with odd numbers have separate sums. With `fetch`, the next block's weights are asked for. */
@@ -97,8 +99,6 @@ static void add_bias(const Matrix *m, int64_t first, int64_t last, float *out) {
     for (int64_t n = first; n < last; n += LANES) *(Floats *)(out + n) += *(const Floats *)(m->bias + n);
 }
 
-#define EACH(SIDE) for (; n + (SIDE) * LANES <= last; n += (SIDE) * LANES)
-
 static void multiply_fp16(
     const Matrix *m, const Rows *x, int64_t rows, int64_t first, int64_t last, float *out, int64_t stride) {
     enum { ONE = SPAN_OF(1) / CHAINS, FEW = SPAN_OF(3) / CHAINS, MANY = SPAN / CHAINS };
@@ -119,9 +119,19 @@ static void multiply_int8(
     EACH(STRIP / LANES) rows_int8(m, n, x, rows, STRIP / LANES, out + n, stride);
 }
 
+/* Bring a row of a product, which is written as it is, to the form that the model's weights are multiplied with. */
+static void prepare_row(const Model *m, const Rows *rows, int64_t row, int64_t in) {
+    const float *x = rows->wide + row * in;
+    uint8_t *digits = rows->digits + 2 * row * in;
+    if (m->form == INT8) split_digits(x, in, digits, rows->units + row);
+    if (m->form == GROUPS) split_groups(x, in, digits);
+}
+
 /* out[j][n] = weights[n] . x[j] for the outputs from `first` up to `last`, multiples of STRIP. */
 static void multiply(
-    const Matrix *m, int is_int8, const Rows *x, int64_t rows, int64_t first, int64_t last, float *out, int64_t stride) {
-    if (is_int8) multiply_int8(m, x, rows, first, last, out, stride);
+    const Matrix *m, int64_t form, const Rows *x, int64_t rows, int64_t first, int64_t last, float *out, int64_t stride) {
+    if (form == GROUPS && m->bits == 4) multiply_groups(m, x, 4, rows, first, last, out, stride);
+    else if (form == GROUPS) multiply_groups(m, x, 8, rows, first, last, out, stride);
+    else if (form == INT8) multiply_int8(m, x, rows, first, last, out, stride);
     else multiply_fp16(m, x, rows, first, last, out, stride);
 }

@@ -86,7 +86,7 @@ static void block_of(
 INLINE void scale(
     const Matrix *m, int64_t n, const int32_t *sums, const float *units, int64_t rows, float *out, int64_t stride) {
     Ints base = *(const Ints *)(m->sums + n);
-    Floats scale = *(const Floats *)(m->scales + n);
+    Floats scale = *(const Floats *)((const float *)m->scales + n);
     for (int64_t j = 0; j < rows; j++) {
         Floats high = __builtin_convertvector(*(const Ints *)(sums + 2 * j * LANES) - base, Floats);
         Floats low = __builtin_convertvector(*(const Ints *)(sums + (2 * j + 1) * LANES) - base, Floats);

@@ -21,10 +21,10 @@ from model_runtime.checkpoint.families.layer_spec import (
 )
 from model_runtime.checkpoint.rope import rotations
 from model_runtime.checkpoint.tensor_shapes import EARLY_NORM
-from model_runtime.checkpoint.weights import Fp32, Weights
+from model_runtime.checkpoint.weights import BF16, Fp32, Weights
 from model_runtime.decoder.native import library as c
 from model_runtime.decoder.native.held_experts import ExpertKeeper, Router
-from model_runtime.decoder.native.packing import pack, round_up
+from model_runtime.decoder.native.packing import FORMS, pack, round_up
 from model_runtime.decoder.quantization import Format
 from model_runtime.decoder.weights.attention import AttentionWeights, FullWeights, LatentWeights, early_keys
 from model_runtime.decoder.weights.feed_forward import ExpertWeights, RouterWeights
@@ -34,6 +34,7 @@ from model_runtime.decoder.weights.state import StateWeights
 from model_runtime.kv.layout import LANES, KvLayout, StatePlace
 from model_runtime.mapped_memory import map_zeros
 
+STORED = np.dtype(np.float32), np.dtype(np.float16), BF16  # formats of the head's rows, as pass.h numbers them
 REGION = 32 << 20  # bytes that small tensors share: alone, most of them would not fill a huge page
 ALIGNMENT = 64  # bytes: a line of the cache
 
@@ -90,15 +91,22 @@ class NativeWeights:
         layers = (c.NativeLayer * count)(*(self._layer(i, fused(config, weights, i)) for i in range(count)))
         early = [index for index, each in enumerate(config.layers) if each.early and each.reads is None]
         parts = [early_keys(config, index, weights) for index in early]
-        early_norm = norm(config, weights, EARLY_NORM) if early else None
+        early_norm, last = norm(config, weights, EARLY_NORM) if early else None, head(config, weights)
         return c.NativeModel(
             layers, self._norm(norm(config, weights, "model.norm")),
-            self._matrix(Product(head(config, weights), None)), count, config.hidden,
+            self._matrix(Product(last, None)), self._stored(last), count, config.hidden,
             round_up(config.hidden, 64), heads.queries, heads.keys, heads.key, heads.value, mlp.intermediate,
-            self._form == "int8", mlp.gated, mlp.activation == "gelu_tanh", config.alike.parallel,
+            FORMS[self._form], mlp.gated, mlp.activation == "gelu_tanh", config.alike.parallel,
             config.leaves, config.first_early or 0, *self._early(early, parts, early_norm),
             config.norm_eps, LATENT_NORM_EPS, heads.scale,
         )  # fmt: skip
+
+    def _stored(self, rows: npt.NDArray[Any]) -> c.StoredRows:
+        """Return the rows of the head as they are stored, where its weights are rounded to 4 bits."""
+        if self._form != "int4" or rows.shape[1] % LANES:
+            return c.StoredRows()
+        self._arrays.append(rows)
+        return c.StoredRows(rows.ctypes.data, *rows.shape, STORED.index(rows.dtype) + 1)
 
     def _early(
         self, layers: list[int], parts: list[Product], norm: Norm[Fp32] | None

@@ -34,7 +34,7 @@ INLINE void block_int8(const Matrix *m, int64_t n, const uint8_t *x, const float
                 Floats *to = (Floats *)(out + j * stride + i * LANES);
                 Floats sum = __builtin_convertvector(paired(sums[j][2 * i], sums[j][2 * i + 1]), Floats);
                 if (begin) sum += *to;
-                if (end == m->in) sum *= *(const Floats *)(m->scales + n + i * LANES) * units[j];
+                if (end == m->in) sum *= *(const Floats *)((const float *)m->scales + n + i * LANES) * units[j];
                 *to = sum;
             }
     }

@@ -10,8 +10,7 @@
 #include <string.h>
 
 #define ARENAS 2
-#define CLOSE_FP16 1e-3
-#define CLOSE_INT8 3e-2 /* of the largest number: digits of activations are rounded */
+static const double CLOSE[] = {1e-3, 3e-2, 8e-2}; /* of the largest number: activations are rounded, in groups to bytes */
 
 typedef struct Runner Runner;
 Runner *efim_open(const Model *model, int threads, const char *set);
@@ -72,13 +71,36 @@ static float *vector(Case *c, int64_t count, int64_t padded, double base, double
     return values;
 }
 
+/* A matrix with a scale for each group of 32 inputs, of 4 or 8 bits. */
+static Matrix in_groups(Case *c, Matrix m, int64_t outputs, int64_t inputs, int biased, Real *copy) {
+    int64_t groups = m.in / 32;
+    m.bits = draw() % 2 ? 4 : 8;
+    int low = m.bits == 4 ? -8 : -127, high = m.bits == 4 ? 7 : 127;
+    uint8_t *weights = owned(c, m.out * m.in * m.bits / 8);
+    _Float16 *scales = owned(c, m.out * groups * sizeof *scales);
+    for (int64_t n = 0; n < m.out; n++)
+        for (int64_t i = 0; i < m.in; i++) {
+            int w = n < outputs && i < inputs ? (int)between(low, high) : 0;
+            _Float16 *scale = scales + n / 16 * 16 * groups + i / 32 * 16 + n % 16;
+            if (i % 32 == 0 && n < outputs) *scale = (_Float16)((1.2 + real(0.5)) / high / sqrt(inputs));
+            uint8_t *strip = weights + n / 16 * 16 * m.in * m.bits / 8;
+            if (m.bits == 8) strip[i / 4 * 64 + n % 16 * 4 + i % 4] = (uint8_t)w;
+            else strip[i / 8 * 64 + n % 16 * 4 + i % 4] |= (uint8_t)((w + 8) << (i % 8 < 4 ? 0 : 4));
+            if (n < outputs && i < inputs) copy->real[n * inputs + i] = (double)w * *scale;
+        }
+    m.weights = weights, m.scales = scales;
+    m.bias = biased ? vector(c, outputs, m.out, 0, 0.3) : NULL;
+    return m;
+}
+
 static Matrix matrix(Case *c, int64_t outputs, int64_t inputs, int biased, Real *copy) {
     Matrix m = {.out = rounded_up(outputs, 16), .in = rounded_up(inputs, 64)};
     *copy = (Real){owned(c, outputs * inputs * sizeof(double)), outputs, inputs};
-    int bytes = c->model.is_int8 ? 1 : 2;
+    if (c->model.form == GROUPS) return in_groups(c, m, outputs, inputs, biased, copy);
+    int bytes = c->model.form == INT8 ? 1 : 2;
     char *weights = owned(c, m.out * m.in * bytes);
-    float *scales = c->model.is_int8 ? vector(c, m.out, m.out, 0, 0) : NULL;
-    int32_t *sums = c->model.is_int8 ? owned(c, m.out * sizeof(int32_t)) : NULL;
+    float *scales = c->model.form == INT8 ? vector(c, m.out, m.out, 0, 0) : NULL;
+    int32_t *sums = c->model.form == INT8 ? owned(c, m.out * sizeof(int32_t)) : NULL;
     for (int64_t n = 0; n < outputs; n++) {
         if (scales) scales[n] = (float)((1.2 + real(0.5)) / 127 / sqrt(inputs));
         for (int64_t i = 0; i < inputs; i++) {
@@ -103,15 +125,25 @@ static Norm norm(Case *c, int layered) {
     return (Norm){vector(c, hidden, padded, 1, 0.3), layered ? vector(c, hidden, padded, 0, 0.3) : NULL};
 }
 
+/* The rows of the head once more, as a checkpoint has them. */
+static void store_head(Case *c) {
+    int64_t size = c->vocab * c->model.hidden, format = draw() % 2 ? STORED_FP32 : STORED_FP16;
+    void *rows = owned(c, size * (format == STORED_FP32 ? 4 : 2));
+    for (int64_t i = 0; i < size; i++)
+        if (format == STORED_FP32) ((float *)rows)[i] = (float)c->head.real[i];
+        else ((_Float16 *)rows)[i] = (_Float16)c->head.real[i];
+    c->model.stored_head = (Stored){rows, c->vocab, c->model.hidden, format};
+}
+
 static void make(Case *c) {
     Model *m = &c->model;
     int64_t kv_heads = between(1, 3), group = between(1, 12);
     int layered = draw() % 2, head_norms = draw() % 2, head_gates = draw() % 2, token_values = draw() % 2;
     memset(c, 0, sizeof *c);
-    m->hidden = between(1, 130), m->padded = rounded_up(m->hidden, 64);
+    m->hidden = draw() % 4 ? between(1, 130) : 16 * between(1, 8), m->padded = rounded_up(m->hidden, 64);
     m->kv_heads = kv_heads, m->heads = kv_heads * group, m->head_dim = 16 * between(1, draw() % 4 ? 3 : 8);
     m->intermediate = between(1, 150), m->layer_count = between(1, 3), m->epsilon = 1e-5f;
-    m->is_int8 = draw() % 2, m->is_gated = draw() % 2, m->is_gelu = draw() % 2;
+    m->form = draw() % 3, m->is_gated = draw() % 2, m->is_gelu = draw() % 2;
     m->value_dim = m->head_dim, m->scale = 1 / sqrtf((float)m->head_dim), m->leaves = m->layer_count - 1;
     c->values = token_values * m->layer_count * m->kv_heads * m->head_dim;
     c->vocab = between(1, 70), c->capacity = between(1, draw() % 4 ? 40 : 200);
@@ -144,6 +176,7 @@ static void make(Case *c) {
     }
     m->norm = norm(c, layered);
     m->head = matrix(c, c->vocab, m->hidden, 0, &c->head);
+    if (m->form == GROUPS && m->hidden % 16 == 0) store_head(c);
 }
 
 static void product(const Real *w, const float *bias, const double *x, double *y) {
@@ -300,7 +333,7 @@ static void check(Case *c, const Arena *found) {
     for (int64_t i = 0; i < numbers; i++) largest = fmax(largest, fabs(exact[i]));
     for (int64_t i = 0; i < numbers; i++) {
         double off = fabs(alone->logits[i] - exact[i]) / largest;
-        if (!(off <= (m->is_int8 ? CLOSE_INT8 : CLOSE_FP16))) fail("logits are wrong", off);
+        if (!(off <= (CLOSE[m->form]))) fail("logits are wrong", off);
         if (!isnan(found->logits[i]) && found->logits[i] != alone->logits[i]) fail("logits differ in company", off);
     }
     if (memcmp(found->k, alone->k, kv * sizeof(float))) fail("keys differ in company", 0);
