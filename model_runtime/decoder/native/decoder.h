@@ -361,7 +361,7 @@ static void correct_logits(Pass *p, int thread) {
     const Stored *head = &m->stored_head;
     int64_t first = begin_of(head->count, 1, p->threads, thread), last = begin_of(head->count, 1, p->threads, thread + 1);
     float floors[MOST_ROWS];
-    for (int64_t n = 0; n < p->wanted; n++) floors[n] = near_highest(head, p->logits + n * m->head.out);
+    for (int64_t n = 0; n < p->wanted; n++) floors[n] = least_near(head, p->logits + n * m->head.out);
     meet(p);
     for (int64_t n = 0; n < p->wanted; n++)
         compute_stored(head, p->input.wide + n * m->head.in, floors[n], first, last, p->logits + n * m->head.out);
