@@ -184,7 +184,7 @@ class Settings:
         basic=True,
         choices={"auto": "The GPU if one can be used, else the CPU.", "cpu": "The CPU.", "cuda": "An NVIDIA GPU."},
     )
-    weights: Literal["auto", "fp32", "fp16", "int8"] = setting(
+    weights: Literal["auto", "fp32", "fp16", "int8", "int4"] = setting(
         "auto",
         "The number format of the model's weights on a CPU. A GPU uses bf16, or `int8` if you ask for it.",
         "Model",
@@ -193,6 +193,8 @@ class Settings:
             "fp32": "32 bits for each number.",
             "fp16": "16 bits for each number.",
             "int8": "8 bits for each number: an approximation.",
+            "int4": "4 bits for each number, in groups of 32 with a scale: the fastest on a CPU, and a coarse "
+            "approximation. A GPU uses int8 instead.",
         },
     )
     approximations: tuple[Approximation, ...] = setting(

@@ -41,7 +41,7 @@ from model_runtime.loading.memory_fit import (
     usable_gpu_formats,
 )
 from model_runtime.loading.pass_times import KeyCosts, PassTimes, duration, key_costs, measure_passes
-from model_runtime.loading.weight_format import choose_method, supported_formats
+from model_runtime.loading.weight_format import COARSE, choose_method, supported_formats
 from model_runtime.machine import available_memory, memory_bandwidth
 from model_runtime.prompt.template import find_template
 
@@ -206,10 +206,11 @@ def _estimate(
     """Return the cost of keys, by the time to read a token's weights, and of a cold place, by the embedded one's."""
     # A token reads one row of the embedding, unless that is tied and therefore read whole as the head.
     unread = config.vocab * config.hidden if config and not config.tied else 0
-    passes = [1e3 * FORMAT_BYTES[form] * (size.parameters - size.idle - unread) / machine.bandwidth for form in fits]
-    if not passes:
+    if not fits:
         return NoCosts()
-    return key_costs(min(passes), machine.row and machine.row * (_computed(size) - unread))
+    unasked: list[Format] = [form for form in fits if form != COARSE.form]
+    read = min(FORMAT_BYTES[form] for form in unasked or fits) * (size.parameters - size.idle - unread)
+    return key_costs(1e3 * read / machine.bandwidth, machine.row and machine.row * (_computed(size) - unread))
 
 
 def _frame(config: ModelConfig) -> int:

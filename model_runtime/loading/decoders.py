@@ -31,7 +31,7 @@ class DecoderOptions(TypedDict):
     """
 
     device: NotRequired[Device]
-    weights: Literal["auto", "fp32", "fp16", "int8"]
+    weights: Literal["auto"] | Format
     threads: int
 
 

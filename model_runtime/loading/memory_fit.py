@@ -17,11 +17,12 @@ from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
 from model_runtime.kv.layout import EXCERPT_ROWS_KEPT, arena_bytes
 from model_runtime.loading.known_models import largest_within
-from model_runtime.loading.weight_format import supported_formats, torch_missing
+from model_runtime.loading.weight_format import COARSE, is_supported, supported_formats, torch_missing
 from model_runtime.machine import available_memory, cuda_missing, free_gpu_memory, roomiest_gpu
 from model_runtime.shelves.experts_on_disk.placement import fit_experts
 
-FORMAT_BYTES: dict[Format, int] = {"fp32": 4, "fp16": 2, "int8": 1}  # of a parameter
+# Of a parameter, with the scales of groups.
+FORMAT_BYTES: dict[Format, float] = {"fp32": 4, "fp16": 2, "int8": 1, "int8_groups": 1.0625, "int4": 0.5625}
 PACKING_BYTES = 8  # extra bytes for each element of the largest matrix: its parts in fp32, and these joined
 GPU_FORMATS: tuple[GpuFormat, ...] = get_args(GpuFormat)
 MIB, GIB = 1 << 20, 1 << 30
@@ -108,7 +109,7 @@ def kv_bytes(config: ModelConfig, capacity: int, arenas: int) -> int:
 def memory_need(size: ModelSize, form: Format, kv: int) -> MemoryNeed:
     """Return what a model needs on a CPU, without its mapped checkpoint, which the system can reclaim."""
     weights = FORMAT_BYTES[form] * (size.parameters - size.fixed) + FORMAT_BYTES["fp32"] * size.fixed
-    return MemoryNeed(form, weights, kv, PACKING_BYTES * size.matrix)
+    return MemoryNeed(form, int(weights), kv, PACKING_BYTES * size.matrix)
 
 
 def fit_on_cpu(request: FitRequest, *, in_part: bool) -> CpuFit:
@@ -141,7 +142,9 @@ def usable_formats(request: FitRequest) -> list[Format]:
     """Return the wanted formats in which a model fits into this machine's memory; else ModelError."""
     config, wanted, kv, folder, soon = request
     size, free, possible = model_size(config, folder), available_memory() + soon, supported_formats(config)
-    asked: list[Format] = [form for form in possible if wanted in ("auto", form)]
+    asked: list[Format] = [form for form in possible if form != COARSE.form]
+    if wanted != "auto":
+        asked = [wanted] if is_supported(config, wanted) else []
     if not asked:
         cause = f"weights {wanted!r} cannot be used on this CPU: set weights to 'auto'"
         raise ModelError(torch_missing(config, wanted) or cause)
@@ -185,7 +188,7 @@ def does_not_fit(
 
 def no_memory(size: ModelSize, forms: Collection[Format]) -> ModelError:
     """Return an error for a model that seemed to fit, and for which the system then had no memory."""
-    least = min((memory_need(size, form, 0).total for form in forms), default=FORMAT_BYTES["int8"] * size.parameters)
+    least = min((memory_need(size, form, 0).total for form in forms), default=size.parameters)
     how = "end other programs or choose a smaller model"
     return ModelError(f"there is not enough memory for the model ({-(-least // MIB):,} MiB): {how}")
 

@@ -58,8 +58,8 @@ class GpuNeed(NamedTuple):
 
 
 def gpu_format(weights: str) -> GpuFormat:
-    """Return the format of weights on a GPU: bf16 unless the setting asks for int8."""
-    return "int8" if weights == "int8" else "bf16"
+    """Return the format of weights on a GPU: bf16 unless the setting asks for int8, or for int4."""
+    return "int8" if weights in ("int8", "int4") else "bf16"
 
 
 def choose_device(wanted: Device, config: ModelConfig, kv_memory_mib: int, form: GpuFormat = "bf16") -> DeviceChoice:

@@ -46,7 +46,7 @@ PARTS = {"all": r"(?s).*", "word": r"\s*\w*|.", "line": r"[^\n]*\n?"}
 DOCUMENTS = ("file:///a.py", "file:///b.py")
 LINES = CODE.splitlines(keepends=True)
 FOREIGN = ("é = 'naïve'", "x = '日本語'", "😀😀", "# Größe\r\n", "\t\tif ñ:\r\n", "\r", "a\r\n\r\nb", "ﬁ²Ω")
-TOLERANCE: dict[Format, float] = {"fp32": 1e-4, "fp16": 1e-3, "int8": 0.0}  # the compiled decoder is exact
+TOLERANCE: dict[Format, float] = {"fp32": 1e-4, "fp16": 1e-3, "int8": 0.0, "int4": 0.0}  # compiled is exact
 # For five, as in the network that is trained.
 ONE_KEY_HEAD = Tiny("efim", hidden=60, heads=5, kv_heads=1, head_dim=64, intermediate=100)
 
@@ -233,7 +233,7 @@ class Bench:
         self.cache, self.tolerance = cache, TOLERANCE[form]
         self.tie = TIE if self.tolerance else 0.0
         config = read_config(folder)
-        way = CpuMethod(form, compiled=form == "int8")
+        way = CpuMethod(form, compiled=form in ("int8", "int4"))
         decoder = way.decoder(config, read_weights(folder, config), threads=1)
         self.settings = Sized(max_new_tokens=10, weights=form)
         self._model = load(
@@ -270,7 +270,9 @@ class Bench:
         return self._model.tokenizer.decode(log.prompt.ids) + log.prompt.stub.decode()
 
 
-@pytest.fixture(scope="module", params=["llama, fp32", "qwen2, fp16 and n-grams", "one key head, int8 compiled"])
+@pytest.fixture(
+    scope="module", params=["llama, fp32", "qwen2, fp16 and n-grams", "one key head, int8 compiled", "int4"]
+)
 def bench(
     request: pytest.FixtureRequest, folder: Path, qwen_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Bench:
@@ -280,7 +282,7 @@ def bench(
         return Bench(qwen_folder, "fp16", CACHE)
     one_key_head = make(tmp_path_factory.mktemp("one_key_head"), ONE_KEY_HEAD)
     require_compiled()
-    return Bench(one_key_head, "int8", CACHE)
+    return Bench(one_key_head, "int4" if request.param == "int4" else "int8", CACHE)
 
 
 @settings(max_examples=40)

@@ -26,7 +26,15 @@ from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.decoders import DecoderOptions, load_on_cpu
 from model_runtime.loading.load import LoadedModel, load
 from model_runtime.loading.memory_fit import FitRequest, usable_formats
-from model_runtime.loading.weight_format import FASTEST, FORMATS, ORDER, CpuMethod, choose_method, supported_formats
+from model_runtime.loading.weight_format import (
+    COARSE,
+    FASTEST,
+    FORMATS,
+    ORDER,
+    CpuMethod,
+    choose_method,
+    supported_formats,
+)
 from tests.compiled import require_compiled
 from tests.models import Tiny, config, reshaped
 
@@ -34,6 +42,7 @@ ROOT = Path(__file__).parents[3]
 SHAPE = parse_config(config(Tiny()))
 WIDE = reshaped(SHAPE, head_dim=1, hidden=MOST_INT8_INPUTS + 1)
 EXACT: tuple[Format, ...] = ("fp32", "fp16")
+COMPILED_ALONE: tuple[Format, ...] = ("int8_groups", "int4")
 
 
 class Machine(NamedTuple):
@@ -84,8 +93,17 @@ def test_the_rule(
     assert reason.startswith(FASTEST) and all(str(each) in reason for each in before)
 
 
+@pytest.mark.parametrize("form", COMPILED_ALONE)
+def test_weights_in_groups_need_the_compiled_decoder(monkeypatch: pytest.MonkeyPatch, form: Format) -> None:
+    COMPILED.pretend(monkeypatch)
+    assert choose_method(SHAPE, form)[0] == (form, True)
+    TORCH.pretend(monkeypatch)
+    with pytest.raises(ModelError, match=f"{form}.*not built.*set weights to 'auto'"):
+        choose_method(SHAPE, form)
+
+
 @pytest.mark.parametrize("machine", [COMPILED, TORCH])
-@pytest.mark.parametrize("wanted", FORMATS)
+@pytest.mark.parametrize("wanted", sorted({*FORMATS} - {*COMPILED_ALONE}))
 def test_a_format_that_is_asked_for_is_taken(
     monkeypatch: pytest.MonkeyPatch, machine: Machine, wanted: Format
 ) -> None:
@@ -139,7 +157,7 @@ def test_loading_runs_no_pass_and_chooses_the_same_at_every_start(
 
 def test_without_torch_only_what_it_alone_computes_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     Machine(torch=False).pretend(monkeypatch)
-    assert supported_formats(SHAPE) == ["fp16", "int8"]
+    assert supported_formats(SHAPE) == ["fp16", "int8", "int4"]
     for ask in (lambda: choose_method(SHAPE, "fp32"), lambda: usable_formats(FitRequest(SHAPE, "fp32", 0))):
         with pytest.raises(ModelError, match="'fp32'.*torch is not installed: run .*pip install .*torch$"):
             ask()
@@ -192,8 +210,8 @@ def test_heads_that_it_cannot_compute_leave_the_compiled_part_out(monkeypatch: p
 def test_a_way_makes_its_decoder() -> None:
     require_compiled()
     weights: Weights = {name: np.ones(shape, dtype=np.float32) for name, shape in expected_shapes(SHAPE).items()}
-    kinds = [type(way.decoder(SHAPE, weights, 1)) for way in ORDER]
-    assert kinds == [NativeDecoder, NativeDecoder, Decoder, Decoder, Decoder]
+    kinds = [type(way.decoder(SHAPE, weights, 1)) for way in (*ORDER, COARSE)]
+    assert kinds == [NativeDecoder, NativeDecoder, Decoder, Decoder, Decoder, NativeDecoder]
 
 
 def loaded(folder: Path, weights) -> LoadedModel:
@@ -225,7 +243,7 @@ def test_products_whose_sums_overflow_are_not_made_of_int8(
 ) -> None:
     machine.pretend(monkeypatch)
     shape = reshaped(SHAPE, head_dim=1, **{field: inputs})
-    assert supported_formats(shape) == forms
+    assert [form for form in supported_formats(shape) if form != "int4"] == forms
     if "int8" not in forms:
         assert choose_method(shape, "auto")[0].form != "int8"
         with pytest.raises(ModelError, match="133,145 inputs overflow.*set weights to 'auto'"):

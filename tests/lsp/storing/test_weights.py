@@ -8,10 +8,10 @@ from tests.lsp.wire import ALONE, started
 RING = 'def ring(radius, hole):\n    """The area of a ring."""\n    return circle(rad‸)\n'
 
 
-async def test_weights_of_eight_and_of_sixteen_bits_complete():
+async def test_weights_of_four_eight_and_sixteen_bits_complete():
     require_compiled()
     async with started(ALONE, settings={"weights": "int8"}) as editor:
-        for form in ("int8", "fp16"):
+        for form in ("int8", "fp16", "int4"):
             editor.tell("workspace/didChangeConfiguration", {"settings": {"weights": form}})
             await editor.loaded()
             text = await editor.open(RING).ghost()

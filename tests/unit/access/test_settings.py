@@ -74,7 +74,7 @@ def test_a_quarter_as_much_is_read_after_the_cursor(head: int, tail: int) -> Non
         ("prefetch_seconds_per_minute", -1, "a whole number, 0 or more"),
         ("prefetch_seconds_per_minute", 0.5, "a whole number, 0 or more"),
         ("prefetch_seconds_per_minute", False, "a whole number, 0 or more"),
-        ("weights", "int4", "'auto' or 'fp32' or 'fp16'"),
+        ("weights", "int3", "'auto' or 'fp32' or 'fp16'"),
         ("weights", ["auto"], "'auto' or 'fp32' or 'fp16'"),
         ("menu", True, "'auto' or 'always' or 'never'"),
         ("approximations", "int8_on_disk", "a list of 'int8_on_disk', 'moved_text', 'moved_text_carefully'"),

@@ -212,7 +212,8 @@ def test_a_format_that_does_not_fit_is_refused_with_one_that_does(monkeypatch: p
 
 def test_a_format_that_this_cpu_cannot_compute_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     config = LLAMA
-    monkeypatch.setattr("model_runtime.loading.memory_fit.supported_formats", lambda config: ["fp32"])
+    monkeypatch.setattr("model_runtime.loading.memory_fit.supported_formats", lambda config: ["fp32", "int4"])
+    monkeypatch.setattr("model_runtime.loading.memory_fit.is_supported", lambda config, form: form == "fp32")
     assert usable_formats(FitRequest(config, "auto", 0)) == ["fp32"]
     with pytest.raises(ModelError, match="'int8' cannot be used on this CPU: set weights to 'auto'"):
         usable_formats(FitRequest(config, "int8", 0))
