@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from benchmarks import counts, excerpts, start_up, store
-from benchmarks.decoding import contexts, hf, kinds, speed
+from benchmarks.decoding import contexts, hf, kinds, larger, speed
 from benchmarks.experts import places, simulated
 from benchmarks.keystrokes import (
     busy_machine,
@@ -41,6 +41,7 @@ def main(path: Path | None = None) -> None:
         "replays": replayed,
         "keystrokes": first_token.measure(part, replayed["efim"]),
         "speed": speed.measure(),
+        "larger": larger.measure(),
         "kinds": kinds.measure(),
         "experts": {"on_disk": places.measure(), "beside_gpu": simulated.measure()},
         "contexts": contexts.measure(),

@@ -1,9 +1,9 @@
 """Runs the sides of a speed benchmark in a separate process, which computes on request.
 
 `python -m benchmarks.decoding.process THREADS FOLDER` holds our decoder and transformers; with `THREADS FOLDER own`
-our decoder alone, and with `THREADS GGUFS gguf` llama.cpp. In one process they would slow each other down: OpenMP
-puts workers to sleep between any two products once it has more of them than cores, and llama.cpp configures the CPU's
-tile registers once and expects them unchanged.
+our decoder alone, in the formats of weights that follow, and with `THREADS GGUFS gguf` llama.cpp. In one process they
+would slow each other down: OpenMP puts workers to sleep between any two products once it has more of them than cores,
+and llama.cpp configures the CPU's tile registers once and expects them unchanged.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import torch
 
-from benchmarks.decoding.bandwidth import read_ms
-from benchmarks.decoding.sides import Named, Side, of_gguf, of_own, of_transformers
+from benchmarks.decoding.sides import UNASKED, Named, Side, of_gguf, of_own, of_transformers
+from benchmarks.environment.bandwidth import read_ms
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.tensor_shapes import count_active
 
@@ -97,7 +97,7 @@ def serve(threads: int, folder: Path, *kind: str) -> None:
     if GGUF in kind:
         loaded = list(of_gguf(folder, threads, capacity))
     else:
-        loaded = list(of_own(folder, threads, capacity))
+        loaded = list(of_own(folder, threads, capacity, kind[1:] or UNASKED))
         if OWN not in kind:
             loaded += of_transformers(folder, CONTEXT)
     print(json.dumps({} if GGUF in kind else _described(folder)), flush=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +25,7 @@ from model_runtime.kv.arena import DenseArena
 from model_runtime.loading.weight_format import CpuMethod
 
 OURS, TRANSFORMERS, LLAMA = "ours", "transformers", "llama.cpp"
+UNASKED = ("fp32", "fp16", "int8")  # formats that `auto` may take
 COMPILED = ", compiled"  # ends the names of transformers' rows with a static cache
 STEP_ROWS = 64  # the most in a compiled pass: wider passes are prefill, which its documentation leaves eager
 
@@ -105,11 +106,11 @@ class CompiledTransformers:
         return model(row, past_key_values=self._cache, use_cache=True, logits_to_keep=1).logits
 
 
-def of_own(folder: Path, threads: int, capacity: int) -> Iterator[Named]:
-    """Load a checkpoint's folder in every way that our decoders compute it."""
+def of_own(folder: Path, threads: int, capacity: int, forms: Collection[str] = UNASKED) -> Iterator[Named]:
+    """Load a checkpoint's folder in each of these formats, by the compiled decoder if it is there."""
     config = read_config(folder)
     weights = read_weights(folder, config)
-    for way in _ways(config):
+    for way in _ways(config, forms):
         yield Named(f"{OURS} {way.form}", Own(way.decoder(config, weights, threads), capacity))
 
 
@@ -146,10 +147,11 @@ def llama_missing() -> str | None:
     return None
 
 
-def _ways(config: ModelConfig) -> Iterator[CpuMethod]:
-    """One for each format of weights: the compiled one, where there is one."""
+def _ways(config: ModelConfig, forms: Collection[str]) -> Iterator[CpuMethod]:
     compiled = native_missing(config) is None
     for form in get_args(Format):
+        if form not in forms:
+            continue
         if form != "fp32" and compiled:
             yield CpuMethod(form, True)
         elif form in ("fp32", packed_format()):

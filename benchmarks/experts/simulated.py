@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.decoding.bandwidth import read_ms
 from benchmarks.decoding.shapes import MIXTURE, checkpoint
+from benchmarks.environment.bandwidth import read_ms
 from benchmarks.table import show
 from efim_lab.studies.placement.experts import ExpertCosts, ExpertSimulation, Scores, Way
 from model_runtime.checkpoint.config import read_config
