@@ -57,7 +57,7 @@ check: lint types
 # The tests of the rooms that pyproject.toml names for coverage.py, and which of the rooms' branches they do not take.
 # Only these, because coverage.py slows down the code that it measures.
 MEASURED := $(addprefix tests/unit/,kv_store kv_disk shared kv engine) tests/shared \
-	$(addprefix tests/engine/,decoding excerpts compose kinds/test_sliding.py kinds/test_states.py decoder/test_arena.py \
+	$(addprefix tests/engine/,decoding excerpts compose kinds/test_sliding.py kinds/test_states.py kinds/test_arena.py \
 	gpu/test_gpu_top_tokens.py languages/test_phrases.py \
 	$(addprefix completion/,test_kv_persistence.py test_complete_ahead.py))
 
