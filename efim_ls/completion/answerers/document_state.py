@@ -41,6 +41,7 @@ class DocumentState:
         # The place that was prepared last, whose request holds other texts and counts, and its frames once planned.
         self._preparing: ref[Upcoming] | None = None
         self._frames_ahead: Sequence[Frame] | None = None
+        self._whole: Frame | None = None  # of these, in place of a short one
 
     @property
     def planner(self) -> Planner:
@@ -115,6 +116,12 @@ class DocumentState:
             self._frames_ahead = self._planned_ahead(place, cancel)
         return self._frames_ahead
 
+    def end_preparing(self) -> None:
+        """Note that all frames of the place are computed: from now on its whole window is used."""
+        if self._whole is not None:
+            self.planner.prefer(self._whole)
+            self._whole = None
+
     def is_preparing(self, place: Upcoming) -> bool:
         """Return whether this place was prepared last, in part or in full."""
         return self._preparing is not None and self._preparing() is place
@@ -127,7 +134,8 @@ class DocumentState:
         else:
             plan = planner.plan_at_rest if place.because == "rested" else planner.plan
             at = request.text, request.cursor, cancel
-            frames = [plan(*at), planner.plan_next(*at)]
+            frames = [plan(*at), planner.plan_next(*at), planner.plan_whole(*at)]
+            self._whole = frames[-1]
         return [frame for frame in frames if frame is not None]
 
     def requested_frames(self) -> list[Frame]:

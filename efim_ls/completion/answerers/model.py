@@ -128,7 +128,9 @@ class ModelAnswerer:
         """Compute the frames of a place until `cancel()` is true; return whether nothing is left to do."""
         try:
             frames = document.plan_ahead(place, cancel)
-            return all(self._prepare(place.request.uri, frame, cancel) for frame in frames)
+            if is_done := all(self._prepare(place.request.uri, frame, cancel) for frame in frames):
+                document.end_preparing()
+            return is_done
         except Cancelled:
             return False
         except EngineError:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 LEAST_PROMPT = 16  # tokens; a shorter prompt is useless
+LEAST_SLOW = 100_000_000  # parameters of a model whose whole prompt takes a CPU seconds
+SHORTEST_HEAD = 320  # tokens of the head of its first prompt at a place, of which about 200 are used
 LEAST_READER = 1_000_000_000  # parameters of a model that gains by other files' text (docs/models.md)
 SWITCHED_OFF = "switched off"  # the reason where a model would read other files' text by itself
 FETCHED, LOADED = 90, 95  # percent of the progress if the model must be downloaded first
@@ -106,7 +108,10 @@ def load_model(settings: Settings, progress: Progress) -> tuple[LoadedModel, Bud
     progress("reading the tokenizer", 5)
     checkpoint, budget = _read(settings, folder)
     options = _load_options(settings, budget, checkpoint.config)
-    return load(checkpoint, ngrams=True, progress=progress, **options), budget
+    model = load(checkpoint, ngrams=True, progress=progress, **options)
+    described = model.parts.description
+    is_slow = described.device == "cpu" and described.parameters >= LEAST_SLOW
+    return model, replace(budget, shortest=SHORTEST_HEAD) if is_slow and budget.head >= 4 * SHORTEST_HEAD else budget
 
 
 def with_store(model: LoadedModel, budget: Budget, settings: Settings) -> OpenedModel:

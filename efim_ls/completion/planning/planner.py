@@ -22,6 +22,8 @@ R10  Costs are judged by remembered prompts, not by arenas: eviction and interru
 R11  Text of other files that changes seldom stands in front, so that a change costs only the text behind it. What
      changes often is shown where the cursor rests: a keystroke never waits for it. A frame keeps its context while
      someone types; newly excluded text goes at once.
+R12  A window of which only the nearest lines are there answers sooner. What it lacks is computed when idle, so that
+     nobody goes on with it for long.
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ REMEMBERED_LINES = 200  # typed may span this many lines
 MARK = 64  # characters at a head's end that are searched for; places where all of it may end are few
 FRAMES = 8  # per file, so that undo, jumps back and forth and places edited in turn find their frames
 UNBEATABLE = 1  # recomputed tokens: a frame that costs no more is taken without comparing others
+SHORTENED = 2  # a window is short at first if the whole one costs more than this many times as much
 CHEAP = 64  # recomputed tokens: if a frame that fits costs no more, no new one is considered
 
 
@@ -104,6 +107,7 @@ class Planner:
         `resumes_at` returns where computing can go on, at or before the length of a common prefix.
         """
         self._budget, self._window, self._prompt_of = budget, Window(budget, pieces), prompt_of
+        self._short = Window(budget.short, pieces) if budget.short else None
         self._resumes_at = resumes_at
         self._frames: list[Frame] = []
         self._made = 0
@@ -126,7 +130,11 @@ class Planner:
 
         Raises Cancelled soon after `cancel()` is true, as the methods below do.
         """
-        return self._remember(self._cheapest(self._fitting(text, cursor), self._new(text, cursor, cancel), cancel))
+        frame = self._cheapest(self._fitting(text, cursor), self._new(text, cursor, cancel, self._window), cancel)
+        if self._short and (cost := self._cost(frame)) > SHORTENED * self._budget.shortest:
+            short = self._least(self._new(text, cursor, cancel, self._short))
+            frame = short[1] if short and short[0] * SHORTENED < cost else frame
+        return self._remember(frame)
 
     def plan_unopened(self, text: str, cancel: Cancel = NEVER) -> Frame:
         """Return a frame to prefetch for a text without a known cursor: where the last frame ended.
@@ -148,11 +156,33 @@ class Planner:
         """Return a frame to prefetch if typed has nearly outgrown the last one, else None."""
         if not self._frames or self._window.fits(self._frames[-1].plan.typed, self._budget.typed * 3 // 4):
             return None
+        return self._plan_behind(text, cursor, cancel)
+
+    def plan_whole(self, text: str, cursor: int, cancel: Cancel = NEVER) -> Frame | None:
+        """Return the frame to prefetch in place of the last one if its window is short (R12), else None."""
+        if not self._frames or not self._is_short(self._frames[-1].plan):
+            return None
+        return self._plan_behind(text, cursor, cancel)
+
+    def prefer(self, frame: Frame) -> None:
+        """Let a frame that was prefetched take the place of the last one."""
+        self._frames.sort(key=lambda each: each.plan.number == frame.plan.number)
+
+    def _plan_behind(self, text: str, cursor: int, cancel: Cancel) -> Frame:
+        """Return a whole frame other than the last one, which is used until it is outgrown."""
         last = self._frames[-1]
-        others = (plan for plan in self._fitting(text, cursor) if plan.number != last.plan.number)
-        frame = self._remember(self._cheapest(others, self._new(text, cursor, cancel), cancel))
-        self._frames.append(self._frames.pop(self._frames.index(last)))  # it is used until it is outgrown
+        others = (
+            plan
+            for plan in self._fitting(text, cursor)
+            if plan.number != last.plan.number and not self._is_short(plan)
+        )
+        frame = self._remember(self._cheapest(others, self._new(text, cursor, cancel, self._window), cancel))
+        self._frames.append(self._frames.pop(self._frames.index(last)))
         return frame
+
+    def _is_short(self, plan: Plan) -> bool:
+        """Return whether a window is short while there is more text above it."""
+        return self._short is not None and plan.start > 0 and self._window.fits(plan.head, self._budget.shortest)
 
     @property
     def frames(self) -> tuple[Frame, ...]:
@@ -222,12 +252,13 @@ class Planner:
                 start, typed, rest = anchor - len(last.head), text[anchor:cursor], text[cursor:line_end]
                 yield replace(last, frame=kind, start=start, typed=typed, rest=rest, language=self._language)
 
-    def _new(self, text: str, cursor: int, cancel: Cancel) -> Iterator[Plan]:
+    def _new(self, text: str, cursor: int, cancel: Cancel, window: Window) -> Iterator[Plan]:
         """Yield plans of new frames at the cursor, one for each distinct window start."""
         _, line_end, below = enclosing_line(text, cursor)
-        anchor, tail = new_anchor(self._window, self._budget, text, cursor), self._window.tail(text, below)
-        windows = [(frame.plan.start, frame.plan.head) for frame in reversed(self._frames)] or [None]
-        for start in dict.fromkeys(self._window.start(text, anchor, last) for last in _until(cancel, windows)):
+        anchor, tail = new_anchor(self._window, self._budget, text, cursor), window.tail(text, below)
+        known = [frame.plan for frame in reversed(self._frames) if not self._is_short(frame.plan)]
+        windows = [(plan.start, plan.head) for plan in known] or [None]
+        for start in dict.fromkeys(window.start(text, anchor, last) for last in _until(cancel, windows)):
             head, typed, rest = text[start:anchor], text[anchor:cursor], text[cursor:line_end]
             yield Plan("new", self._made, start, head, typed, rest, tail, self._offered.steady, self._language)
 
@@ -257,9 +288,10 @@ class Planner:
 
     def _reaches(self, text: str, last: Plan, below: int) -> bool:
         """Return whether a tail that fits is still long enough: moving up through typed lines makes it too short."""
-        if below + len(last.tail) == len(text) or self._window.count(last.tail) * 2 >= self._budget.tail:
-            return True
-        return last.tail == self._window.tail(text, below)
+        window = self._short if self._short and self._is_short(last) else self._window
+        return (
+            below + len(last.tail) == len(text) or window.is_long(last.tail) or last.tail == window.tail(text, below)
+        )
 
 
 def _until(cancel: Cancel, items: Iterable[T]) -> Iterator[T]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from efim_ls.text.lines import starts_line
 from model_runtime.prompt.context import ContextBudget
@@ -30,7 +30,8 @@ class Budget:
     """The most tokens of each part of a prompt; `markers` is the template's (`Template.markers`).
 
     A `context` that lies `apart`, before the window, takes nothing from the prompt's length. The `reason` says why
-    there is text of other files, or why not.
+    there is text of other files, or why not. `shortest` is the head of the first window at a place where a prompt
+    takes seconds, else 0.
     """
 
     head: int = 1536
@@ -39,6 +40,12 @@ class Budget:
     context: ContextBudget = ()
     apart: bool = False
     reason: str = ""
+    shortest: int = 0
+
+    @property
+    def short(self) -> Budget | None:
+        """The budget of the first window at a place, None if it is whole at once."""
+        return replace(self, head=self.shortest, tail=self.shortest // 5, shortest=0) if self.shortest else None
 
     def describe(self) -> dict[str, object]:
         """Return how much text a prompt shows, and whether there is some of other files."""
@@ -102,6 +109,10 @@ class Window:
         if len(text) > most * MOST_CHARACTERS or (tokens := self.count(text)) > most:
             return None
         return tokens
+
+    def is_long(self, tail: str) -> bool:
+        """Return whether a tail fills half of its budget."""
+        return self.count(tail) * 2 >= self._budget.tail
 
     def tail(self, text: str, at: int) -> str:
         """Return the text from `at` on, as many whole fragments as the budget allows (R3)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_ls.completion.planning.planner import Plan, Planner
+from efim_ls.completion.planning.window import Budget
 from model_runtime.ids import common_prefix
 from model_runtime.kv.pool import MIN_COPIED
 from model_runtime.prompt.pieces import fragments
@@ -165,3 +167,48 @@ def test_what_a_copy_plans_the_original_would_plan_and_never_learns_of(
         for other, text, place in elsewhere:
             call(copied, other, text, len(text) * place // 1000)
         assert call(planner, name, *state) == expected == call(control, name, *state)
+
+
+# R12
+
+SLOW = replace(REALLY, budget=Budget(400, 100, shortest=80))
+WHOLE = replace(REALLY, budget=Budget(400, 100))
+
+
+def test_r12_the_first_window_is_short_and_the_whole_one_serves_once_it_is_computed() -> None:
+    editor, slow, whole = Editor(numbered(300), 0), SLOW.planner(), WHOLE.planner()
+    editor.go_behind("value_200 ")
+    first, wanted = slow.plan(*editor.state), whole.plan(*editor.state)
+    assert len(first.ids) * 2 < len(wanted.ids)
+    assert wanted.plan.head.endswith(first.plan.head) and wanted.plan.tail.startswith(first.plan.tail)
+    behind = slow.plan_whole(*editor.state)
+    assert behind is not None and replace(behind.plan, number=0) == replace(wanted.plan, number=0)
+    assert slow.plan(*editor.type("a")).plan.number == first.plan.number
+    slow.prefer(behind)
+    after = slow.plan(*editor.type("b"))
+    assert (after.plan.number, after.plan.frame) == (behind.plan.number, "kept")
+    assert after.ids.tolist() == whole.plan(*editor.state).ids.tolist()
+    assert slow.plan_whole(*editor.state) is None
+
+
+def test_r12_a_text_that_is_no_longer_than_a_short_window_is_planned_whole() -> None:
+    editor, slow, whole = Editor(numbered(12), 0), SLOW.planner(), WHOLE.planner()
+    editor.go_behind("value_9 ")
+    assert slow.plan(*editor.state).plan == whole.plan(*editor.state).plan
+    assert slow.plan_whole(*editor.state) is None
+
+
+@unhurried
+@given(session=histories(texts), ahead=st.lists(st.sampled_from(["", "whole", "prefer"]), min_size=13, max_size=13))
+def test_r12_every_window_is_part_of_the_text_and_costs_no_more_than_a_whole_one(
+    session: Session, ahead: list[str]
+) -> None:
+    slow, behind = SLOW.planner(), None
+    for (text, cursor), act in zip(states(*session), ahead, strict=False):
+        plan = slow.plan(text, cursor).plan
+        assert text.startswith(plan.head + plan.typed + plan.rest, plan.start)
+        assert len(SLOW.planner().plan(text, cursor).ids) <= len(WHOLE.planner().plan(text, cursor).ids)
+        if act == "whole":
+            behind = slow.plan_whole(text, cursor) or behind
+        elif act and behind:
+            slow.prefer(behind)
