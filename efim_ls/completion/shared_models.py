@@ -19,6 +19,7 @@ from efim_ls.completion.models.kinds import kind_of, open_beside
 from efim_ls.completion.models.open import OpenedModel, RemoteModel
 from efim_ls.completion.models_by_language import Models
 from efim_ls.settings import DEFAULTS, Settings
+from model_runtime.checkpoint.gguf.header import part_paths
 
 OF_CLIENT = ("private_files", "max_lines", "model_languages")  # settings that clients of one model may differ in
 
@@ -42,7 +43,8 @@ class ModelKey:
     def of(cls, settings: Settings, folder: Path | None = None) -> ModelKey:
         """Return the key of the configured model, or of a second model; without files, by names alone."""
         found = folder or kind_of(settings).folder(settings)
-        stats = [(path.name, path.stat()) for path in sorted(found.iterdir())] if found else []
+        paths = sorted(found.iterdir() if found.is_dir() else part_paths(found)) if found else []
+        stats = [(path.name, path.stat()) for path in paths]
         files = tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
         of_client = {name: getattr(DEFAULTS, name) for name in OF_CLIENT}
         return cls(replace(settings.of_model, **of_client), settings.max_new_tokens, folder, files)

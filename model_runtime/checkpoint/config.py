@@ -25,7 +25,9 @@ from model_runtime.checkpoint.families.layer_spec import (
     State,
 )
 from model_runtime.checkpoint.families.shared_fields import UnknownArchitecture, read_kv_heads, read_rope
-from model_runtime.checkpoint.weight_files import refuse_other_layouts
+from model_runtime.checkpoint.gguf.config import config_fields
+from model_runtime.checkpoint.gguf.header import read_header
+from model_runtime.checkpoint.weight_files import gguf_file, refuse_other_layouts
 from model_runtime.errors import ModelError
 from model_runtime.sequence_key import Mask
 
@@ -184,14 +186,22 @@ class ModelConfig:
 
 
 def read_config(folder: Path) -> ModelConfig:
-    """Read `config.json` of a checkpoint folder; ModelError if it is missing, damaged or not supported."""
+    """Read `config.json` of a checkpoint folder; ModelError if it is missing, damaged or not supported.
+
+    In its place a GGUF file has metadata.
+    """
+    if file := gguf_file(folder):
+        try:
+            return parse_config(config_fields(read_header(file)))
+        except ModelError as error:
+            raise ModelError(str(error).replace("config.json", str(file))) from None
     refuse_other_layouts(folder)
     return parse_config(read_json(folder / "config.json"))
 
 
 def read_languages(folder: Path) -> tuple[str, ...]:
     """Read the languages that a model knows, by LSP's names (`python`); empty if its `config.json` names none."""
-    return Fields(read_json(folder / "config.json")).texts(LANGUAGES_KEY)
+    return () if gguf_file(folder) else Fields(read_json(folder / "config.json")).texts(LANGUAGES_KEY)
 
 
 def parse_config(raw: dict[str, Any]) -> ModelConfig:

@@ -1,4 +1,4 @@
-"""Finds the files of a checkpoint's weights: safetensors in its own folder, and nothing else."""
+"""Finds the files of a checkpoint's weights: safetensors in its own folder, or GGUF, and nothing else."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from model_runtime.checkpoint.families.fields import read_json
+from model_runtime.checkpoint.gguf.header import part_paths
 from model_runtime.errors import ModelError
 from model_runtime.regular_files import check_regular
 
@@ -14,13 +15,18 @@ ADAPTER_FILE = "adapter_config.json"
 INDEX_FILE = f"{SINGLE_FILE}.index.json"
 CONSOLIDATED_FILE, MISTRAL_FILE = "consolidated.safetensors", "params.json"
 MISTRAL_LAYOUT = "Mistral's own layout, which is not read: use the files that transformers reads"
-GGUF, NOT_READ = ".gguf", "which is not read: use the model that it was made of, in safetensors"
+GGUF, PICTURES = ".gguf", "mmproj"  # how the part of a model that reads pictures is named
 PICKLE_PATTERNS = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the safetensors files of a checkpoint; ModelError if one is missing or their folder has an adapter."""
+    """Return the safetensors files of a checkpoint, or its GGUF files.
+
+    ModelError if one is missing or their folder has an adapter.
+    """
     refuse_adapter(folder)
+    if file := gguf_file(folder):
+        return [regular_file(path) for path in part_paths(file)]
     if (folder / SINGLE_FILE).exists():
         return [regular_file(folder / SINGLE_FILE)]
     if not (folder / INDEX_FILE).exists():
@@ -30,6 +36,28 @@ def weight_files(folder: Path) -> list[Path]:
         if not path.exists():
             raise ModelError(f"shard {path} is missing: fetch the model again")
     return [regular_file(path) for path in paths]
+
+
+def hashed_files(folder: Path) -> list[Path]:
+    """Return the files that a checkpoint's keys and values depend on: weights and tokenizer."""
+    return weight_files(folder) + ([] if gguf_file(folder) else [folder / "tokenizer.json"])
+
+
+def gguf_file(folder: Path) -> Path | None:
+    """Return the GGUF file that a path names, the first of several parts, or the only one that its folder holds.
+
+    None if a folder has none, or has weights in safetensors; ModelError if it has several.
+    """
+    if not folder.is_dir():
+        return part_paths(folder)[0]
+    if (folder / SINGLE_FILE).exists() or (folder / INDEX_FILE).exists():
+        return None
+    names = [name for name in _names(folder, f"*{GGUF}") if not name.startswith(PICTURES)]
+    if len(found := sorted({part_paths(folder / name)[0] for name in names})) > 1:
+        raise ModelError(
+            f"{folder} holds {len(found)} models in GGUF: name one of its files, such as {found[0].name}"
+        )
+    return found[0] if found else None
 
 
 def refuse_adapter(folder: Path) -> None:
@@ -44,9 +72,6 @@ def refuse_other_layouts(folder: Path) -> None:
     if (folder / "config.json").exists():
         return
     refuse_adapter(folder)
-    if folder.suffix == GGUF or _names(folder, f"*{GGUF}"):
-        name = folder if folder.suffix == GGUF else folder / _names(folder, f"*{GGUF}")[0]
-        raise ModelError(f"{name} is GGUF, {NOT_READ}")
     if (folder / MISTRAL_FILE).exists():
         raise ModelError(f"{folder} has {MISTRAL_FILE}, but no config.json: it is in {MISTRAL_LAYOUT}")
 
@@ -86,8 +111,6 @@ def _without_weights(folder: Path) -> str:
         how = "convert the weights with save_pretrained of transformers, where you trust them"
         cause = f"{folder} has no {SINGLE_FILE}, only {min(pickles)}, a pickle: it can hold code and is never opened"
         return f"{cause}; {how}"
-    if ggufs := _names(folder, f"*{GGUF}"):
-        return f"{folder} has no {SINGLE_FILE}, only {ggufs[0]}, {NOT_READ}"
     return f"{folder} holds no {SINGLE_FILE}: choose a folder with weights in safetensors"
 
 

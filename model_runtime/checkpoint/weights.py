@@ -12,9 +12,13 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 
 from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.gguf.header import read_header
+from model_runtime.checkpoint.gguf.tensors import Blocks, find_tensors, own_name
 from model_runtime.checkpoint.hub_names import hub_origin
 from model_runtime.checkpoint.tensor_shapes import EMBEDDING, HEAD, expected_shapes, stored_name
 from model_runtime.checkpoint.tensors.compact import (
+    BF16,
+    DTYPES,
     Fp32,
     QuantizedRows,
     StoredTensor,
@@ -22,14 +26,12 @@ from model_runtime.checkpoint.tensors.compact import (
     expanded,
     map_tensors,
 )
-from model_runtime.checkpoint.weight_files import weight_files
+from model_runtime.checkpoint.weight_files import gguf_file, weight_files
 from model_runtime.errors import ModelError
 from model_runtime.mapped_memory import release_pages
 
 Weights = Mapping[str, npt.NDArray[Any]]  # in the format that they are stored in, see `as_fp32`
 
-BF16 = np.dtype([("bf16", "<u2")])  # numpy has no bf16: as a field, its bits cannot be taken for numbers
-DTYPES = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": BF16}
 EXPONENTS = {DTYPES["F16"]: 0x7C00, BF16: 0x7F80}  # bits that are all set in NaN and infinity, and in no number
 ROWS_AT_ONCE = 1024  # that are compared
 
@@ -37,15 +39,21 @@ ROWS_AT_ONCE = 1024  # that are compared
 PREDICTS_FURTHER = ("deepseek_v3", "glm4_moe_lite")
 
 
-class StoredWeights(Weights):
-    """The weights of a checkpoint by name; a matrix that is stored as int8 is widened each time it is asked for."""
+Stored = npt.NDArray[Any] | QuantizedRows | Blocks
 
-    def __init__(self, weights: Mapping[str, npt.NDArray[Any] | QuantizedRows]) -> None:
-        self._weights = weights
+
+class StoredWeights(Weights):
+    """The weights of a checkpoint by name; a matrix that is quantized is widened each time it is asked for.
+
+    `quantization` is the type that most of a GGUF file's numbers have (`Q4_0`), empty for other checkpoints.
+    """
+
+    def __init__(self, weights: Mapping[str, Stored], quantization: str = "") -> None:
+        self._weights, self.quantization = weights, quantization
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
         found = self._weights[name]
-        return found.widened() if isinstance(found, QuantizedRows) else found
+        return found if isinstance(found, np.ndarray) else found.widened()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._weights)
@@ -57,7 +65,7 @@ class StoredWeights(Weights):
         """Take mapped files out of this process' memory; a weight that is used again is read again."""
         for weight in self._weights.values():
             if not isinstance(weight, QuantizedRows):
-                release_pages(weight)
+                release_pages(weight.content if isinstance(weight, Blocks) else weight)
 
 
 def read_weights(folder: Path, config: ModelConfig) -> StoredWeights:
@@ -68,6 +76,8 @@ def read_weights(folder: Path, config: ModelConfig) -> StoredWeights:
     Nothing is copied except compact tensors: pages are read when they are used, and a file stays mapped as long as
     one of its tensors is.
     """
+    if file := gguf_file(folder):
+        return _of_gguf(file, config)
     stored: dict[str, StoredTensor] = {}
     for path in weight_files(folder):
         try:
@@ -96,6 +106,15 @@ def read_weights(folder: Path, config: ModelConfig) -> StoredWeights:
     if config.tied and HEAD in weights and _are_equal(weights[HEAD], weights[EMBEDDING]):
         del weights[HEAD]
     return StoredWeights(weights)
+
+
+def _of_gguf(path: Path, config: ModelConfig) -> StoredWeights:
+    header = read_header(path)
+    weights = find_tensors(header, expected_shapes(config))
+    for name, weight in weights.items():
+        if not _is_finite(weight):
+            raise ModelError(f"{own_name(name)[0]} contains NaN or infinity: fetch the model again")
+    return StoredWeights(weights, header.quantization)
 
 
 def _arrays(
@@ -162,10 +181,12 @@ def _are_equal(one: npt.NDArray[Any] | QuantizedRows, other: npt.NDArray[Any] | 
     return all(np.array_equal(one[part], other[part]) for part in parts)
 
 
-def _is_finite(weight: npt.NDArray[Any] | QuantizedRows) -> bool:
+def _is_finite(weight: Stored) -> bool:
     """Return whether a weight is without NaN and infinity; of 16 bits the exponent tells, quicker than numpy."""
     if isinstance(weight, QuantizedRows):
         weight = weight.largest
+    elif isinstance(weight, Blocks):
+        weight = weight.scales
     mask = EXPONENTS.get(weight.dtype)
     if mask is None:
         return bool(np.isfinite(weight).all())

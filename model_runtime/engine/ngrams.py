@@ -154,7 +154,7 @@ def read_ngrams(folder: Path) -> Ngrams | None:
     path = folder / NGRAMS_FILE
     try:
         raw: object = json.loads(read_regular(path, MIB).decode("utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} cannot be read ({error}): fetch the model again") from None

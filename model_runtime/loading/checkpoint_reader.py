@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from model_runtime.checkpoint.config import ModelConfig, UnknownArchitecture, read_config
+from model_runtime.checkpoint.gguf.header import read_header
+from model_runtime.checkpoint.gguf.tokenizer import marker_names, tokenizer_files
+from model_runtime.checkpoint.weight_files import gguf_file
 from model_runtime.errors import ModelError
 from model_runtime.prompt.template import Template, find_template
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -33,7 +36,8 @@ def read_checkpoint(folder: Path, override: TemplateOverride = ()) -> Checkpoint
     """Read a folder; ModelError says why it cannot be used."""
     config = read_architecture(folder)
     tokenizer = read_tokenizer(folder, config)
-    return Checkpoint(folder, config, tokenizer, find_template(tokenizer, dict(override), config.end_ids))
+    own = marker_names(read_header(file)) if (file := gguf_file(folder)) else {}
+    return Checkpoint(folder, config, tokenizer, find_template(tokenizer, dict(override), config.end_ids, own))
 
 
 def read_architecture(folder: Path) -> ModelConfig:
@@ -56,9 +60,13 @@ def read_tokenizer(folder: Path, config: ModelConfig) -> Tokenizer:
     Another model's would give wrong text without any error.
     """
     path = folder / "tokenizer.json"
-    if not path.exists():
+    if file := gguf_file(folder):
+        files = tokenizer_files(read_header(file))
+        tokenizer = Tokenizer(path, config.vocab, lambda path: files[path.name])
+    elif path.exists():
+        tokenizer = Tokenizer(path, config.vocab)
+    else:
         raise ModelError(f"{folder} has no tokenizer.json{_instead(folder)}")
-    tokenizer = Tokenizer(path, config.vocab)
     _check(tokenizer, config)
     return tokenizer
 

@@ -17,7 +17,7 @@ import numpy as np
 from model_runtime.checkpoint.config import ModelConfig, read_languages
 from model_runtime.checkpoint.hub_names import hub_origin
 from model_runtime.checkpoint.rope import rotation_bytes
-from model_runtime.checkpoint.weight_files import weight_files
+from model_runtime.checkpoint.weight_files import hashed_files
 from model_runtime.decoder.any_decoder import AnyDecoder, Runtime
 from model_runtime.decoder.gpu.device import (
     BF16,
@@ -128,7 +128,7 @@ def _load(
 ) -> LoadedModel:
     folder, config, tokenizer, template = checkpoint
     progress("reading the weights", 20)
-    hashed = start_hashing([*weight_files(folder), folder / "tokenizer.json"], options.get("hash_notes"))
+    hashed = start_hashing(hashed_files(folder), options.get("hash_notes"))
     with ExitStack() as stack:
         stack.callback(hashed.cancel)  # weights that are refused may be a file without an end
         plan, runtime = _load_where_it_runs(checkpoint, plan, options, progress, hashed)

@@ -75,17 +75,21 @@ class Template:
 
 
 def find_template(
-    tokenizer: Tokenizer, override: Mapping[str, object] | None = None, end_ids: Collection[int] = ()
+    tokenizer: Tokenizer,
+    override: Mapping[str, object] | None = None,
+    end_ids: Collection[int] = (),
+    own: Mapping[str, str] | None = None,
 ) -> Template:
     """Return the template of the family whose markers the tokenizer has, with the user's overrides.
 
-    `end_ids` come from the config. ModelError if there is no such family, or no token for a name.
+    `end_ids` come from the config. A model of no family has its `own` markers, by the keys of the setting. ModelError
+    if there are none, or no token for a name.
     """
     wanted = override or {}
     if unknown := [key for key in wanted if key not in TEMPLATE_KEYS]:
         raise ModelError(f"the setting template has {unknown[0]!r}: use one of {', '.join(TEMPLATE_KEYS)}")
     fitting = (each for each in FAMILIES if _fits(each, tokenizer, end_ids))
-    family = _chosen(wanted) or next(fitting, None) or Family("own", prefix="", suffix="")
+    family = _chosen(wanted) or next(fitting, None) or _own(own or {})
     markers = {key: name for key in MARKER_KEYS if (name := _text(wanted, key)) is not None}
     family = replace(family, **markers, tail_first=_tail_first(wanted, family))
     if not (family.prefix and family.suffix):
@@ -128,6 +132,10 @@ def _chosen(wanted: Mapping[str, object]) -> Family | None:
     if (family := next((each for each in FAMILIES if each.name == name), None)) is None:
         raise ModelError(f"the setting template: no family {name!r}: use one of {', '.join(FAMILY_NAMES)}")
     return family
+
+
+def _own(markers: Mapping[str, str]) -> Family:
+    return Family("own", markers.get("prefix", ""), markers.get("suffix", ""), markers.get("middle", ""))
 
 
 def _tail_first(wanted: Mapping[str, object], family: Family) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from itertools import takewhile
@@ -35,6 +35,14 @@ CACHED_FRAGMENTS = 1 << 15
 # One batch at a time is encoded, on the thread that asks: the library would start a thread for each core otherwise.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 RUN = 4096  # characters of a file that are encoded at once, in about a millisecond
+
+
+ReadFile = Callable[[Path], bytes]
+
+
+def read_file(path: Path) -> bytes:
+    """Return the content of a tokenizer's file; raises OSError."""
+    return read_regular(path, MOST_BYTES)
 
 
 class Vocabulary:
@@ -77,12 +85,13 @@ class Tokenizer:
     `is_byte_level` may lack bytes of rare characters, which are in no prompt then.
     """
 
-    def __init__(self, path: Path, most: int | None = None) -> None:
+    def __init__(self, path: Path, most: int | None = None, read: ReadFile = read_file) -> None:
         """Read the file; ModelError if it is missing, damaged or of a kind that cannot spell every text.
 
-        Of a model with `most` tokens markers beyond them are left out: they do not stand for text.
+        Of a model with `most` tokens markers beyond them are left out: they do not stand for text. `read` returns the
+        content of a file in its folder.
         """
-        content, spell, self._bpe, self.digest = _read(path)
+        content, spell, self._bpe, self.digest = _read(path, read)
         self.folder, self.is_byte_level, self._vocab = path.parent, is_byte_level(content), self._bpe.get_vocab()
         self._added = self._bpe.get_added_tokens_decoder()
         named = {name: self._vocab[name] for name in MARKER_NAMES if name in self._vocab}
@@ -90,7 +99,7 @@ class Tokenizer:
         for name in [name for name, i in self.special.items() if most is not None and i >= most]:
             del self.special[name], self._vocab[name]
         self.token_bytes = self._read_bytes(path, spell)
-        self.bos = self._read_bos()
+        self.bos = self._read_bos(_config(path.parent, read))
         self._pieces = Pieces(self._bpe)
         self._cut = exact_cut(self._pieces, self.token_bytes)
         self._may_join = self.is_byte_level and self._pieces.are_cut_at(self._cut) and not self._pieces.cross_lines
@@ -205,9 +214,8 @@ class Tokenizer:
             raise ModelError(f"{path}: a token with {error} is not byte-level: fetch the model again") from None
         return table
 
-    def _read_bos(self) -> tuple[int, ...]:
+    def _read_bos(self, config: JsonObject) -> tuple[int, ...]:
         """Return the BOS that tokenizer_config.json names, else what the tokenizer itself puts before a text."""
-        config = _config(self.folder)
         if config.get("add_bos_token") is None:
             special, ids = set(self.special.values()), self._bpe.encode("a", add_special_tokens=True).ids
             return tuple(takewhile(special.__contains__, ids))
@@ -220,10 +228,10 @@ class Tokenizer:
         return (token,)
 
 
-def _read(path: Path) -> tuple[JsonObject, SpellToken, tokenizers.Tokenizer, bytes]:
+def _read(path: Path, read: ReadFile) -> tuple[JsonObject, SpellToken, tokenizers.Tokenizer, bytes]:
     """Read the file's content, how its tokens spell bytes, the tokenizer that reads texts unchanged, and a digest."""
     try:
-        raw = read_regular(path, MOST_BYTES)
+        raw = read(path)
         content = cast(JsonObject, json.loads(raw.decode("utf-8")))
         spell = token_speller(content)
         bpe = tokenizers.Tokenizer.from_str(json.dumps(without_rewriting(content)))
@@ -237,11 +245,11 @@ def _read(path: Path) -> tuple[JsonObject, SpellToken, tokenizers.Tokenizer, byt
     return content, spell, bpe, blake2b(raw, digest_size=16).digest()
 
 
-def _config(folder: Path) -> JsonObject:
+def _config(folder: Path, read: ReadFile) -> JsonObject:
     """Read the `tokenizer_config.json` of a tokenizer's folder, or nothing if there is none."""
     path = folder / "tokenizer_config.json"
     try:
-        return cast(JsonObject, dict(json.loads(read_regular(path, MOST_BYTES).decode("utf-8"))))
+        return cast(JsonObject, dict(json.loads(read(path).decode("utf-8"))))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, TypeError, RecursionError) as error:

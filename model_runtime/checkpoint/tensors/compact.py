@@ -23,6 +23,8 @@ from model_runtime.mapped_memory import map_zeros, release_pages
 from model_runtime.regular_files import MIB, UnfitFile
 
 Fp32 = npt.NDArray[np.float32]
+BF16 = np.dtype([("bf16", "<u2")])  # numpy has no bf16: as a field, its bits cannot be taken for numbers
+DTYPES = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": BF16}
 
 INT8_MAX = 127.0
 SMALLEST_DIVISOR = float(np.finfo(np.float32).tiny)  # a row of zeros must be divided by something
