@@ -142,9 +142,9 @@ def _llama3(header: Header, theta: float, size: int) -> dict[str, Any]:
     """Return Llama 3's stretching, of which a file has a table alone: what each wave's length is multiplied by."""
     place = header.tensors[ROPE_TABLE]
     table = place.content.view("<f4") if place.kind == 0 else np.zeros(0, np.float32)
-    if len(table) == size // 2 and np.isfinite(table).all() and table.min() >= 1.0 < table.max():
-        lengths, factor = 2 * math.pi * theta ** (np.arange(0, size, 2) / size), float(table.max())
-        between = (table > 1.0) & (table < factor)
+    if len(table) == size // 2 and np.isfinite(table).all() and (factor := round(float(table.max()), 4)) > 1:
+        lengths = 2 * math.pi * theta ** (np.arange(0, size, 2) / size)
+        between = (table > 1.001) & (table < 0.999 * factor)
         shares = (1 / table[between] - 1 / factor) / (1 - 1 / factor)
         originals = lengths[between] * (1 + 3 * shares)
         original = round(float(np.median(originals))) if len(originals) else 8192

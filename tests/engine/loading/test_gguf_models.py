@@ -1,0 +1,91 @@
+"""A model in GGUF is the same model: shape, logits, prompts and ends; what is quantized is widened as ggml does it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.gguf.kinds import KINDS
+from model_runtime.checkpoint.weights import as_fp32, read_weights
+from model_runtime.kv.arena import DenseArena
+from model_runtime.loading.checkpoint_reader import read_checkpoint
+from model_runtime.loading.load import LoadedModel, load
+from tests.gguf_files import gguf, tensors_of, write
+from tests.models import CODE, Tiny, make
+
+WIDE = {"hidden": 64, "intermediate": 96, "head_dim": 32}
+SHAPES = {
+    "llama": Tiny(**WIDE),
+    "llama, linear": Tiny(**WIDE, scaling="linear", tied=False),
+    "llama, yarn": Tiny(**WIDE, scaling="yarn"),
+    "llama, llama3": Tiny(**WIDE, scaling="llama3"),
+    "qwen2": Tiny("qwen2", **WIDE, theta=1e6),
+    "qwen3": Tiny("qwen3", **WIDE, tied=False),
+    "qwen3_moe": Tiny("qwen3_moe", **WIDE),
+    "starcoder2": Tiny("starcoder2", **WIDE),
+    "gemma": Tiny("gemma", **WIDE),
+    "granite": Tiny("granite", **WIDE),
+}
+
+
+def loaded(folder: Path, weights: Literal["fp32", "fp16"] = "fp32") -> LoadedModel:
+    return load(
+        read_checkpoint(folder),
+        device="cpu",
+        weights=weights,
+        threads=1,
+        capacity=128,
+        kv_memory_mib=8,
+        ngrams=True,
+        progress=lambda *_: None,
+    )
+
+
+def logits(model: LoadedModel) -> npt.NDArray[np.float32]:
+    """Return those that follow the beginning of a text."""
+    ids = model.tokenizer.encode(CODE)[:80]
+    decoder = model.parts.context.decoder
+    return np.asarray(decoder.forward(ids, DenseArena(decoder.config, 128)))
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("model") / "tiny", SHAPES[request.param], half=True)
+
+
+def test_a_model_is_the_same_in_gguf(folder: Path, tmp_path: Path) -> None:
+    """bfloat16's numbers are stored exactly as F32 and as BF16."""
+    path = write(tmp_path / "tiny.gguf", folder)
+    assert read_config(path) == read_config(folder)
+    checkpoint, wanted = read_checkpoint(path), read_checkpoint(folder)
+    assert (checkpoint.template, checkpoint.tokenizer.bos) == (wanted.template, wanted.tokenizer.bos)
+    assert checkpoint.tokenizer.encode(CODE).tolist() == wanted.tokenizer.encode(CODE).tolist()
+    expected = logits(loaded(folder))
+    assert np.abs(expected).max() > 0.5
+    assert np.array_equal(logits(loaded(path)), expected)
+    assert np.array_equal(logits(loaded(write(tmp_path / "bf16.gguf", folder, "BF16"))), expected)
+
+
+def test_halves_are_rounded_as_they_are_in_any_file(folder: Path, tmp_path: Path) -> None:
+    expected = logits(loaded(folder))
+    found = logits(loaded(write(tmp_path / "f16.gguf", folder, "F16")))
+    assert np.abs(found - expected).max() < 1e-2 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("kind", ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1"])
+def test_quantized_numbers_are_those_that_ggml_defines(folder: Path, kind: str, tmp_path: Path) -> None:
+    """Those of turned heads, of experts and of embeddings, too."""
+    path, config = write(tmp_path / "tiny.gguf", folder, kind), read_config(folder)
+    found, exact = read_weights(path, config), read_weights(folder, config)
+    assert found.quantization == kind and set(found) == set(exact)
+    stored = gguf.GGMLQuantizationType[kind]
+    for name, weight in found.items():
+        expected = as_fp32(exact[name])
+        if weight.ndim > 1 and weight.shape[-1] % 32 == 0:
+            expected = gguf.dequantize(gguf.quantize(expected, stored), stored)
+        assert np.array_equal(as_fp32(weight), expected), name
