@@ -21,6 +21,9 @@ NORMAL, CONTROL, USER_DEFINED = 1, 3, 4
 ARCHITECTURES = {"qwen3_moe": "qwen3moe"}
 TURNED = ("llama", "granite")  # two halves of a head are rotated in transformers, neighbours in llama.cpp
 EXPERT = re.compile(r"\.experts\.\d+\.")
+LOOKS_SPECIAL = re.compile(
+    r"<\|.*\|>|<｜.*｜>|<unused\d+>|<pad>|<mask>|<2mass>|\[@BOS@\]"
+)  # to llama.cpp's conversion
 GRANITE = {
     "embedding_multiplier": "embedding_scale",
     "attention_multiplier": "attention.scale",
@@ -92,22 +95,23 @@ def describe(writer: Any, raw: dict[str, Any]) -> None:
 def add_tokenizer(writer: Any, described: dict[str, Any], size: int = 0, pre: str = "qwen2") -> None:
     """Add the tokens of a tokenizer.json, with what a model has beyond them, and the ids of its markers."""
     model, added = described["model"], {each["content"]: each for each in described["added_tokens"]}
+    merges = [tuple(each.split(" ")) if isinstance(each, str) else each for each in model["merges"]]
     vocab = model["vocab"] | {name: each["id"] for name, each in added.items()}
     tokens = {i: name for name, i in vocab.items()}
     count = max(size, max(tokens) + 1)
     names = [tokens.get(i, f"[PAD{i}]") for i in range(count)]
-    control = {name for name, each in added.items() if each["special"] or name.startswith("<")}
+    control = {name for name, each in added.items() if each["special"] or LOOKS_SPECIAL.fullmatch(name)}
     types = [kind_of(name, control, added, name in vocab) for name in names]
     is_piece = bool(model.get("byte_fallback"))
     writer.add_tokenizer_model("llama" if is_piece else "gpt2")
     writer.add_token_list(names)
     writer.add_token_types(types)
     if is_piece:
-        first = {"".join(pair): -float(rank) for rank, pair in reversed([*enumerate(model["merges"])])}
+        first = {"".join(pair): -float(rank) for rank, pair in reversed([*enumerate(merges)])}
         writer.add_token_scores([first.get(name, -1e6) for name in names])
     else:
         writer.add_tokenizer_pre(pre)
-        writer.add_token_merges([" ".join(pair) for pair in model["merges"]])
+        writer.add_token_merges([" ".join(pair) for pair in merges])
     bos = described.get("post_processor") and next(iter(described["post_processor"].get("special_tokens", {})), None)
     writer.add_add_bos_token(bool(bos))
     if bos:

@@ -20,7 +20,7 @@ GRANITE = {
     "logits_scaling": "logit_scale",
 }
 NORM = "attention.layer_norm_rms_epsilon"
-ROPE_TABLE = "rope_freqs.weight"
+ROPE_TABLE, EXPERTS = "rope_freqs.weight", "blk.0.ffn_gate_exps.weight"
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def config_fields(header: Header) -> dict[str, Any]:
     """Return the fields of the model's config.json; ModelError names what cannot be computed."""
     made, name = architecture_of(header), header.text("general.architecture")
     heads, size = header.whole(f"{name}.attention.head_count"), head_size(header)
-    if (rotated := header.whole(f"{name}.rope.dimension_count", size)) != size:
+    if (rotated := header.whole(f"{name}.rope.dimension_count", size)) != size or size % 2:
         raise ModelError(f"{header.path} rotates {rotated} of {size} numbers of a head: use another model")
     if made.family == "llama" and header.whole("llama.expert_count", 0):
         raise ModelError(f"{header.path} is a llama with experts, which is not read from GGUF: use it in safetensors")
@@ -113,8 +113,11 @@ def end_tokens(header: Header) -> list[int]:
 
 
 def _experts(header: Header, name: str) -> dict[str, Any]:
+    count, gates = header.whole(f"{name}.expert_count"), header.tensors.get(EXPERTS)
+    if gates is None or gates.shape[0] != count:
+        raise ModelError(f"{header.path} lacks {EXPERTS} with {count} experts: {AGAIN}")
     return {
-        "num_experts": header.whole(f"{name}.expert_count"),
+        "num_experts": count,
         "num_experts_per_tok": header.whole(f"{name}.expert_used_count"),
         "moe_intermediate_size": header.whole(f"{name}.expert_feed_forward_length"),
     }

@@ -120,5 +120,6 @@ def _find(header: Header, usual: str, shape: tuple[int, ...]) -> Blocks:
 
 def _shifted(norm: Blocks) -> Blocks:
     """Return the weights of a norm without the 1 that was added to them."""
-    weights: npt.NDArray[np.float32] = norm.widened().astype(np.float32) - 1
+    with np.errstate(all="ignore"):  # what is no number is found later, as anywhere
+        weights: npt.NDArray[np.float32] = norm.widened().astype(np.float32) - 1
     return Blocks(weights.view(np.uint8), KINDS[FP32], norm.shape)

@@ -1,4 +1,4 @@
-"""A model in GGUF is the same model: shape, logits, prompts and ends; what is quantized is widened as ggml does it."""
+"""A model in GGUF is the same model: its shape, logits and prompts; what is quantized is widened as ggml does it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import numpy.typing as npt
 import pytest
 
 from model_runtime.checkpoint.config import read_config
-from model_runtime.checkpoint.gguf.kinds import KINDS
 from model_runtime.checkpoint.weights import as_fp32, read_weights
 from model_runtime.kv.arena import DenseArena
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import LoadedModel, load
-from tests.gguf_files import gguf, tensors_of, write
+from tests.gguf_files import gguf, write
 from tests.models import CODE, Tiny, make
 
 WIDE = {"hidden": 64, "intermediate": 96, "head_dim": 32}
