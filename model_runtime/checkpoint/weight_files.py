@@ -54,9 +54,7 @@ def gguf_file(folder: Path) -> Path | None:
         return None
     names = [name for name in _names(folder, f"*{GGUF}") if not name.startswith(PICTURES)]
     if len(found := sorted({part_paths(folder / name)[0] for name in names})) > 1:
-        raise ModelError(
-            f"{folder} holds {len(found)} models in GGUF: name one of its files, such as {found[0].name}"
-        )
+        raise ModelError(f"{folder} holds {len(found)} models in GGUF: name a file, such as {found[0].name}")
     return found[0] if found else None
 
 

@@ -67,7 +67,7 @@ def read_tokenizer(folder: Path, config: ModelConfig) -> Tokenizer:
         tokenizer = Tokenizer(path, config.vocab)
     else:
         raise ModelError(f"{folder} has no tokenizer.json{_instead(folder)}")
-    _check(tokenizer, config)
+    _check(tokenizer, config, f"the tokenizer of {file}" if file else "tokenizer.json")
     return tokenizer
 
 
@@ -79,14 +79,14 @@ def _instead(folder: Path) -> str:
     return f", only {other}, which is not read: convert it with AutoTokenizer and save_pretrained of transformers"
 
 
-def _check(tokenizer: Tokenizer, config: ModelConfig) -> None:
+def _check(tokenizer: Tokenizer, config: ModelConfig, which: str) -> None:
     """Refuse a tokenizer of a very different size, and one whose end token is no marker."""
     has, wants = tokenizer.vocab, config.vocab
     if not 0 <= wants - has <= max(MOST_PADDING, wants * MOST_PADDING_SHARE):
         sizes = f"the tokenizer has {has} tokens, the model {wants}"
-        raise ModelError(f"tokenizer.json is another model's ({sizes}): fetch the model again")
+        raise ModelError(f"{which} is another model's ({sizes}): fetch the model again")
     for end in config.end_ids:
         spelled = tokenizer.token_bytes[end].decode("utf-8", "replace") if end < has else ""
         if spelled and not MARKER_SHAPE.fullmatch(spelled):
             cause = f"config.json ends texts at token {end}, which is {spelled!r} here"
-            raise ModelError(f"tokenizer.json is another model's ({cause}): fetch the model again")
+            raise ModelError(f"{which} is another model's ({cause}): fetch the model again")

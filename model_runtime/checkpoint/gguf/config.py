@@ -55,6 +55,8 @@ ARCHITECTURES = {
 
 def architecture_of(header: Header) -> Architecture:
     """Return the architecture of a file's model; ModelError if it is not read from GGUF."""
+    if header.text("general.type", "model") == "adapter":
+        raise ModelError(f"{header.path} is an adapter, which is not read: merge it into its model")
     if (name := header.text("general.architecture")) in ARCHITECTURES:
         return ARCHITECTURES[name]
     if name == "clip":
