@@ -35,7 +35,7 @@ GRANITE = {
 def write(path: Path, folder: Path, kind: str = "F32", pre: str = "qwen2", parts: int = 1, **values: Any) -> Path:
     """Write the model in a folder with matrices of a kind; further `values` by their keys, with _ for the dots."""
     raw = json.loads((folder / "config.json").read_text())
-    name = ARCHITECTURES.get(raw["model_type"], raw["model_type"])
+    name = str(ARCHITECTURES.get(raw["model_type"], raw["model_type"]))
     path.parent.mkdir(parents=True, exist_ok=True)
     tensors = tensors_of(folder, name)
     most = -(-len(tensors) // parts) if parts > 1 else 0

@@ -44,7 +44,7 @@ def hashed_files(folder: Path) -> list[Path]:
 
 
 def gguf_file(folder: Path) -> Path | None:
-    """Return the GGUF file that a path names, the first of several parts, or the only one that its folder holds.
+    """Return the GGUF file that a path names, the first of several parts, or the only one in its folder.
 
     None if a folder has none, or has weights in safetensors; ModelError if it has several.
     """

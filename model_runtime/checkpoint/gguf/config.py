@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from model_runtime.checkpoint.gguf.header import AGAIN, Header
+from model_runtime.checkpoint.gguf.header import AGAIN, GgufHeader
 from model_runtime.errors import ModelError
 
 END_TOKENS = ("eos_token_id", "eot_token_id", "eom_token_id")
@@ -53,7 +53,7 @@ ARCHITECTURES = {
 }
 
 
-def architecture_of(header: Header) -> Architecture:
+def architecture_of(header: GgufHeader) -> Architecture:
     """Return the architecture of a file's model; ModelError if it is not read from GGUF."""
     if header.text("general.type", "model") == "adapter":
         raise ModelError(f"{header.path} is an adapter, which is not read: merge it into its model")
@@ -67,14 +67,14 @@ def architecture_of(header: Header) -> Architecture:
     raise ModelError(f"{header.path} is of the architecture {name!r}; of GGUF files {known} are read: {how}")
 
 
-def head_size(header: Header) -> int:
+def head_size(header: GgufHeader) -> int:
     """Return how many numbers a key has."""
     name = header.text("general.architecture")
     hidden, heads = header.whole(f"{name}.embedding_length"), max(1, header.whole(f"{name}.attention.head_count"))
     return header.whole(f"{name}.attention.key_length", hidden // heads)
 
 
-def config_fields(header: Header) -> dict[str, Any]:
+def config_fields(header: GgufHeader) -> dict[str, Any]:
     """Return the fields of the model's config.json; ModelError names what cannot be computed."""
     made, name = architecture_of(header), header.text("general.architecture")
     heads, size = header.whole(f"{name}.attention.head_count"), head_size(header)
@@ -108,13 +108,13 @@ def config_fields(header: Header) -> dict[str, Any]:
     }
 
 
-def end_tokens(header: Header) -> list[int]:
+def end_tokens(header: GgufHeader) -> list[int]:
     """Return the tokens that end a text."""
     keys = (f"tokenizer.ggml.{key}" for key in END_TOKENS)
     return [*dict.fromkeys(header.whole(key) for key in keys if key in header.values)]
 
 
-def _experts(header: Header, name: str) -> dict[str, Any]:
+def _experts(header: GgufHeader, name: str) -> dict[str, Any]:
     count, gates = header.whole(f"{name}.expert_count"), header.tensors.get(EXPERTS)
     if gates is None or gates.shape[0] != count:
         raise ModelError(f"{header.path} lacks {EXPERTS} with {count} experts: {AGAIN}")
@@ -125,7 +125,7 @@ def _experts(header: Header, name: str) -> dict[str, Any]:
     }
 
 
-def _scaling(header: Header, name: str, size: int) -> dict[str, Any] | None:
+def _scaling(header: GgufHeader, name: str, size: int) -> dict[str, Any] | None:
     """Return how the rotary embedding is stretched, None if it is not."""
     if ROPE_TABLE in header.tensors:
         return _llama3(header, header.number(f"{name}.rope.freq_base", 10000.0), size)
@@ -143,7 +143,7 @@ def _scaling(header: Header, name: str, size: int) -> dict[str, Any] | None:
     return scaling
 
 
-def _llama3(header: Header, theta: float, size: int) -> dict[str, Any]:
+def _llama3(header: GgufHeader, theta: float, size: int) -> dict[str, Any]:
     """Return Llama 3's stretching, of which a file has a table alone: what each wave's length is multiplied by."""
     place = header.tensors[ROPE_TABLE]
     table = place.content.view("<f4") if place.kind == 0 else np.zeros(0, np.float32)

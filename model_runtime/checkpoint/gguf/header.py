@@ -29,7 +29,7 @@ MOST_HEADER = 64 * MIB  # bytes: 260,000 tokens with their merges take 12 MiB
 MOST_DIMENSIONS, MOST_NAMES = 4, 1 << 16
 ALIGNMENTS = [1 << power for power in range(3, 17)]
 AGAIN = "fetch the model again"
-PART = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf")
+PART = re.compile(r"(.*)-(\d{5})-of-((?!00000)\d{5})\.gguf")
 
 SHORT, TEXT, LIST = 6, 8, 9  # fp32 is short
 NUMBERS = dict(enumerate(("u1", "i1", "<u2", "<i2", "<u4", "<i4", "<f4", "?"))) | {10: "<u8", 11: "<i8", 12: "<f8"}
@@ -41,7 +41,7 @@ class Damaged(Exception):
 
 
 class ListPlace(NamedTuple):
-    """A list of so many values of one type, and where it lies in its file."""
+    """A list of `size` values of one type, and where it lies in its file."""
 
     kind: int
     size: int
@@ -57,7 +57,7 @@ class TensorPlace(NamedTuple):
     content: npt.NDArray[np.uint8]
 
 
-class Header:
+class GgufHeader:
     """The values of a GGUF file and its tensors by name; of a model in several files, the tensors of all."""
 
     def __init__(
@@ -131,7 +131,7 @@ def part_paths(path: Path) -> list[Path]:
     return [path.with_name(f"{name}-{part:05}-of-{count}.gguf") for part in range(1, int(count) + 1)]
 
 
-def read_header(path: Path) -> Header:
+def read_header(path: Path) -> GgufHeader:
     """Read a file's header, and the headers of its further parts; ModelError if one is missing or damaged."""
     first, *others = part_paths(path)
     header = _read(first)
@@ -147,7 +147,7 @@ def read_header(path: Path) -> Header:
     return header
 
 
-def _read(path: Path) -> Header:
+def _read(path: Path) -> GgufHeader:
     try:
         check_regular(path)
         with path.open("rb") as file:  # private pages: torch warns of tensors that it must not write
@@ -163,7 +163,7 @@ def _read(path: Path) -> Header:
     try:
         reader = _Reader(content[:MOST_HEADER])
         values = dict(reader.values(reader.counts[1]))
-        return Header(path, values, dict(reader.tensors(values, content)), content)
+        return GgufHeader(path, values, dict(reader.tensors(values, content)), content)
     except (Damaged, error, OverflowError) as failure:
         cause = failure if isinstance(failure, Damaged) else "it ends, or is longer than any, in its header"
         raise ModelError(f"{path} is damaged ({cause}): {AGAIN}") from None

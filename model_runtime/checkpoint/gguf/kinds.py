@@ -24,7 +24,7 @@ class Kind(NamedTuple):
         return self.numbers == 1
 
 
-# ggml.h, `enum ggml_type`, and ggml-common.h, the blocks. What is not here is refused by its name.
+# ggml.h, `enum ggml_type`, and ggml-common.h, the blocks. Others are refused by their names.
 KINDS = {
     0: Kind("F32", 1, 4),
     1: Kind("F16", 1, 2),
@@ -53,7 +53,7 @@ def gguf_package() -> Any:
 
 
 def kind_name(number: int) -> str:
-    """Return the name of a type; that of a type that is not read is known to the package alone."""
+    """Return the name of a type; types that are not read are known to the package alone."""
     if number in KINDS:
         return KINDS[number].name
     known = gguf_package().GGMLQuantizationType if find_spec("gguf") else ()

@@ -1,4 +1,4 @@
-"""Finds a model's tensors in a GGUF file by their usual names, and widens what is quantized when it is asked for."""
+"""Finds a model's tensors in a GGUF file by their usual names, and widens quantized numbers when asked for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from model_runtime.checkpoint.gguf.config import architecture_of, head_size
-from model_runtime.checkpoint.gguf.header import AGAIN, Header
+from model_runtime.checkpoint.gguf.header import AGAIN, GgufHeader
 from model_runtime.checkpoint.gguf.kinds import KINDS, Kind, gguf_package, kind_name
 from model_runtime.checkpoint.tensors.compact import DTYPES
 from model_runtime.errors import ModelError
@@ -18,7 +18,7 @@ from model_runtime.errors import ModelError
 NUMBERS_AT_ONCE = 1 << 20  # that are widened
 FP32 = 0  # the number of its type
 
-# llama.cpp's names of what is around the layers, and of what is in them.
+# llama.cpp's names of modules around the layers, and in them.
 AROUND = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 WITHIN = {
     "input_layernorm": "attn_norm",
@@ -73,7 +73,7 @@ class Blocks(NamedTuple):
         return self.content.reshape(-1, self.kind.size)[:, self.kind.scales].view("<f2")
 
 
-def find_tensors(header: Header, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Blocks]:
+def find_tensors(header: GgufHeader, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Blocks]:
     """Return the tensors of these usual names and shapes; ModelError if one is missing, or is of another kind.
 
     Nothing is read but the header: pages are read when they are used.
@@ -101,7 +101,7 @@ def own_name(usual: str) -> tuple[str, int | None]:
     return f"{at}.{WITHIN[layer[2]]}.{suffix}", None
 
 
-def _find(header: Header, usual: str, shape: tuple[int, ...]) -> Blocks:
+def _find(header: GgufHeader, usual: str, shape: tuple[int, ...]) -> Blocks:
     name, part = own_name(usual)
     if (place := header.tensors.get(name)) is None:
         raise ModelError(f"{header.path} lacks {name}, which a model of its shape has: {AGAIN}")
@@ -120,6 +120,6 @@ def _find(header: Header, usual: str, shape: tuple[int, ...]) -> Blocks:
 
 def _shifted(norm: Blocks) -> Blocks:
     """Return the weights of a norm without the 1 that was added to them."""
-    with np.errstate(all="ignore"):  # what is no number is found later, as anywhere
+    with np.errstate(all="ignore"):  # NaN is found later, as anywhere
         weights: npt.NDArray[np.float32] = norm.widened().astype(np.float32) - 1
     return Blocks(weights.view(np.uint8), KINDS[FP32], norm.shape)

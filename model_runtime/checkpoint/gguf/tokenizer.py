@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from model_runtime.checkpoint.gguf.config import END_TOKENS
 from model_runtime.checkpoint.gguf.cuts import cuts_of
-from model_runtime.checkpoint.gguf.header import AGAIN, Header
+from model_runtime.checkpoint.gguf.header import AGAIN, GgufHeader
 from model_runtime.errors import ModelError
 
 JsonObject = dict[str, Any]
@@ -40,7 +40,7 @@ class Tokens(NamedTuple):
                 yield {"id": i, "content": name, "special": name in self.special, **ADDED}
 
 
-def tokenizer_files(header: Header) -> Mapping[str, bytes]:
+def tokenizer_files(header: GgufHeader) -> Mapping[str, bytes]:
     """Return the contents of the files by their names; ModelError if the tokenizer is not read from GGUF."""
     kind = header.text(AT + "model")
     if kind not in ("gpt2", "llama"):
@@ -63,12 +63,12 @@ def tokenizer_files(header: Header) -> Mapping[str, bytes]:
     return {name: json.dumps(each).encode() for name, each in files.items()}
 
 
-def marker_names(header: Header) -> dict[str, str]:
+def marker_names(header: GgufHeader) -> dict[str, str]:
     """Return the names of the infilling markers that the metadata name, by the setting template's names."""
     return {key: name for key, name in _named(header, header.texts(AT + "tokens")).items() if key in MARKERS}
 
 
-def _read_tokens(header: Header, kind: str) -> Tokens:
+def _read_tokens(header: GgufHeader, kind: str) -> Tokens:
     names = header.texts(AT + "tokens")
     types = [NORMAL] * len(names)
     if AT + "token_type" in header.values:
@@ -87,26 +87,26 @@ def _read_tokens(header: Header, kind: str) -> Tokens:
     return Tokens(names, types, special)
 
 
-def _named(header: Header, tokens: list[str]) -> dict[str, str]:
+def _named(header: GgufHeader, tokens: list[str]) -> dict[str, str]:
     """Return the tokens that the metadata name, by the setting template's names or their keys."""
     keys = MARKERS | {key: (key,) for key in OTHER_MARKERS}
     found = {name: next((AT + key for key in each if AT + key in header.values), None) for name, each in keys.items()}
     return {name: _token(header, tokens, key) for name, key in found.items() if key}
 
 
-def _token(header: Header, tokens: list[str], key: str) -> str:
+def _token(header: GgufHeader, tokens: list[str], key: str) -> str:
     if (token := header.whole(key)) >= len(tokens):
         raise ModelError(f"{header.path}: {key} is {token}, and there are {len(tokens)} tokens: {AGAIN}")
     return tokens[token]
 
 
-def _bos(header: Header, tokens: list[str], usual: bool) -> JsonObject:
+def _bos(header: GgufHeader, tokens: list[str], usual: bool) -> JsonObject:
     has_bos = bool(header.values.get(AT + "add_bos_token", usual))
     name = _token(header, tokens, AT + "bos_token_id") if has_bos else None
     return {"add_bos_token": has_bos, "bos_token": name}
 
 
-def _merges(header: Header, tokens: Tokens) -> list[tuple[str, str]]:
+def _merges(header: GgufHeader, tokens: Tokens) -> list[tuple[str, str]]:
     """Return the merges that the scores of SentencePiece stand for: the first makes the token with the highest score.
 
     Of merges with the same score the longer left part comes first, as in the tokenizer.json that transformers makes.

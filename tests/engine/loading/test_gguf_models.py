@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -17,18 +18,18 @@ from model_runtime.loading.load import LoadedModel, load
 from tests.gguf_files import gguf, write
 from tests.models import CODE, Tiny, make
 
-WIDE = {"hidden": 64, "intermediate": 96, "head_dim": 32}
+WIDE = Tiny(hidden=64, intermediate=96, head_dim=32)
 SHAPES = {
-    "llama": Tiny(**WIDE),
-    "llama, linear": Tiny(**WIDE, scaling="linear", tied=False),
-    "llama, yarn": Tiny(**WIDE, scaling="yarn"),
-    "llama, llama3": Tiny(**WIDE, scaling="llama3"),
-    "qwen2": Tiny("qwen2", **WIDE, theta=1e6),
-    "qwen3": Tiny("qwen3", **WIDE, tied=False),
-    "qwen3_moe": Tiny("qwen3_moe", **WIDE),
-    "starcoder2": Tiny("starcoder2", **WIDE),
-    "gemma": Tiny("gemma", **WIDE),
-    "granite": Tiny("granite", **WIDE),
+    "llama": WIDE,
+    "llama, linear": replace(WIDE, scaling="linear", tied=False),
+    "llama, yarn": replace(WIDE, scaling="yarn"),
+    "llama, llama3": replace(WIDE, scaling="llama3"),
+    "qwen2": replace(WIDE, family="qwen2", theta=1e6),
+    "qwen3": replace(WIDE, family="qwen3", tied=False),
+    "qwen3_moe": replace(WIDE, family="qwen3_moe"),
+    "starcoder2": replace(WIDE, family="starcoder2"),
+    "gemma": replace(WIDE, family="gemma"),
+    "granite": replace(WIDE, family="granite"),
 }
 
 

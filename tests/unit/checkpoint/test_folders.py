@@ -20,7 +20,7 @@ from tests.tiny_tokenizers import text_of
 ADAPTER = "holds an adapter (adapter_config.json), which is not read: use the model that merge_and_unload"
 CONFIGLESS = [
     (["adapter_config.json", "adapter_model.safetensors"], ADAPTER),
-    (["coder-Q4_K_M.gguf"], "coder-Q4_K_M.gguf is GGUF, which is not read: use the model that it was made of"),
+    (["coder-Q4_K_M.gguf"], "coder-Q4_K_M.gguf is not a GGUF file: name a folder that holds a model, or a GGUF file"),
     (["params.json", "consolidated.safetensors"], "Mistral's own layout, which is not read: use the files that"),
     (["model.safetensors"], "config.json does not exist: name a folder that holds a model"),
     ([], "config.json does not exist: name a folder that holds a model"),
@@ -36,7 +36,7 @@ WEIGHTLESS = [
         "weights.safetensors, but no model.safetensors: if it holds the whole model, rename",
     ),
     (["pytorch_model.bin"], "only pytorch_model.bin, a pickle"),
-    (["coder.gguf", "other.txt"], "only coder.gguf, which is not read: use the model that it was made of"),
+    (["a.gguf", "b.gguf", "other.txt"], "holds 2 models in GGUF: name a file, such as a.gguf"),
     (["adapter_config.json", "model.safetensors"], ADAPTER),
     ([], "holds no model.safetensors: choose a folder with weights in safetensors"),
 ]
@@ -64,8 +64,8 @@ def test_a_folder_without_a_configuration_is_refused_for_what_it_holds(
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"coder\.gguf is GGUF, which is not read"):
-        read_checkpoint(holding(tmp_path, ["coder.gguf"]) / "coder.gguf")
+    with pytest.raises(ModelError, match=r"coder\.txt is not a GGUF file: name a folder that holds a model"):
+        read_checkpoint(holding(tmp_path, ["coder.txt"]) / "coder.txt")
 
 
 @pytest.mark.parametrize("names, message", WEIGHTLESS)

@@ -44,7 +44,7 @@ def imported(packages: Sequence[str]) -> set[str]:
 
 
 def test_what_is_imported_is_declared() -> None:
-    extras = {name for extra in ("gpu", "foreign", "http", "shared") for name in EXTRAS[extra]}
+    extras = {name for extra in ("gpu", "foreign", "gguf", "http", "shared") for name in EXTRAS[extra]}
     assert imported(INSTALLED) - {*REQUIRED, *extras} == set()
     assert imported(("efim_lab/gate",)) - {*REQUIRED, *EXTRAS["gate"]} == set()
     assert imported(LABORATORY) - {*REQUIRED, *EXTRAS["train"]} == set()

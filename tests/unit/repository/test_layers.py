@@ -240,6 +240,7 @@ def test_a_base_imports_no_room_of_its_package(base: str) -> None:
         (HTTP, ("efim_ls.http",)),
         (MODEL, ("model_runtime", "efim_lab")),
         (SHARED, ("kv_store.shared",)),
+        (("gguf",), ("model_runtime.checkpoint.gguf",)),
         (("httpx2",), ("model_runtime.remote", "model_runtime.checkpoint.hub", f"{GATE}.team")),
     ],
     ids=lambda names: ", ".join(names),

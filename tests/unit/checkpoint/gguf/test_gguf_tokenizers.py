@@ -102,7 +102,7 @@ def test_markers_of_any_name_are_those_that_the_metadata_name(keys: tuple[str, s
         ModelError, match=r"no fill-in-the-middle tokens: .* name its markers in the setting template"
     ):
         read_checkpoint(write(tmp_path / "without.gguf", folder))
-    ids = {f"tokenizer__ggml__{key}_token_id": 1 + i for i, key in enumerate(keys)}
+    ids: dict[str, Any] = {f"tokenizer__ggml__{key}_token_id": 1 + i for i, key in enumerate(keys)}
     checkpoint = read_checkpoint(write(tmp_path / "with.gguf", folder, **ids))
     template, names = checkpoint.template, checkpoint.tokenizer.special
     assert template.family == "own" and not template.tail_first

@@ -31,7 +31,7 @@ OPTIONS = {
         r"states\.rule|StateRule|Snapshots|SNAPSHOTS|\.snapshots\b|kept_states", ("model_runtime/shelves/states/",), 2
     ),
     "windows": Option(r"windows\.rule|WindowRule|SLIDE_UNIT|KEPT_BEHIND", ("model_runtime/shelves/windows/",), 1),
-    "isolated excerpts": Option("(?i)isolated", ("model_runtime/shelves/isolated/",), 2),
+    "isolated excerpts": Option('(?i)isolated(?!")', ("model_runtime/shelves/isolated/",), 2),
     "text of other files": Option(
         "(?i)excerpt",
         ("efim_ls/workspace/excerpts/", "model_runtime/shelves/excerpts/", "model_runtime/shelves/isolated/"),
