@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich import box
 from rich.console import Console
@@ -23,12 +23,14 @@ from efim_ls.memory_shares import share_out
 from efim_ls.settings import DEFAULTS
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.embedded import EMBEDDED, SHIPPED, embedded_models
-from model_runtime.checkpoint.hub_names import CachedModel, cached_models
+from model_runtime.checkpoint.gguf.found import FoundFile
+from model_runtime.checkpoint.gguf.header import read_header
+from model_runtime.checkpoint.hub_names import CachedModel, cached_models, gguf_models
 from model_runtime.decoder.gpu.device import BF16
 from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
 from model_runtime.kv.layout import FP32
-from model_runtime.loading.checkpoint_reader import read_architecture, read_tokenizer
+from model_runtime.loading.checkpoint_reader import inspect_gguf, read_architecture, read_tokenizer
 from model_runtime.loading.known_models import KNOWN_MODELS, KnownModel
 from model_runtime.loading.memory_fit import (
     FORMAT_BYTES,
@@ -67,7 +69,7 @@ class ModelRow:
     """A model; None is unknown. `fits`: formats on the CPU; `milliseconds`: of a typical key and of a cold place.
 
     `setting` is the value of the setting model that chooses it; `current`: this is the model in use. A model that
-    does not fit whole may fit `in_part`, with the rest on disk.
+    does not fit whole may fit `in_part`, with the rest on disk. A GGUF file has a `quantization`.
     """
 
     name: str
@@ -88,6 +90,7 @@ class ModelRow:
     cold_milliseconds: float | None = None
     measured: bool = False
     problem: str | None = None
+    quantization: str | None = None
 
 
 class NoCosts(NamedTuple):
@@ -107,6 +110,9 @@ def show(as_json: bool, current: str = "") -> int:
     else:
         console = Console()
         console.print(_table(machine, rows, console.width))
+        for row in rows:
+            if row.problem:
+                console.print(f"{_shown_name(row)} cannot be used: {row.problem}", markup=False, highlight=False)
     return 0
 
 
@@ -147,6 +153,10 @@ def _rows(machine: Machine, times: PassTimes | None, current: str) -> Iterator[M
     if current and folder.is_dir():
         yield _on_disk(machine, CachedModel(current, "", (), folder, _size(folder)), current, current)
     yield from (_on_disk(machine, each, each.name, current) for each in here)
+    files = gguf_models()
+    if current and folder.is_file() and folder not in {each.path for each in files}:
+        files.append(FoundFile(current, folder))
+    yield from (_in_gguf(machine, each, each.path == folder) for each in files)
     names = {each.name for each in here}
     published = [_published(machine, each, current) for each in KNOWN_MODELS if each.name not in names]
     yield from sorted(published, key=lambda row: math.inf if row.milliseconds is None else row.milliseconds)
@@ -159,19 +169,43 @@ def _on_disk(
         ModelRow, model.name, setting, setting == current, True, str(model.folder), model.commit, model.size
     )
     known = next((each for each in KNOWN_MODELS if each.name == model.name), None)
+    licence = known.licence if known else OWN_LICENCE if model.folder in SHIPPED.values() else None
     try:
         config = read_architecture(model.folder)
-        size = model_size(config, model.folder)
         family = known.family if known else _markers(model.folder, config)
-        fits, gpu, costs = _costs(machine, size, config, times)
-        in_part = (
-            None if fits else fit_in_part(FitRequest(config, "auto", max(machine.kv, _frame(config))), machine.free)
-        )
+        return row(*_figures(machine, config, model.folder, licence, family, times))
     except ModelError as error:
         return row(problem=str(error))
-    licence = known.licence if known else OWN_LICENCE if model.folder in SHIPPED.values() else None
+
+
+def _in_gguf(machine: Machine, file: FoundFile, current: bool) -> ModelRow:
+    """Return the row of a GGUF file, of which the header alone is read."""
+    path = str(file.path)
+    row = partial(ModelRow, file.name, path, current, True, path, None, file.size)
+    try:
+        header = read_header(file.path)
+        row = partial(row, quantization=header.quantization)
+        config, family = inspect_gguf(header)
+        return row(*_figures(machine, config, file.path, None, family))
+    except ModelError as error:
+        return row(problem=str(error))
+
+
+def _figures(
+    machine: Machine,
+    config: ModelConfig,
+    folder: Path,
+    licence: str | None,
+    family: str,
+    times: PassTimes | None = None,
+) -> tuple[Any, ...]:
+    """Return the fields of a row from its parameters on, of a model on this disk."""
+    size = model_size(config, folder)
+    fits, gpu, costs = _costs(machine, size, config, times)
+    request = FitRequest(config, "auto", max(machine.kv, _frame(config)))
+    in_part = None if fits else fit_in_part(request, machine.free)
     part = in_part and in_part.forms[0]
-    return row(size.parameters, config.context, licence, family, fits, gpu, part, *costs, bool(fits and times))
+    return size.parameters, config.context, licence, family, fits, gpu, part, *costs, bool(fits and times)
 
 
 def _markers(folder: Path, config: ModelConfig) -> str:
@@ -243,8 +277,8 @@ def _cells(row: ModelRow, room: int) -> tuple[str, ...]:
     fits = [*row.fits, *(f"{form} (GPU)" for form in row.fits_gpu)]
     if row.in_part:
         fits.append(f"{row.in_part} (in part)")
-    name = f"{row.name}@{row.revision[:7]}" if row.revision else row.name
     costs = (row.milliseconds, row.cold_milliseconds)
+    name = _shown_name(row)
     return (
         escape(name if len(name) <= room else _broken(name, room)),
         "" if row.parameters is None else _size_of(row.parameters),
@@ -252,6 +286,11 @@ def _cells(row: ModelRow, room: int) -> tuple[str, ...]:
         *("" if ms is None else f"{'' if row.measured else '~'}{duration(ms)}" for ms in costs),
         "[red]cannot be used[/]" if row.problem else " ".join(fits) or "too large",
     )
+
+
+def _shown_name(row: ModelRow) -> str:
+    name = f"{row.name}@{row.revision[:7]}" if row.revision else row.name
+    return f"{name} ({row.quantization})" if row.quantization else name
 
 
 def _size_of(parameters: int) -> str:

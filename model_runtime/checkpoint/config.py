@@ -26,7 +26,7 @@ from model_runtime.checkpoint.families.layer_spec import (
 )
 from model_runtime.checkpoint.families.shared_fields import UnknownArchitecture, read_kv_heads, read_rope
 from model_runtime.checkpoint.gguf.config import config_fields
-from model_runtime.checkpoint.gguf.header import read_header
+from model_runtime.checkpoint.gguf.header import GgufHeader, read_header
 from model_runtime.checkpoint.weight_files import gguf_file, refuse_other_layouts
 from model_runtime.errors import ModelError
 from model_runtime.sequence_key import Mask
@@ -191,12 +191,17 @@ def read_config(folder: Path) -> ModelConfig:
     In its place a GGUF file has metadata.
     """
     if file := gguf_file(folder):
-        try:
-            return parse_config(config_fields(read_header(file)))
-        except ModelError as error:
-            raise ModelError(str(error).replace("config.json", str(file))) from None
+        return gguf_config(read_header(file))
     refuse_other_layouts(folder)
     return parse_config(read_json(folder / "config.json"))
+
+
+def gguf_config(header: GgufHeader) -> ModelConfig:
+    """Return the config that the metadata of a GGUF file stand for; ModelError if it is damaged or not supported."""
+    try:
+        return parse_config(config_fields(header))
+    except ModelError as error:
+        raise ModelError(str(error).replace("config.json", str(header.path))) from None
 
 
 def read_languages(folder: Path) -> tuple[str, ...]:

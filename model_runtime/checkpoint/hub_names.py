@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from model_runtime.checkpoint.embedded import EMBEDDED
+from model_runtime.checkpoint.gguf.found import FoundFile, found_files
 from model_runtime.checkpoint.weight_files import weight_files
 from model_runtime.errors import ModelError
 from model_runtime.machine import install_command
@@ -91,6 +92,15 @@ def cached_models() -> list[CachedModel]:
         if repository.repo_type == "model" and _is_whole(each.snapshot_path)
     ]
     return sorted(found, key=lambda each: (each.name.lower(), each.refs, each.commit))
+
+
+def gguf_models() -> list[FoundFile]:
+    """List the models in GGUF that the hub's client and other programs keep on this machine."""
+    if not find_spec("huggingface_hub"):
+        return found_files()
+    from huggingface_hub import constants
+
+    return found_files(Path(constants.HF_HUB_CACHE))
 
 
 def hub_origin(folder: Path) -> tuple[str, str]:

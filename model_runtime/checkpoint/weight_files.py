@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from model_runtime.checkpoint.families.fields import read_json
-from model_runtime.checkpoint.gguf.header import part_paths
+from model_runtime.checkpoint.gguf.header import PICTURES, part_paths
 from model_runtime.errors import ModelError
 from model_runtime.regular_files import check_regular
 
@@ -15,7 +15,6 @@ ADAPTER_FILE = "adapter_config.json"
 INDEX_FILE = f"{SINGLE_FILE}.index.json"
 CONSOLIDATED_FILE, MISTRAL_FILE = "consolidated.safetensors", "params.json"
 MISTRAL_LAYOUT = "Mistral's own layout, which is not read: use the files that transformers reads"
-GGUF, PICTURES = ".gguf", "mmproj"  # how the part of a model that reads pictures is named
 PICKLE_PATTERNS = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
@@ -52,7 +51,7 @@ def gguf_file(folder: Path) -> Path | None:
         return part_paths(folder)[0]
     if (folder / SINGLE_FILE).exists() or (folder / INDEX_FILE).exists():
         return None
-    names = [name for name in _names(folder, f"*{GGUF}") if not name.startswith(PICTURES)]
+    names = [name for name in _names(folder, "*.gguf") if not name.startswith(PICTURES)]
     if len(found := sorted({part_paths(folder / name)[0] for name in names})) > 1:
         raise ModelError(f"{folder} holds {len(found)} models in GGUF: name a file, such as {found[0].name}")
     return found[0] if found else None

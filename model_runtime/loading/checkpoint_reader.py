@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from model_runtime.checkpoint.config import ModelConfig, UnknownArchitecture, read_config
-from model_runtime.checkpoint.gguf.header import read_header
-from model_runtime.checkpoint.gguf.tokenizer import marker_names, tokenizer_files
+from model_runtime.checkpoint.config import ModelConfig, UnknownArchitecture, gguf_config, read_config
+from model_runtime.checkpoint.gguf.header import GgufHeader, read_header
+from model_runtime.checkpoint.gguf.tensors import find_tensors
+from model_runtime.checkpoint.gguf.tokenizer import TOKENS, marker_names, read_cuts, tokenizer_files
+from model_runtime.checkpoint.tensor_shapes import expected_shapes
 from model_runtime.checkpoint.weight_files import gguf_file
 from model_runtime.errors import ModelError
-from model_runtime.prompt.template import Template, find_template
+from model_runtime.prompt.families import FAMILIES
+from model_runtime.prompt.template import NO_TEMPLATE_REMEDY, Template, find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
 MARKER_SHAPE = re.compile(r"<.+>|\[.+\]", re.DOTALL)  # the look of a marker that its tokenizer treats as text
@@ -38,6 +41,21 @@ def read_checkpoint(folder: Path, override: TemplateOverride = ()) -> Checkpoint
     tokenizer = read_tokenizer(folder, config)
     own = marker_names(read_header(file)) if (file := gguf_file(folder)) else {}
     return Checkpoint(folder, config, tokenizer, find_template(tokenizer, dict(override), config.end_ids, own))
+
+
+def inspect_gguf(header: GgufHeader) -> tuple[ModelConfig, str]:
+    """Return the config of a GGUF file's model and its family of markers, by its header alone.
+
+    ModelError says why it cannot be used, but for what only a tokenizer that is made of it shows.
+    """
+    config, names = gguf_config(header), {*header.texts(TOKENS)}
+    find_tensors(header, expected_shapes(config))
+    read_cuts(header)
+    _check_size(len(names), config, f"the tokenizer of {header.path}")
+    families = (each.name for each in FAMILIES if not each.folders and names.issuperset((*each.markers, *each.ends)))
+    if family := next(families, "own" if {"prefix", "suffix"} <= marker_names(header).keys() else ""):
+        return config, family
+    raise ModelError(f"the tokenizer has no fill-in-the-middle tokens: {NO_TEMPLATE_REMEDY}")
 
 
 def read_architecture(folder: Path) -> ModelConfig:
@@ -81,12 +99,15 @@ def _instead(folder: Path) -> str:
 
 def _check(tokenizer: Tokenizer, config: ModelConfig, which: str) -> None:
     """Refuse a tokenizer of a very different size, and one whose end token is no marker."""
-    has, wants = tokenizer.vocab, config.vocab
-    if not 0 <= wants - has <= max(MOST_PADDING, wants * MOST_PADDING_SHARE):
-        sizes = f"the tokenizer has {has} tokens, the model {wants}"
-        raise ModelError(f"{which} is another model's ({sizes}): fetch the model again")
+    _check_size(tokenizer.vocab, config, which)
     for end in config.end_ids:
-        spelled = tokenizer.token_bytes[end].decode("utf-8", "replace") if end < has else ""
+        spelled = tokenizer.token_bytes[end].decode("utf-8", "replace") if end < tokenizer.vocab else ""
         if spelled and not MARKER_SHAPE.fullmatch(spelled):
             cause = f"config.json ends texts at token {end}, which is {spelled!r} here"
             raise ModelError(f"{which} is another model's ({cause}): fetch the model again")
+
+
+def _check_size(has: int, config: ModelConfig, which: str) -> None:
+    if not 0 <= config.vocab - has <= max(MOST_PADDING, config.vocab * MOST_PADDING_SHARE):
+        sizes = f"the tokenizer has {has} tokens, the model {config.vocab}"
+        raise ModelError(f"{which} is another model's ({sizes}): fetch the model again")

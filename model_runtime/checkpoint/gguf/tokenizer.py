@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from model_runtime.checkpoint.gguf.config import END_TOKENS
-from model_runtime.checkpoint.gguf.cuts import cuts_of
+from model_runtime.checkpoint.gguf.cuts import Cuts, cuts_of
 from model_runtime.checkpoint.gguf.header import AGAIN, GgufHeader
 from model_runtime.errors import ModelError
 
 JsonObject = dict[str, Any]
 
 AT = "tokenizer.ggml."
+TOKENS = AT + "tokens"
 NORMAL, USER_DEFINED, BYTE = 1, 4, 6  # types of tokens; all others stand for no text
 # The metadata's keys of infilling markers, today's and older ones, by the setting template's names.
 MARKERS = {
@@ -42,14 +43,10 @@ class Tokens(NamedTuple):
 
 def tokenizer_files(header: GgufHeader) -> Mapping[str, bytes]:
     """Return the contents of the files by their names; ModelError if the tokenizer is not read from GGUF."""
-    kind = header.text(AT + "model")
-    if kind not in ("gpt2", "llama"):
-        how = "use the model that it was made of, in safetensors"
-        raise ModelError(f"{header.path} has a tokenizer of the kind {kind!r}, which is not read from GGUF: {how}")
-    tokens = _read_tokens(header, kind)
+    cuts = read_cuts(header)
+    tokens = _read_tokens(header, is_piece=cuts is None)
     vocab = {name: i for i, name in enumerate(tokens.names)}
-    if kind == "gpt2":
-        cuts = cuts_of(header.path, header.text(AT + "pre", "default"))
+    if cuts is not None:
         merges = [
             (first, second) for first, _, second in (each.partition(" ") for each in header.texts(AT + "merges"))
         ]
@@ -63,13 +60,21 @@ def tokenizer_files(header: GgufHeader) -> Mapping[str, bytes]:
     return {name: json.dumps(each).encode() for name, each in files.items()}
 
 
+def read_cuts(header: GgufHeader) -> Cuts | None:
+    """Return how a byte-level tokenizer cuts texts, None for SentencePiece's; ModelError for other tokenizers."""
+    if (kind := header.text(AT + "model")) not in ("gpt2", "llama"):
+        how = "use the model that it was made of, in safetensors"
+        raise ModelError(f"{header.path} has a tokenizer of the kind {kind!r}, which is not read from GGUF: {how}")
+    return cuts_of(header.path, header.text(AT + "pre", "default")) if kind == "gpt2" else None
+
+
 def marker_names(header: GgufHeader) -> dict[str, str]:
     """Return the names of the infilling markers that the metadata name, by the setting template's names."""
-    return {key: name for key, name in _named(header, header.texts(AT + "tokens")).items() if key in MARKERS}
+    return {key: name for key, name in _named(header, header.texts(TOKENS)).items() if key in MARKERS}
 
 
-def _read_tokens(header: GgufHeader, kind: str) -> Tokens:
-    names = header.texts(AT + "tokens")
+def _read_tokens(header: GgufHeader, is_piece: bool) -> Tokens:
+    names = header.texts(TOKENS)
     types = [NORMAL] * len(names)
     if AT + "token_type" in header.values:
         types = header.numbers(AT + "token_type").tolist()
@@ -77,7 +82,7 @@ def _read_tokens(header: GgufHeader, kind: str) -> Tokens:
         raise ModelError(f"{header.path} has {len(names)} tokens and types of {len(types)}: {AGAIN}")
     special = {name for name, type in zip(names, types, strict=True) if type not in (NORMAL, USER_DEFINED, BYTE)}
     special |= {*_named(header, names).values()}
-    if kind == "llama":  # older files have SentencePiece's sign for a space in tokens that texts are searched for
+    if is_piece:  # older files have SentencePiece's sign for a space in tokens that texts are searched for
         names = [
             name.replace("▁", " ") if type == USER_DEFINED and name not in special else name
             for name, type in zip(names, types, strict=True)

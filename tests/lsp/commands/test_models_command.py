@@ -76,6 +76,7 @@ def told(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     """What the command prints in a terminal of so many columns, where passes of 1 and 64 rows take 2 and 16 ms."""
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(home / "hub"))
     monkeypatch.setattr("efim_ls.commands.models.measure_passes", _taken)
+    monkeypatch.setattr("efim_ls.commands.models.gguf_models", lambda: [])
 
     def told(*arguments: str, columns: int = 250) -> str:
         monkeypatch.setenv("COLUMNS", str(columns))
@@ -105,7 +106,7 @@ def _taken(_config: ModelConfig, ways: list[CpuMethod], _threads: int) -> dict[C
 @pytest.fixture(scope="module")
 def found(home: Path) -> Found:
     """What is told where passes are measured."""
-    env = {**ENV, **NOWHERE, "HF_HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
+    env = {**ENV, **NOWHERE, "HF_HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "HOME": str(home)}
     command = [sys.executable, "-m", "efim_ls", "models", "--json"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=HANG, check=False)
     assert (done.returncode, done.stderr) == (0, "")
