@@ -14,7 +14,7 @@ from model_runtime.checkpoint.gguf.tokenizer import TOKENS, marker_names, read_c
 from model_runtime.checkpoint.tensor_shapes import expected_shapes
 from model_runtime.checkpoint.weight_files import gguf_file
 from model_runtime.errors import ModelError
-from model_runtime.prompt.families import FAMILIES
+from model_runtime.prompt.families import FAMILIES, MARKER_NAMES
 from model_runtime.prompt.template import NO_TEMPLATE_REMEDY, Template, find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -48,13 +48,15 @@ def inspect_gguf(header: GgufHeader) -> tuple[ModelConfig, str]:
 
     ModelError says why it cannot be used, but for what only a tokenizer that is made of it shows.
     """
-    config, names = gguf_config(header), {*header.texts(TOKENS)}
+    config, names = gguf_config(header), header.held_texts(TOKENS, MARKER_NAMES)
     find_tensors(header, expected_shapes(config))
     read_cuts(header)
-    _check_size(len(names), config, f"the tokenizer of {header.path}")
-    families = (each.name for each in FAMILIES if not each.folders and names.issuperset((*each.markers, *each.ends)))
-    if family := next(families, "own" if {"prefix", "suffix"} <= marker_names(header).keys() else ""):
-        return config, family
+    _check_size(header.count_texts(TOKENS), config, f"the tokenizer of {header.path}")
+    families = (each for each in FAMILIES if not each.folders and names.issuperset((*each.markers, *each.ends)))
+    if family := next(families, None):
+        return config, family.name
+    if {"prefix", "suffix"} <= marker_names(header).keys():
+        return config, "own"
     raise ModelError(f"the tokenizer has no fill-in-the-middle tokens: {NO_TEMPLATE_REMEDY}")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import mmap
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 from pathlib import Path
 from struct import Struct, error
@@ -99,13 +99,32 @@ class GgufHeader:
 
     def texts(self, key: str) -> list[str]:
         """Read a list of texts."""
+        content, texts, at = self._raw_texts(key), list[str](), 0
+        try:
+            while at < len(content):
+                start = at + 8
+                at = start + LONG.unpack_from(content, at)[0]
+                texts.append(content[start:at].decode())
+        except UnicodeDecodeError as failure:
+            raise self.unfit(key, failure, "UTF-8") from None
+        return texts
+
+    def count_texts(self, key: str) -> int:
+        """Return how many texts a list has."""
+        self._raw_texts(key)
+        return self.values[key].size
+
+    def held_texts(self, key: str, texts: Iterable[str]) -> set[str]:
+        """Return those of some texts that a list has, quicker than it is read."""
+        content = self._raw_texts(key)
+        encoded = {text: text.encode() for text in texts}
+        return {text for text, each in encoded.items() if LONG.pack(len(each)) + each in content}
+
+    def _raw_texts(self, key: str) -> bytes:
         place = self.values.get(key)
         if not isinstance(place, ListPlace) or place.kind != TEXT:
             raise self.unfit(key, place, "a list of texts")
-        try:
-            return [*_texts(self._content, place)]
-        except UnicodeDecodeError as failure:
-            raise self.unfit(key, failure, "UTF-8") from None
+        return self._content[place.start : place.end].tobytes()
 
     def unfit(self, key: str, value: object, wanted: str) -> ModelError:
         """Return an error for a value that is missing or of another kind."""
@@ -268,11 +287,3 @@ def _bytes(
     if end > len(content):
         raise Damaged(f"it ends before {name[:100]} does")
     return content[start:end]
-
-
-def _texts(content: memoryview, place: ListPlace) -> Iterator[str]:
-    at = place.start
-    for _ in range(place.size):
-        start = at + 8
-        at = start + LONG.unpack_from(content, at)[0]
-        yield str(content[start:at], "utf-8")
