@@ -51,7 +51,7 @@ def gguf_file(folder: Path) -> Path | None:
         return part_paths(folder)[0]
     if (folder / SINGLE_FILE).exists() or (folder / INDEX_FILE).exists():
         return None
-    names = [name for name in _names(folder, "*.gguf") if not name.startswith(PICTURES)]
+    names = [name for name in _names(folder, "*.gguf") if PICTURES not in name]
     if len(found := sorted({part_paths(folder / name)[0] for name in names})) > 1:
         raise ModelError(f"{folder} holds {len(found)} models in GGUF: name a file, such as {found[0].name}")
     return found[0] if found else None

@@ -18,6 +18,7 @@ FAMILY_NAMES = tuple(family.name for family in FAMILIES)
 PROMPT_ORDERS = {"efim": False, "psm": False, "spm": True}  # whether the tail comes first
 LANGUAGE_MARKER = "<|language:{}|>"  # of the models that this project trains
 _LANGUAGE = re.compile(re.escape(LANGUAGE_MARKER).replace(r"\{\}", "(.+)"))
+QUANTIZATION = re.compile(r"([-.](i?q\d\w*|b?f16|f32|gguf))+$")  # `-Q4_K_M.gguf`
 NO_TEMPLATE_REMEDY = "use a code model trained to infill, or name its markers in the setting template"
 
 
@@ -147,13 +148,16 @@ def _tail_first(wanted: Mapping[str, object], family: Family) -> bool:
 
 
 def _fits(family: Family, tokenizer: Tokenizer, end_ids: Collection[int]) -> bool:
-    """Return whether the tokenizer is of the family, by markers; by end token or folder if others share them."""
+    """Return whether the tokenizer is of the family, by markers; by end token or path if others share them.
+
+    Folders and files in GGUF may name a quantization behind the model's name.
+    """
     has = all(name in tokenizer.special for name in (*family.markers, *family.ends))
     if not family.folders:
         return has
     ends = family.end_id is not None and (family.end_id in end_ids or family.end_id in tokenizer.special.values())
     parts = tokenizer.folder.absolute().parts  # the hub's cache names one of them models--owner--name
-    folders = {part.lower().rpartition("--")[2] for part in parts}
+    folders = {QUANTIZATION.sub("", part.lower().rpartition("--")[2]) for part in parts}
     return (has or family.spelled) and (ends or not folders.isdisjoint(family.folders))
 
 

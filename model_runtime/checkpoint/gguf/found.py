@@ -74,4 +74,4 @@ def _of_hub(cache: Path) -> Iterator[FoundFile]:
 
 def _firsts(paths: Iterator[Path]) -> Iterator[Path]:
     """Yield the first parts of models, without what reads pictures."""
-    return (path for path in paths if path == part_paths(path)[0] and not path.name.startswith(PICTURES))
+    return (path for path in paths if path == part_paths(path)[0] and PICTURES not in path.name)

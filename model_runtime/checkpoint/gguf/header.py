@@ -29,7 +29,7 @@ MOST_HEADER = 64 * MIB  # bytes: 260,000 tokens with their merges take 12 MiB
 MOST_DIMENSIONS, MOST_NAMES = 4, 1 << 16
 ALIGNMENTS = [1 << power for power in range(3, 17)]
 AGAIN = "fetch the model again"
-PICTURES = "mmproj"  # begins the names of files that hold the part of a model that reads pictures
+PICTURES = "mmproj"  # in the names of files that hold the part of a model that reads pictures
 PART = re.compile(r"(.*)-(\d{5})-of-((?!00000)\d{5})\.gguf")
 
 SHORT, TEXT, LIST = 6, 8, 9  # fp32 is short

@@ -18,6 +18,8 @@ from efim_ls.settings import Settings
 from kv_store.open import OpenedStore, open_store
 from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.embedded import EMBEDDED
+from tests.gguf_files import write
+from tests.models import Tiny, make
 from tests.sized import Sized
 from tests.waiting import HANG
 
@@ -103,6 +105,16 @@ def test_a_model_that_changed_on_disk_is_loaded_again(models: SharedModels, sett
     load(models, mine)
     load(models, mine)
     (folder / "config.json").write_text((folder / "config.json").read_text("utf-8") + "\n", "utf-8")
+    load(models, mine)
+    assert [each["clients"] for each in models.describe()] == [2, 1]
+
+
+def test_a_file_that_changed_is_loaded_again(models: SharedModels, settings: Settings, tmp_path: Path):
+    tiny = make(tmp_path / "tiny", Tiny(hidden=64, intermediate=96, head_dim=32))
+    mine = replace(settings, model=str(write(tmp_path / "tiny.gguf", tiny)))
+    load(models, mine)
+    load(models, mine)
+    write(tmp_path / "tiny.gguf", tiny, "F16")
     load(models, mine)
     assert [each["clients"] for each in models.describe()] == [2, 1]
 

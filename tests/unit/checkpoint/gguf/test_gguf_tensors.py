@@ -153,7 +153,7 @@ def test_without_the_package_only_plain_numbers_are_read(tmp_path: Path, monkeyp
 
 def test_a_folder_with_one_file_is_its_model_and_with_several_it_is_asked_which(tmp_path: Path) -> None:
     path = write(tmp_path / "here" / "coder.gguf", make(tmp_path / "tiny", WIDE))
-    (tmp_path / "here" / "mmproj-coder.gguf").write_bytes(b"")
+    (tmp_path / "here" / "coder.mmproj-f16.gguf").write_bytes(b"")
     assert read_checkpoint(tmp_path / "here").config == read_config(path)
     assert hashed_files(tmp_path / "here") == hashed_files(path) == [path]
     (tmp_path / "here" / "other.gguf").write_bytes(b"")

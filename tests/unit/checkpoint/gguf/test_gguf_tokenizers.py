@@ -117,6 +117,19 @@ def test_a_family_known_by_its_names_is_itself_whatever_the_metadata_name(tmp_pa
     assert read_checkpoint(path).template == read_checkpoint(tmp_path / "tiny").template
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["Mellum-4b-base.Q8_0.gguf", "models--JetBrains--Mellum-4b-base-gguf/snapshots/abc/model.gguf"],
+)
+def test_a_family_that_shares_its_markers_is_known_by_its_files_name(path: str, tmp_path: Path) -> None:
+    folder = make(tmp_path / "tiny")
+    for part in ("prefix", "suffix", "middle"):
+        changed(folder, f"<|fim_{part}|>", f"<fim_{part}>")
+    assert read_checkpoint(write(tmp_path / "other.gguf", folder)).template.family == "starcoder"
+    template = read_checkpoint(write(tmp_path / path, folder)).template
+    assert template.family == "mellum" and template.tail_first
+
+
 def test_a_text_ends_at_all_tokens_that_end_one(tmp_path: Path) -> None:
     path = write(tmp_path / "tiny.gguf", make(tmp_path / "tiny"), tokenizer__ggml__eot_token_id=4)
     assert read_checkpoint(path).config.end_ids == (0, 4)
