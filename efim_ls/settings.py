@@ -60,7 +60,7 @@ class Settings:
 
     model: str = setting(
         "",
-        "The model: a folder that holds a checkpoint, or a repository on the Hugging Face hub "
+        "The model: a folder that holds a checkpoint, a GGUF file, or a repository on the Hugging Face hub "
         "(`Qwen/Qwen2.5-Coder-1.5B`), which is downloaded once; `@main` behind the name, or another branch, tag or "
         "commit, asks for that one. If empty, the small models that come with the server, each for its languages. "
         "`efim-ls models` lists what fits your machine.",

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction["Parser"]  # pyright: ignore[reportPrivateUsage]
 
 
-MODEL = "a folder, or owner/name on the Hugging Face hub (default: the embedded model)"  # help of --model
+MODEL = (
+    "a folder, a GGUF file, or owner/name on the Hugging Face hub (default: the embedded model)"  # help of --model
+)
 EMBEDDED = ("model_runtime", "embedded")  # the parents of embedded models' folders
 HELP_WIDTH = 78  # characters of a line of descriptions: argparse leaves two of a terminal's 80 free
 

@@ -46,7 +46,7 @@ def read_checkpoint(folder: Path, override: TemplateOverride = ()) -> Checkpoint
 def inspect_gguf(header: GgufHeader) -> tuple[ModelConfig, str]:
     """Return the config of a GGUF file's model and its family of markers, by its header alone.
 
-    ModelError says why it cannot be used, but for what only a tokenizer that is made of it shows.
+    ModelError says why it cannot be used. A tokenizer, which is not made here, may show further faults.
     """
     config, names = gguf_config(header), header.held_texts(TOKENS, MARKER_NAMES)
     find_tensors(header, expected_shapes(config))

@@ -80,6 +80,7 @@ ROOMS = {
         "lsp/storing/test_hub_model.py"
         "::test_a_model_is_fetched_with_progress_and_completes_and_is_there_the_next_time",
     ),
+    "model_runtime/checkpoint/gguf": ("lsp/storing/test_gguf_model.py",),
     "model_runtime/counts": ("lsp/editing/test_other_files.py", OTHER_FILES),
     "model_runtime/decoder": (GHOST_TEXT, WEIGHTS),
     "model_runtime/engine": (GHOST_TEXT, TYPING_ON, LIKELY_BEGINNING),
@@ -107,6 +108,7 @@ OTHERS = (
     "lsp/commands/test_cache_command.py",
     "lsp/commands/test_completion_command.py",
     "lsp/commands/test_doctor_command.py",
+    "lsp/commands/test_gguf_files_command.py",
     "lsp/commands/test_models_command.py",
     "lsp/commands/test_torch_stays_out.py",
     "lsp/connection/test_clients.py",

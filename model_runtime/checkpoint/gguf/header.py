@@ -115,7 +115,7 @@ class GgufHeader:
         return self.values[key].size
 
     def held_texts(self, key: str, texts: Iterable[str]) -> set[str]:
-        """Return those of some texts that a list has, quicker than it is read."""
+        """Return which of some texts a list has, quicker than it is read."""
         content = self._raw_texts(key)
         encoded = {text: text.encode() for text in texts}
         return {text for text, each in encoded.items() if LONG.pack(len(each)) + each in content}

@@ -122,6 +122,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "model_runtime.shelves.states": (),
     "model_runtime.shelves.windows": (),
     "model_runtime.checkpoint": (),
+    "model_runtime.checkpoint.gguf": ("model_runtime.checkpoint.tensors",),
     "model_runtime.prompt": ("model_runtime.counts",),
     "model_runtime.counts": (),
     "kv_store": (),
