@@ -55,6 +55,11 @@ class StoredWeights(Weights):
         found = self._weights[name]
         return found if isinstance(found, np.ndarray) else found.widened()
 
+    def table(self, name: str) -> npt.NDArray[Any] | Blocks:
+        """Return a matrix whose rows are looked up; blocks stay as they are, and `take` widens rows alone."""
+        found = self._weights[name]
+        return found if isinstance(found, Blocks) else self[name]
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._weights)
 

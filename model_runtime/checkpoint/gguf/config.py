@@ -19,6 +19,8 @@ GRANITE = {
     "residual_multiplier": "residual_scale",
     "logits_scaling": "logit_scale",
 }
+SLIDES = "starcoder2.attention.sliding_window"
+STARCODER_WINDOW = 4096  # of the published models, which the conversion did not write down
 NORM = "attention.layer_norm_rms_epsilon"
 ROPE_TABLE, EXPERTS = "rope_freqs.weight", "blk.0.ffn_gate_exps.weight"
 
@@ -45,10 +47,7 @@ ARCHITECTURES = {
     "qwen2": Architecture("qwen2", {"rms_norm_eps": NORM}),
     "qwen3": Architecture("qwen3", {"rms_norm_eps": NORM}),
     "qwen3moe": Architecture("qwen3_moe", {"rms_norm_eps": NORM}, {"norm_topk_prob": True}),
-    # The published models slide over 4,096 tokens, which the conversion does not write down.
-    "starcoder2": Architecture(
-        "starcoder2", {"norm_epsilon": "attention.layer_norm_epsilon"}, {"sliding_window": 4096}
-    ),
+    "starcoder2": Architecture("starcoder2", {"norm_epsilon": "attention.layer_norm_epsilon"}),
     "gemma": Architecture("gemma", {"rms_norm_eps": NORM}, shifted=True),
 }
 
@@ -105,6 +104,7 @@ def config_fields(header: GgufHeader) -> dict[str, Any]:
         **{key: header.number(f"{name}.{value}") for key, value in made.numbers.items()},
         **made.fixed,
         **(_experts(header, name) if made.family == "qwen3_moe" else {}),
+        **({"sliding_window": header.whole(SLIDES, STARCODER_WINDOW)} if made.family == "starcoder2" else {}),
     }
 
 

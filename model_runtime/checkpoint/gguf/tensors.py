@@ -65,6 +65,12 @@ class Blocks(NamedTuple):
             made[at : at + step] = package.dequantize(part, kind).reshape(-1, self.kind.numbers)
         return made.reshape(self.shape)
 
+    def take(self, rows: npt.NDArray[np.integer[Any]], axis: int = 0) -> npt.NDArray[Any]:
+        """Return some rows of a matrix that is not turned, as numpy's arrays do."""
+        assert axis == 0 and not self.turn
+        taken = self.content.reshape(self.shape[0], -1)[rows]
+        return self._replace(content=taken.reshape(-1), shape=(len(rows), self.shape[1])).widened()
+
     @property
     def scales(self) -> npt.NDArray[Any]:
         """The scales of all blocks, which are finite only if all numbers are."""

@@ -47,9 +47,7 @@ def tokenizer_files(header: GgufHeader) -> Mapping[str, bytes]:
     tokens = _read_tokens(header, is_piece=cuts is None)
     vocab = {name: i for i, name in enumerate(tokens.names)}
     if cuts is not None:
-        merges = [
-            (first, second) for first, _, second in (each.partition(" ") for each in header.texts(AT + "merges"))
-        ]
+        merges = header.texts(AT + "merges")  # both tokens with a space between, which no such token has
         rest, has_bos = {"pre_tokenizer": cuts.steps(), "ignore_merges": cuts.whole_words}, cuts.bos
     else:
         merges, rest, has_bos = _merges(header, tokens), {"byte_fallback": True}, True

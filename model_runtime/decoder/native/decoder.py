@@ -19,7 +19,7 @@ from model_runtime.decoder.native.held_experts import ExpertKeeper
 from model_runtime.decoder.native.packing import FORMS
 from model_runtime.decoder.native.weights import NativeWeights
 from model_runtime.decoder.quantization import Format
-from model_runtime.decoder.weights.layer import token_values
+from model_runtime.decoder.weights.layer import token_table, token_values
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.layout import SLIDING_PASS, KvLayout
@@ -94,8 +94,8 @@ class NativeDecoder:
         some experts alone.
         """
         self.config = config
-        self._embed = weights["model.embed_tokens.weight"]
-        self._token_values = token_values(config, weights)  # mapped, but of compact weights
+        self._embed = token_table(weights)  # mapped, but of compact weights
+        self._token_values = token_values(config, weights)  # the same
         self._layout, self._positions = KvLayout.of(config), config.positions
         lib = c.library()
         assert not isinstance(lib, str) and form in FORMS

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.gguf.tensors import Blocks
 from model_runtime.checkpoint.tensor_shapes import EMBEDDING, HEAD, TOKEN_VALUES, has_token_values, norm_names
-from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32
+from model_runtime.checkpoint.weights import Fp32, StoredWeights, Weights, as_fp32
 from model_runtime.decoder.weights.attention import AttentionWeights, attention_weights
 from model_runtime.decoder.weights.feed_forward import DenseWeights, ExpertWeights, FeedForwardTensors
 from model_runtime.decoder.weights.state import StateWeights, state_weights
@@ -62,6 +63,11 @@ def norm(config: ModelConfig, weights: Weights, name: str) -> Norm[Fp32]:
     if config.norm == "rms":
         return Norm(weight)
     return Norm(weight, as_fp32(weights[f"{name}.bias"]) if config.norm_bias else np.zeros_like(weight))
+
+
+def token_table(weights: Weights) -> npt.NDArray[Any] | Blocks:
+    """Return the embedding, whose rows are taken by tokens, as stored."""
+    return weights.table(EMBEDDING) if isinstance(weights, StoredWeights) else weights[EMBEDDING]
 
 
 def token_values(config: ModelConfig, weights: Weights) -> npt.NDArray[Any] | None:

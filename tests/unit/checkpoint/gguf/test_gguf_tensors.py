@@ -17,8 +17,11 @@ from model_runtime.checkpoint.gguf.kinds import KINDS
 from model_runtime.checkpoint.gguf.tensors import Blocks
 from model_runtime.checkpoint.weight_files import hashed_files
 from model_runtime.checkpoint.weights import read_weights
+from model_runtime.decoder.native.decoder import NativeDecoder
 from model_runtime.errors import ModelError
+from model_runtime.kv.arena import DenseArena
 from model_runtime.loading.checkpoint_reader import read_checkpoint
+from tests.compiled import require_compiled
 from tests.gguf_files import close, gguf, write
 from tests.models import Tiny, make
 
@@ -56,6 +59,29 @@ def test_blocks_of_one_scale_are_exact_multiples_of_it(number: int) -> None:
     found = Blocks(stored.reshape(-1), kind, (8, 64))
     wholes = found.widened().reshape(-1, 32) / found.scales.astype(np.float32)
     assert np.array_equal(wholes, np.rint(wholes)) and np.abs(wholes).max() > 6
+
+
+@pytest.mark.parametrize("number", KINDS)
+def test_rows_that_are_taken_are_those_of_the_whole(number: int) -> None:
+    kind, random = KINDS[number], np.random.default_rng(number)
+    content = random.integers(0, 60, 9 * 256 // kind.numbers * kind.size, np.uint8)
+    found, rows = Blocks(content, kind, (9, 256)), np.array([3, 8, 3, 0])
+    assert np.array_equal(found.take(rows), found.widened().take(rows, axis=0))
+
+
+def test_a_compiled_decoder_keeps_a_quantized_embedding_as_it_is(tmp_path: Path) -> None:
+    require_compiled()
+    path = write(
+        tmp_path / "tiny.gguf",
+        make(tmp_path / "tiny", Tiny("qwen2", hidden=64, intermediate=96, head_dim=32)),
+        "Q4_0",
+    )
+    weights = read_weights(path, config := read_config(path))
+    quantized, plain = (NativeDecoder(config, each, "int8", 1) for each in (weights, dict(weights)))
+    assert isinstance(quantized._embed, Blocks)  # pyright: ignore[reportPrivateUsage]
+    ids = np.arange(40, dtype=np.int32)
+    one, other = (each.forward(ids, DenseArena(config, 64)) for each in (quantized, plain))
+    assert np.array_equal(one, other)
 
 
 def test_weights_are_widened_when_they_are_asked_for_and_no_sooner(tmp_path: Path, monkeypatch: Any) -> None:
