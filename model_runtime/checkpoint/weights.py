@@ -43,13 +43,10 @@ Stored = npt.NDArray[Any] | QuantizedRows | Blocks
 
 
 class StoredWeights(Weights):
-    """The weights of a checkpoint by name; a matrix that is quantized is widened each time it is asked for.
+    """The weights of a checkpoint by name; a matrix that is quantized is widened each time it is asked for."""
 
-    `quantization` is the type that most of a GGUF file's numbers have (`Q4_0`), empty for other checkpoints.
-    """
-
-    def __init__(self, weights: Mapping[str, Stored], quantization: str = "") -> None:
-        self._weights, self.quantization = weights, quantization
+    def __init__(self, weights: Mapping[str, Stored]) -> None:
+        self._weights = weights
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
         found = self._weights[name]
@@ -119,7 +116,7 @@ def _of_gguf(path: Path, config: ModelConfig) -> StoredWeights:
     for name, weight in weights.items():
         if not _is_finite(weight):
             raise ModelError(f"{own_name(name)[0]} contains NaN or infinity: fetch the model again")
-    return StoredWeights(weights, header.quantization)
+    return StoredWeights(weights)
 
 
 def _arrays(

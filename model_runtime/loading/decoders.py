@@ -53,7 +53,8 @@ class LoadOptions(DecoderOptions):
 class LoadPlan(NamedTuple):
     """Where a model will be computed, with how many arenas of which capacity; on a CPU, in which formats.
 
-    `part` says how memory holds it if there is no room for all.
+    `part` says how memory holds it if there is no room for all. `weights` is the format that is wanted, and `because`
+    why, if the settings do not say so.
     """
 
     choice: DeviceChoice
@@ -61,6 +62,8 @@ class LoadPlan(NamedTuple):
     arenas: int
     forms: list[Format]
     part: PartialFit | None = None
+    weights: Literal["auto"] | Format = "auto"
+    because: str = ""
 
 
 class LoadRequest(NamedTuple):
@@ -90,7 +93,7 @@ def _with_transformers(request: LoadRequest) -> Runtime:
     from model_runtime.decoder.hf.load import load_with_transformers  # slow to import
 
     (folder, config, *_), plan = request.checkpoint, request.plan
-    way, _ = choose_method(config, request.options["weights"], plan.forms)
+    way, _ = choose_method(config, plan.weights, plan.forms)
     return load_with_transformers(folder, config, plan.capacity, plan.arenas, way.form)
 
 
@@ -110,12 +113,15 @@ def _on_gpu(request: LoadRequest) -> Runtime:
 
 
 def _on_cpu(request: LoadRequest) -> Runtime:
-    _, capacity, arenas, forms, part = request.plan
+    _, capacity, arenas, forms, part, weights, because = request.plan
     tensors, keeper = request.tensors(), None
     if part and (place := request.options.get("overflow")):
         request.progress(part.doing, 70)
         keeper = part.keep(place, request.hashed.result())
-    runtime = load_on_cpu(request.checkpoint.config, tensors, capacity, arenas, request.options, forms, keeper)
+    options = DecoderOptions(weights=weights, threads=request.options["threads"])
+    runtime = load_on_cpu(request.checkpoint.config, tensors, capacity, arenas, options, forms, keeper)
+    if because:
+        runtime = runtime._replace(reason=because)
     tensors.release()  # packed by now, except the token table
     return runtime
 

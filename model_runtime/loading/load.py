@@ -40,7 +40,8 @@ from model_runtime.kv.pool import Pool
 from model_runtime.loading.checkpoint_reader import Checkpoint
 from model_runtime.loading.decoders import LoadOptions, LoadPlan, LoadRequest, load_decoder
 from model_runtime.loading.file_hashes import start_hashing
-from model_runtime.loading.memory_fit import CpuFit, FitRequest, fit_on_cpu, kv_bytes, model_size, no_memory
+from model_runtime.loading.memory_fit import FitRequest, fit_on_cpu, kv_bytes, model_size, no_memory
+from model_runtime.loading.weight_format import wanted_format
 from model_runtime.machine import cpu_name
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -105,11 +106,12 @@ def plan_load(checkpoint: Checkpoint, **options: Unpack[LoadOptions]) -> LoadPla
     if choice.device == "cuda" and config.excerpt_rows:  # excerpts are computed in a separate slot
         arenas = max(1, arenas - 1)
     kv = kv_bytes(config, capacity, arenas)
-    fit = CpuFit([])
-    if choice.device == "cpu":
-        request = FitRequest(config, options["weights"], kv, checkpoint.folder)
-        fit = fit_on_cpu(request, in_part=bool(options.get("overflow")))
-    return LoadPlan(choice, capacity, arenas, *fit)
+    if choice.device != "cpu":
+        return LoadPlan(choice, capacity, arenas, [])
+    weights = wanted_format(config, options["weights"], checkpoint.quantization)
+    because = "" if weights == options["weights"] else f"it keeps the numbers of the file, {checkpoint.quantization}"
+    fit = fit_on_cpu(FitRequest(config, weights, kv, checkpoint.folder), in_part=bool(options.get("overflow")))
+    return LoadPlan(choice, capacity, arenas, *fit, weights, because)
 
 
 def load(
@@ -126,7 +128,7 @@ def load(
 def _load(
     checkpoint: Checkpoint, plan: LoadPlan, ngrams: bool, progress: Callable[[str, int], None], options: LoadOptions
 ) -> LoadedModel:
-    folder, config, tokenizer, template = checkpoint
+    folder, config, tokenizer, template, _ = checkpoint
     progress("reading the weights", 20)
     hashed = start_hashing(hashed_files(folder), options.get("hash_notes"))
     with ExitStack() as stack:

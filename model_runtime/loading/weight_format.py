@@ -57,6 +57,7 @@ ORDER = (
 # Faster than these for large models, but its rounding changes one choice in twelve of the embedded ones.
 COARSE = CpuMethod("int4", compiled=True)
 AS_STORED = CpuMethod("int8_groups", compiled=True)  # of files whose weights are in such groups
+KEEPING: dict[str, Format] = {"Q4_0": COARSE.form, "Q8_0": AS_STORED.form}  # what keeps the numbers of a GGUF file
 
 
 def choose_method(
@@ -81,6 +82,14 @@ def choose_method(
         left_out.setdefault(lack, []).append(str(way))
     message = f"weights {wanted!r} cannot be used here ({', '.join(left_out)}): set weights to 'auto'"
     raise ModelError(torch_missing(config, wanted) or message)
+
+
+def wanted_format(
+    config: ModelConfig, wanted: Literal["auto"] | Format, quantization: str
+) -> Literal["auto"] | Format:
+    """Return the wanted format; `auto` is the one that keeps the numbers of a quantized file, if there is one."""
+    keeping = KEEPING.get(quantization) if wanted == "auto" else None
+    return keeping if keeping and is_supported(config, keeping) else wanted
 
 
 def usable_methods(config: ModelConfig) -> list[CpuMethod]:

@@ -26,6 +26,7 @@ from model_runtime.loading.checkpoint_reader import Checkpoint, read_checkpoint
 from model_runtime.loading.decoders import LoadOptions
 from model_runtime.loading.load import LoadedModel, Model, load, plan_load
 from model_runtime.loading.memory_fit import FitRequest, fit_on_cpu, model_size
+from model_runtime.loading.weight_format import wanted_format
 from model_runtime.machine import cuda_missing, releasable_memory
 from model_runtime.prompt.context import ContextBudget
 from model_runtime.shelves.excerpts.excerpts import budget_of
@@ -202,7 +203,8 @@ def _check(settings: Settings, beside: bool, folder: Path, _: int) -> None:
     if not beside:
         plan_load(checkpoint, **_load_options(settings, budget, checkpoint.config))
     elif settings.device == "cpu" or checkpoint.config.foreign or cuda_missing():
-        request = FitRequest(checkpoint.config, settings.weights, 0, folder, releasable_memory())
+        weights = wanted_format(checkpoint.config, settings.weights, checkpoint.quantization)
+        request = FitRequest(checkpoint.config, weights, 0, folder, releasable_memory())
         fit_on_cpu(request, in_part=settings.persist)
 
 

@@ -19,6 +19,7 @@ from model_runtime.checkpoint.families.layer_spec import (
     Recurrence,
     State,
 )
+from model_runtime.checkpoint.gguf.tensors import Blocks
 from model_runtime.checkpoint.rope import rotations
 from model_runtime.checkpoint.tensor_shapes import EARLY_NORM
 from model_runtime.checkpoint.weights import BF16, Fp32, Weights
@@ -28,7 +29,7 @@ from model_runtime.decoder.native.packing import FORMS, pack, round_up
 from model_runtime.decoder.quantization import Format
 from model_runtime.decoder.weights.attention import AttentionWeights, FullWeights, LatentWeights, early_keys
 from model_runtime.decoder.weights.feed_forward import ExpertWeights, RouterWeights
-from model_runtime.decoder.weights.layer import LayerWeights, Norm, fused, head, norm
+from model_runtime.decoder.weights.layer import LayerWeights, Norm, fused, head, norm, stored_head
 from model_runtime.decoder.weights.product import Product
 from model_runtime.decoder.weights.state import StateWeights
 from model_runtime.kv.layout import LANES, KvLayout, StatePlace
@@ -91,22 +92,30 @@ class NativeWeights:
         layers = (c.NativeLayer * count)(*(self._layer(i, fused(config, weights, i)) for i in range(count)))
         early = [index for index, each in enumerate(config.layers) if each.early and each.reads is None]
         parts = [early_keys(config, index, weights) for index in early]
-        early_norm, last = norm(config, weights, EARLY_NORM) if early else None, head(config, weights)
+        early_norm = norm(config, weights, EARLY_NORM) if early else None
         return c.NativeModel(
             layers, self._norm(norm(config, weights, "model.norm")),
-            self._matrix(Product(last, None)), self._stored(last), count, config.hidden,
+            *self._head(weights), count, config.hidden,
             round_up(config.hidden, 64), heads.queries, heads.keys, heads.key, heads.value, mlp.intermediate,
             FORMS[self._form], mlp.gated, mlp.activation == "gelu_tanh", config.alike.parallel,
             config.leaves, config.first_early or 0, *self._early(early, parts, early_norm),
             config.norm_eps, LATENT_NORM_EPS, heads.scale,
         )  # fmt: skip
 
-    def _stored(self, rows: npt.NDArray[Any]) -> c.StoredRows:
-        """Return the rows of the head as they are stored, where its weights are rounded to 4 bits."""
-        if self._form != "int4" or rows.shape[1] % LANES:
-            return c.StoredRows()
-        self._arrays.append(rows)
-        return c.StoredRows(rows.ctypes.data, *rows.shape, STORED.index(rows.dtype) + 1)
+    def _head(self, weights: Weights) -> tuple[c.NativeMatrix, c.StoredRows]:
+        """Return the head, and its rows as they are stored where these correct 4 bits (head.h).
+
+        It has 8 bits where they cannot, but for numbers that 4 bits hold.
+        """
+        product, stored = Product(head(self._config, weights), None), stored_head(self._config, weights)
+        form: Format = self._form
+        rows = c.StoredRows()
+        if form == "int4" and isinstance(stored, np.ndarray) and not stored.shape[1] % LANES:
+            self._arrays.append(stored)
+            rows = c.StoredRows(stored.ctypes.data, *stored.shape, STORED.index(stored.dtype) + 1)
+        elif form == "int4" and not (isinstance(stored, Blocks) and stored.kind.name == "Q4_0"):
+            form = "int8_groups"
+        return self._matrix(product, form), rows
 
     def _early(
         self, layers: list[int], parts: list[Product], norm: Norm[Fp32] | None
@@ -212,8 +221,8 @@ class NativeWeights:
         both = (each if each is None else np.pad(each, (0, padded - len(each))) for each in (weight, bias))
         return c.NativeNorm(*map(self._kept_or_none, both))
 
-    def _matrix(self, product: Product) -> c.NativeMatrix:
-        packed = pack(product, self._form, self._memory.zeros)
+    def _matrix(self, product: Product, form: Format | None = None) -> c.NativeMatrix:
+        packed = pack(product, form or self._form, self._memory.zeros)
         self._arrays += [each for each in packed if each is not None]
         return packed.native()
 

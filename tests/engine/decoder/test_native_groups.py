@@ -38,6 +38,7 @@ SHAPES = {
     "mixtral": Tiny("mixtral", context=CONTEXT, seed=3),
     "deepseek_v2": Tiny("deepseek_v2", context=CONTEXT, seed=4),
 }
+HEADS = ("lm_head.weight",)
 TOKENS = np.random.default_rng(0).integers(0, VOCABULARY, CONTEXT).astype(np.int32)
 WIDTHS = (*range(1, 20), MOST_ROWS - 1, MOST_ROWS, MOST_ROWS + 1, CONTEXT)
 
@@ -84,10 +85,14 @@ def test_logits_are_torchs_of_weights_rounded_alike(folder: Path, form: Form, in
     else:
         weights.setdefault("lm_head.weight", weights["model.embed_tokens.weight"])
         kept = {"model.embed_tokens.weight"}
-        if form == "int4" and not config.hidden % LANES:  # all that are near the highest logit
+        if (
+            form == "int4" and not config.hidden % LANES
+        ):  # those near the highest logit; without whole lanes it has 8 bits
             kept.add("lm_head.weight")
         same = {
-            name: tensor if tensor.ndim == 1 or name in kept else rounded(tensor, GROUP_BITS[form])
+            name: tensor
+            if tensor.ndim == 1 or name in kept
+            else rounded(tensor, 8 if name in HEADS else GROUP_BITS[form])
             for name, tensor in weights.items()
         }
         wanted, close = Decoder(config, same, "fp32"), CLOSE
@@ -105,13 +110,14 @@ def test_weights_that_were_rounded_in_groups_stay_as_they_are(data: st.DataObjec
     least = -8 if bits == 4 else -127
     whole = generator.integers(least, -least, (3, 2 * GROUP), dtype=np.int8)
     whole[:, ::GROUP] = least  # as ggml rounds: the largest magnitude becomes the least number
+    if bits == 4:  # but in files that weigh activations: some groups end before it
+        whole[0, :GROUP] = np.clip(whole[0, :GROUP], *data.draw(st.sampled_from([(-7, 7), (-3, 5), (-1, 0), (0, 0)])))
     scale = generator.normal(0, data.draw(st.sampled_from([1e-4, 1.0, 100.0])), (3, 2)).astype(np.float16)
     if bits == 8:
         scale = np.abs(scale)
     weight = whole * np.repeat(scale.astype(np.float32), GROUP, 1)
     again, scales = grouped(weight, bits)
-    assert np.array_equal(scales, scale)
-    assert np.array_equal(again * (scale != 0).repeat(GROUP, 1), whole * (scale != 0).repeat(GROUP, 1))
+    assert np.array_equal(again * np.repeat(scales.astype(np.float32), GROUP, 1), weight)
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([4, 8]), st.floats(1e-3, 1e3))

@@ -12,9 +12,11 @@ import pytest
 
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import as_fp32, read_weights
+from model_runtime.decoder.quantization import GROUP, grouped
 from model_runtime.kv.arena import DenseArena
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import LoadedModel, load
+from tests.compiled import require_compiled
 from tests.gguf_files import gguf, write
 from tests.models import CODE, Tiny, make
 
@@ -33,7 +35,7 @@ SHAPES = {
 }
 
 
-def loaded(folder: Path, weights: Literal["fp32", "fp16"] = "fp32") -> LoadedModel:
+def loaded(folder: Path, weights: Literal["auto", "fp32", "fp16", "int8"] = "fp32") -> LoadedModel:
     return load(
         read_checkpoint(folder),
         device="cpu",
@@ -82,10 +84,23 @@ def test_quantized_numbers_are_those_that_ggml_defines(folder: Path, kind: str, 
     """Those of turned heads, of experts and of embeddings, too."""
     path, config = write(tmp_path / "tiny.gguf", folder, kind), read_config(folder)
     found, exact = read_weights(path, config), read_weights(folder, config)
-    assert found.quantization == kind and set(found) == set(exact)
+    assert read_checkpoint(path).quantization == kind and set(found) == set(exact)
     stored = gguf.GGMLQuantizationType[kind]
     for name, weight in found.items():
         expected = as_fp32(exact[name])
         if weight.ndim > 1 and weight.shape[-1] % 32 == 0:
             expected = gguf.dequantize(gguf.quantize(expected, stored), stored)
         assert np.array_equal(as_fp32(weight), expected), name
+
+
+@pytest.mark.parametrize(("kind", "form", "bits"), [("Q4_0", "int4", 4), ("Q8_0", "int8_groups", 8)])
+def test_auto_keeps_the_numbers_of_a_file(folder: Path, kind: str, form: str, bits: int, tmp_path: Path) -> None:
+    require_compiled()
+    path = write(tmp_path / "tiny.gguf", folder, kind)
+    described = loaded(path, "auto").parts.description
+    assert (described.weights, described.decoder_reason) == (form, f"it keeps the numbers of the file, {kind}")
+    assert loaded(path, "int8").parts.description.weights == "int8"
+    for name, weight in read_weights(path, read_config(path)).items():
+        if weight.ndim == 2 and weight.shape[1] % GROUP == 0 and weight.dtype == np.float32 and "gate.w" not in name:
+            whole, scale = grouped(weight, bits)
+            assert np.array_equal(whole * np.repeat(scale.astype(np.float32), GROUP, 1), weight), name
