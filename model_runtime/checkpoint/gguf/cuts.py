@@ -16,7 +16,11 @@ TEKKEN = (
     rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+|[^\r\n\p{{L}}\p{{N}}]?{UPPER}+{LOWER}*"
     r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-GPT_4O = TEKKEN.replace("+|[", f"+{CONTRACTIONS}?|[", 1).replace("*|", f"*{CONTRACTIONS}?|", 1)
+GPT_4O = (
+    TEKKEN.replace("+|[", f"+{CONTRACTIONS}?|[", 1)
+    .replace("*|", f"*{CONTRACTIONS}?|", 1)
+    .replace(r"|\p{N}|", r"|\p{N}{1,3}|")
+)
 DEEPSEEK_3 = (
     r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
     r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -64,7 +68,7 @@ CUTS = {
     "command-r": STARCODER,
     "gpt-2": Cuts(as_gpt2=True),
     "mellum": Cuts(as_gpt2=True),
-    "deepseek-coder": Cuts(("[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥ࠀ-一가-퟿]+"), digits=True),
+    "deepseek-coder": Cuts((r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥ࠀ-一가-퟿]+"), digits=True),
     "deepseek-v3": Cuts((r"\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", DEEPSEEK_3)),
     "tekken": Cuts((TEKKEN,), whole_words=True, bos=True),
     "gpt-4o": Cuts((GPT_4O,)),

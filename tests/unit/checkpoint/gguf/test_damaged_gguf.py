@@ -121,12 +121,18 @@ def version(content: bytes, number: int, order: str = "<") -> bytes:
     return content[:4] + struct.pack(f"{order}I", number) + content[8:]
 
 
+def only_value(content: bytes, size: int) -> bytes:
+    """Return a header with a single text, of which there are two bytes."""
+    return content[:8] + struct.pack("<QQQ1sIQ", 0, 1, 1, b"a", 8, size) + b"xy"
+
+
 CASES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "empty": (lambda _: b"", "is not a GGUF file"),
     "another kind": (lambda content: b"PK\3\4" + content[4:], "is not a GGUF file: name a folder that holds a model"),
     "big-endian": (lambda content: version(content, 3, ">"), "for big-endian processors: fetch the little-endian"),
     "version 1": (lambda content: version(content, 1), "version 1, which is too old: convert it again"),
     "version 4": (lambda content: version(content, 4), "version 4, which is not known: convert it again"),
+    "a last text that is cut": (lambda content: only_value(content, 100), "is damaged"),
     "no tensors": (lambda content: content[:8] + b"\0" * 8 + content[16:], "lacks token_embd.weight"),
     "values": (lambda content: content[:16] + b"\xff" * 8 + content[24:], "more tensors or values than any model"),
     "cut": (lambda content: content[:-64], r"is damaged \(it ends before .* does\): fetch the model again"),

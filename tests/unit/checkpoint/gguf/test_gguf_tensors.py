@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,20 @@ def test_a_field_that_is_odd_is_named_with_its_file(tmp_path: Path) -> None:
     with pytest.raises(
         ModelError, match=r"tiny\.gguf: 3 query heads cannot share 2 key heads: fetch the model again"
     ):
+        read_config(path)
+
+
+def test_experts_that_are_not_there_are_not_counted(tmp_path: Path) -> None:
+    path = write(tmp_path / "tiny.gguf", make(tmp_path / "tiny", replace(WIDE, family="qwen3_moe")))
+    number = b"expert_count\x04\0\0\0"
+    path.write_bytes(path.read_bytes().replace(number + b"\x06\0\0\0", number + b"\0\0\0\x01"))
+    with pytest.raises(ModelError, match=r"lacks blk\.0\.ffn_gate_exps\.weight with 16777216 experts: fetch"):
+        read_config(path)
+
+
+def test_heads_of_an_odd_size_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "tiny.gguf", make(tmp_path / "tiny", replace(WIDE, family="qwen2", head_dim=31)))
+    with pytest.raises(ModelError, match="rotates 31 of 31 numbers of a head: use another model"):
         read_config(path)
 
 

@@ -16,7 +16,7 @@ from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests import tiny_tokenizers
-from tests.gguf_files import CONTROL, add_tokenizer, close, gguf, write
+from tests.gguf_files import add_tokenizer, close, gguf, write
 from tests.models import CODE, Tiny, make
 from tests.real_tokenizers import REAL
 from tests.unit.prompt.test_real_tokenizers import LINES, SIGNS
@@ -61,6 +61,7 @@ def test_published_tokenizers_keep_their_ids(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_way_to_cut_a_text_is_kept(kind: str, tmp_path: Path) -> None:
     content = json.loads(tiny_tokenizers.text_of(kind, tiny_tokenizers.FAMILY[kind]))
+    assert CUTS[KINDS[kind]].steps() == content["pre_tokenizer"]
     found, wanted = rewritten(tmp_path, content, KINDS[kind]), original(tmp_path, content)
     assert found.bos == wanted.bos and found.token_bytes == wanted.token_bytes
     for text in TEXTS:
@@ -138,13 +139,25 @@ def test_a_text_ends_at_all_tokens_that_end_one(tmp_path: Path) -> None:
 def test_no_text_becomes_a_token_that_stands_for_none(tmp_path: Path) -> None:
     """Whatever type the file gives it."""
     folder = make(tmp_path / "tiny", Tiny(vocabulary=420))
-    path = write(tmp_path / "tiny.gguf", folder, tokenizer__ggml__eot_token_id=410)
+    usual = read_checkpoint(folder).tokenizer.encode(CODE).tolist()
+    ending = max(usual, key=usual.count)
+    path = write(tmp_path / "tiny.gguf", folder, tokenizer__ggml__eot_token_id=ending)
     tokenizer = read_checkpoint(path).tokenizer
+    assert tokenizer.token_bytes[ending] == b"" and ending in tokenizer.special.values()
     assert tokenizer.vocab == 420 and tokenizer.special["[PAD419]"] == 419
     ids = tokenizer.encode("<|fim_prefix|>[PAD419]<|endoftext|>").tolist()
-    assert not {0, 1, 410, 419}.intersection(ids)
+    assert not {0, 1, 419}.intersection(ids)
     assert b"".join(tokenizer.token_bytes[i] for i in ids) == b"<|fim_prefix|>[PAD419]<|endoftext|>"
-    assert CONTROL == 3
+
+
+@pytest.mark.parametrize("pre, has_bos", [("llama-bpe", True), ("qwen2", False)])
+def test_where_a_file_does_not_say_whether_texts_begin_with_a_bos_its_kind_does(
+    pre: str, has_bos: bool, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "tiny.gguf", make(tmp_path / "tiny"), pre=pre, tokenizer__ggml__bos_token_id=4)
+    assert read_checkpoint(path).tokenizer.bos == ()
+    path.write_bytes(path.read_bytes().replace(b"add_bos_token", b"add_bos_other"))
+    assert read_checkpoint(path).tokenizer.bos == ((4,) if has_bos else ())
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
