@@ -122,7 +122,7 @@ def _list_repository(name: str, revision: str) -> Repository:
 def _refuse_unusable(repository: Repository) -> None:
     name, files = repository.name, repository.files
     if SINGLE_FILE not in files and INDEX_FILE not in files:
-        how = "nothing else is read: choose a repository with weights in safetensors"
+        how = "nothing else is fetched: choose one with safetensors, or name a GGUF file on this machine"
         raise ModelError(f"{name} has no {SINGLE_FILE} on the hub, and {how}")
     _refuse_without(repository, REQUIRED_FILES)
 
