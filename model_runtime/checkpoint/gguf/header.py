@@ -227,7 +227,7 @@ class _Reader:
         found = dict[str, tuple[tuple[int, ...], int, int]]()
         for _ in range(self.counts[0]):
             name, dimensions = self._text(), self._number(WHOLE)
-            if dimensions > MOST_DIMENSIONS or name in found:
+            if not 0 < dimensions <= MOST_DIMENSIONS or name in found:
                 raise Damaged(f"{name[:100]} has {dimensions} dimensions, or is there twice")
             shape = tuple(self._number(LONG) for _ in range(dimensions))[::-1]
             found[name] = shape, self._number(WHOLE), self._number(LONG)
@@ -281,7 +281,7 @@ def _bytes(
     if kind not in KINDS:
         return content[:0]
     _, numbers, size, _ = KINDS[kind]
-    if not shape or shape[-1] % numbers:
+    if shape[-1] % numbers:
         raise Damaged(f"a row of {name[:100]} is no whole number of blocks")
     end = start + prod(shape) // numbers * size
     if end > len(content):

@@ -127,6 +127,12 @@ def only_value(content: bytes, size: int) -> bytes:
     return content[:8] + struct.pack("<QQQ1sIQ", 0, 1, 1, b"a", 8, size) + b"xy"
 
 
+def flat(content: bytes, name: bytes) -> bytes:
+    """Take a tensor's dimensions away."""
+    at = content.index(name) + len(name)
+    return content[:at] + b"\0" * 4 + content[at + 4 :]
+
+
 CASES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "empty": (lambda _: b"", "is not a GGUF file"),
     "another kind": (lambda content: b"PK\3\4" + content[4:], "is not a GGUF file: name a folder that holds a model"),
@@ -134,6 +140,7 @@ CASES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "version 1": (lambda content: version(content, 1), "version 1, which is too old: convert it again"),
     "version 4": (lambda content: version(content, 4), "version 4, which is not known: convert it again"),
     "a last text that is cut": (lambda content: only_value(content, 100), "is damaged"),
+    "no dimensions": (lambda content: flat(content, b"token_embd.weight"), "token_embd.weight has 0 dimensions"),
     "no tensors": (lambda content: content[:8] + b"\0" * 8 + content[16:], "lacks token_embd.weight"),
     "values": (lambda content: content[:16] + b"\xff" * 8 + content[24:], "more tensors or values than any model"),
     "cut": (lambda content: content[:-64], r"is damaged \(it ends before .* does\): fetch the model again"),
