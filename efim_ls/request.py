@@ -91,7 +91,7 @@ class ListedNames:
 
 
 class KnownModules(Protocol):
-    """The names of modules at one time. Used on one thread; it never waits, and reads nothing.
+    """The names of modules at one time. Used on the threads of a client's models; it reads nothing.
 
     Two views of one table and `version` give the same answers.
     """
@@ -242,7 +242,7 @@ class Answer:
     those before it are right. `least` is the probability that was needed at this place, None where none was. `cause`
     says why an engine gave no answer. `at_rest`: it is shown only after a pause in typing, not being sure enough
     before. `source` says in plain words where `text` is from if the model has not guessed it. `better` is the surer
-    of this answer and a coming answer from another machine.
+    of this answer and a coming answer from a model elsewhere.
     """
 
     text: str
@@ -260,7 +260,7 @@ class Answer:
 
 
 class BetterAnswer(Future[Answer]):
-    """The surer of a given answer and a coming answer from another machine, and whether it replaced the first."""
+    """The surer of a given answer and a coming answer from elsewhere, and whether it replaced the first."""
 
     is_shown = False
 

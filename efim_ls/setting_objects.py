@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from model_runtime.remote.setting import FIELDS, SWITCH, TEXT, Field, RemoteOptions, address
+from model_runtime.remote.setting import FIELDS, HERE, SWITCH, TEXT, Field, RemoteOptions, address
 
 SERVERS, STORES = ("valkey", "valkeys", "redis", "rediss"), ("s3", "gs", "az")
 PLACES = ("file", "unix")  # addresses that are paths
@@ -62,14 +62,18 @@ SHARED_TIER: Mapping[str, Field] = {
 
 
 class ObjectKind(NamedTuple):
-    """The names that a value may have, each with how it is checked, and whether null stands for an empty one."""
+    """The names that a value may have, each with how it is checked, and whether null stands for an empty one.
+
+    All but the names `without_url` need a `url`.
+    """
 
     fields: Mapping[str, Field]
     may_be_null: bool
+    without_url: tuple[str, ...] = ()
 
 
 # By the class of options that a valid value means.
 OBJECTS: Mapping[Any, ObjectKind] = {
-    RemoteOptions: ObjectKind(FIELDS, may_be_null=False),
+    RemoteOptions: ObjectKind(FIELDS, may_be_null=False, without_url=HERE),
     SharedTierOptions: ObjectKind(SHARED_TIER, may_be_null=True),
 }

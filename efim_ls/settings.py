@@ -16,6 +16,7 @@ SECTIONS = ("efim-ls", "efim_ls")
 TEXTS = tuple[str, ...]
 Approximation = Literal["int8_on_disk", "moved_text", "moved_text_carefully"]
 Suggestions = Literal["more", "balanced", "sure", "on request"] | float
+Threads = Literal["auto"] | int
 TABLE = tuple[tuple[str, str | TEXTS], ...]  # of names and their meanings, as a JSON object holds them
 NO_LIMIT = 1 << 30  # the highest number of settings without a limit
 ALTERNATIVES = 3  # suggestions to choose from that a key brings at most
@@ -62,8 +63,8 @@ class Settings:
         "",
         "The model: a folder that holds a checkpoint, a GGUF file, or a repository on the Hugging Face hub "
         "(`Qwen/Qwen2.5-Coder-1.5B`), which is downloaded once; `@main` behind the name, or another branch, tag or "
-        "commit, asks for that one. If empty, the small models that come with the server, each for its languages. "
-        "`efim-ls models` lists what fits your machine.",
+        "commit, asks for that one. If empty, the small models that come with the server, each for its languages; "
+        "they also answer before a larger model (docs/models.md). `efim-ls models` lists what fits your machine.",
         "Model",
         basic=True,
     )
@@ -115,7 +116,14 @@ class Settings:
         "Privacy",
         basic=True,
     )
-    threads: int = setting(1, "CPU threads that the model uses.", "Model", basic=True, most=MOST_THREADS)
+    threads: Threads = setting(
+        "auto",
+        "CPU threads that a model uses.",
+        "Model",
+        basic=True,
+        most=MOST_THREADS,
+        choices={"auto": "One for small models; for larger ones half of the physical cores, eight at most."},
+    )
     show_after_ms: int = setting(
         0,
         "Milliseconds without a key before a new suggestion appears. A suggestion that you type through stays.",
@@ -155,7 +163,8 @@ class Settings:
         RemoteOptions(),
         'A server with a larger model: `{"url": "http://host:8000"}`. The embedded model answers at once, and the '
         "server's answer replaces it if it comes in time and is surer. `model` names the server's model. "
-        "docs/remote.md lists the other fields, and the data that is sent.",
+        "docs/remote.md lists the other fields, and the data that is sent. Without `url`, "
+        '`{"alone": true}` lets a larger model that `model` names answer alone, without the embedded one.',
         "Model",
     )
     model_languages: TEXTS = setting(
@@ -308,7 +317,7 @@ def _problem(name: str, value: object) -> str | None:
     kind, bounds = TYPES[name], DESCRIPTIONS[name]
     if kind in OBJECTS:
         is_null = value is None and OBJECTS[kind].may_be_null
-        return None if is_null else object_problem(name, OBJECTS[kind].fields, value)
+        return None if is_null else object_problem(name, OBJECTS[kind].fields, value, OBJECTS[kind].without_url)
     if not _fits(value, kind, bounds):
         return f"setting {name!r}: expected {_expected(kind, bounds)}, got {value!r}"
     if name == "cache_folder" and value and not _is_absolute(str(value)):

@@ -163,7 +163,7 @@ def _seconds_to_read(numbers: npt.NDArray[np.float32]) -> float:
 
 def cpu_name() -> str:
     """Return the name that the CPU gives itself."""
-    lines = _text(Path("/proc/cpuinfo")).splitlines()
+    lines = text_of(Path("/proc/cpuinfo")).splitlines()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, f"{platform.machine()} {platform.processor()}")
 
@@ -174,7 +174,7 @@ def _left_in_cgroups(root: Path) -> Iterator[int]:
     psutil knows the system's memory, not the limits of containers and services.
     """
     yield sys.maxsize
-    for line in _text(root / "proc/self/cgroup").splitlines():
+    for line in text_of(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if not controllers:
             yield from _left(root / "sys/fs/cgroup", path, "memory.max", "memory.current", "")
@@ -186,7 +186,7 @@ def _left_in_cgroups(root: Path) -> Iterator[int]:
 def _left(mount: Path, path: str, limit: str, usage: str, prefix: str) -> Iterator[int]:
     group = mount / path.strip("/")
     for folder in (group, *group.parents):
-        bound, used = _text(folder / limit).strip(), _text(folder / usage).strip()
+        bound, used = text_of(folder / limit).strip(), text_of(folder / usage).strip()
         if bound.isdecimal() and used.isdecimal():
             stat = _numbers(folder / "memory.stat")
             of_files = sum(stat.get(f"{prefix}{kind}_file", 0) for kind in ("active", "inactive"))
@@ -196,11 +196,12 @@ def _left(mount: Path, path: str, limit: str, usage: str, prefix: str) -> Iterat
 
 
 def _numbers(path: Path) -> dict[str, int]:
-    words = (line.split() for line in _text(path).splitlines())
+    words = (line.split() for line in text_of(path).splitlines())
     return {name: int(value) for name, value, *_ in (each for each in words if len(each) > 1) if value.isdecimal()}
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """Return a file's text, empty if this system has no such file or does not show it."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError:  # not Linux, another version of cgroups, or a group whose files are not shown inside of it

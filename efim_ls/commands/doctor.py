@@ -6,6 +6,7 @@ import json
 import os
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -18,6 +19,7 @@ from rich.table import Table
 
 from efim_ls.access.reasons import refusal, why_empty
 from efim_ls.commands.arguments import check_model, counted, model_name, object_setting
+from efim_ls.completion.models.kinds import larger_folder
 from efim_ls.failures import Failure
 from efim_ls.languages.table import ANY, name_of, names_of
 from efim_ls.paths import cache_folder
@@ -31,6 +33,7 @@ from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.errors import EngineError, ModelError
 from model_runtime.loading.pass_times import duration, key_costs
+from model_runtime.loading.threads import choose_threads, read_cpus
 from model_runtime.machine import cuda_state
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ SAMPLE = "def mean(values):\n    total = 0\n    for value in values:\n        "
 KEYSTROKES = "qux = zed(vex, wye)"  # unlike any suggestion, because typing through a suggestion costs nothing
 # A prompt of some 250 tokens, none of which the sample's prompt begins with.
 PLACE = "".join(f"def take_{n}(shelf, count={n}):\n    return shelf.items[count:{n}0]\n\n\n" for n in range(1, 13))
+MEASURED = "measured now"
 PASSES = "milliseconds of a pass of 1, 4 and 64 rows"
 ANSWERED = 8  # tokens of an engine's answer that is timed
 NAMED = 3  # languages that the verdict names
@@ -71,6 +75,8 @@ def show(model: str, measure: bool = False, engine: str = "") -> int:
     with Console(stderr=True).status("loading the model") as status:
         try:
             found = _examine("" if elsewhere else model, began, status, measure)
+            if not elsewhere and larger_folder(Settings(model=model)):
+                found = _with_first(found, _examine("", perf_counter(), status, False))
             if elsewhere:
                 status.update(f"asking {escape(elsewhere.engine.host)}")
                 facts = _examine_engine(elsewhere, PLACE + SAMPLE)
@@ -97,7 +103,7 @@ def _examine(model: str, began: float, status: Status, measure: bool) -> Examina
 
     completer = SharedModels(lasting=False).load(
         # Without a store: a disk_mib other than the user's would discard their cache.
-        Settings(model=model, persist=False),
+        Settings(model=model, persist=False, engine=replace(DEFAULTS.engine, alone=True)),
         lambda message, percent: status.update(f"{escape(message)} ({percent} %)"),
     )
     status.update("measuring keystrokes")
@@ -119,6 +125,15 @@ def _examine(model: str, began: float, status: Status, measure: bool) -> Examina
     return found._replace(slower=slower, sections=sections)
 
 
+def _with_first(larger: Examination, first: Examination) -> Examination:
+    """Return what was found of a larger model, with the embedded one that answers before it in editors."""
+    if larger.problem or first.problem:
+        return larger
+    verdict = f"{larger.verdict}; before that the embedded model answers ({first.verdict})"
+    facts = {"the embedded model, which answers first": first.sections[MEASURED]}
+    return larger._replace(verdict=verdict, sections={**larger.sections, **facts})
+
+
 def _models(completer: Completer) -> Facts:
     """Return which model answers in which language; only the first one is loaded."""
     by_model = dict[str, list[str]]()
@@ -131,13 +146,15 @@ def _measure_formats(model: str, in_use: str) -> Facts:
     """Time passes on the CPU in each way that works here; `in_use` names the way that computes the model."""
     from model_runtime.checkpoint.hub_names import model_folder
     from model_runtime.loading.checkpoint_reader import read_architecture
+    from model_runtime.loading.memory_fit import model_size
     from model_runtime.loading.pass_times import measure_passes
     from model_runtime.loading.weight_format import usable_methods
 
     config = read_architecture(model_folder(model))
     if config.foreign:
         return {"not measured": "transformers computes this model"}
-    found = measure_passes(config, usable_methods(config), DEFAULTS.threads)
+    threads = choose_threads("auto", model_size(config).parameters, read_cpus()).threads
+    found = measure_passes(config, usable_methods(config), threads)
     return {
         str(way): f"{times.one:.2f}, {times.few:.2f}, {times.many:.1f}" + ", in use" * (str(way) == in_use)
         for way, times in found.items()
@@ -164,7 +181,7 @@ def _measure_answers(completer: Completer, began: float) -> Examination:
         "decoding": f"{a_pass:.1f} ms a pass (median of {len(with_passes)} answers)",
     }
     verdict = f"{listed(completer.models.languages)}, a typical key takes about {duration(costs.typical)}"
-    return Examination(verdict, sections={"measured now": facts})
+    return Examination(verdict, sections={MEASURED: facts})
 
 
 def listed(languages: Sequence[str]) -> str:

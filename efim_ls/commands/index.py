@@ -12,7 +12,7 @@ from rich.console import Console
 
 from efim_ls.access.rules import Rules
 from efim_ls.commands.arguments import counted
-from efim_ls.completion.models.kinds import kind_of
+from efim_ls.completion.models.kinds import kind_of, larger_folder, of_embedded
 from efim_ls.completion.models_by_language import has_own_models, own_tokenizers
 from efim_ls.failures import Failure
 from efim_ls.languages.table import name_of
@@ -87,6 +87,8 @@ def _sentence(path: Path, found: IndexSummary) -> str:
 def _tokenizers(settings: Settings) -> LanguageTokenizers:
     """Return the tokenizers of the models that a server would use; raises Failure if one is not there."""
     try:
+        if larger_folder(settings):
+            settings = of_embedded(settings)
         folder = kind_of(settings).folder(settings)
         if folder is None:
             raise Failure(f"{settings.model} has not been downloaded: open a file in an editor that uses it")

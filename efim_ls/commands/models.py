@@ -43,6 +43,7 @@ from model_runtime.loading.memory_fit import (
     usable_gpu_formats,
 )
 from model_runtime.loading.pass_times import KeyCosts, PassTimes, duration, key_costs, measure_passes
+from model_runtime.loading.threads import LARGE
 from model_runtime.loading.weight_format import COARSE, choose_method, supported_formats
 from model_runtime.machine import available_memory, memory_bandwidth
 from model_runtime.prompt.template import find_template
@@ -92,6 +93,11 @@ class ModelRow:
     problem: str | None = None
     quantization: str | None = None
 
+    @property
+    def answers_second(self) -> bool:
+        """Whether it is so large that the embedded models answer before it."""
+        return (self.parameters or 0) >= LARGE
+
 
 class NoCosts(NamedTuple):
     """What a model costs that does not fit."""
@@ -106,7 +112,7 @@ def show(as_json: bool, current: str = "") -> int:
     machine = _machine(times)
     rows = [*_rows(machine, times, current)]
     if as_json:
-        print(json.dumps({"machine": asdict(machine), "models": [asdict(row) for row in rows]}))
+        print(json.dumps({"machine": asdict(machine), "models": [_as_json(row) for row in rows]}))
     else:
         console = Console()
         console.print(_table(machine, rows, console.width))
@@ -116,6 +122,10 @@ def show(as_json: bool, current: str = "") -> int:
     return 0
 
 
+def _as_json(row: ModelRow) -> dict[str, object]:
+    return {**asdict(row), "answers_second": row.answers_second}
+
+
 def _embedded_times() -> PassTimes | None:
     """Measure the passes of the embedded model, which takes some tenths of a second; None if it cannot run here."""
     config = read_config(EMBEDDED)
@@ -123,7 +133,7 @@ def _embedded_times() -> PassTimes | None:
         way, _ = choose_method(config, "auto")
     except ModelError:
         return None
-    return measure_passes(config, [way], DEFAULTS.threads)[way]
+    return measure_passes(config, [way], threads=1)[way]
 
 
 def _machine(times: PassTimes | None) -> Machine:
@@ -265,7 +275,8 @@ def _table(machine: Machine, rows: list[ModelRow], width: int) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("fits as")
     table.caption = "a typical key: half of the keys take no more. a cold place: its first key, where nothing was "
-    table.caption += "computed ahead. ~: estimated; the embedded model is measured now"
+    table.caption += "computed ahead. ~: estimated; the embedded model is measured now. Before a model of "
+    table.caption += f"{LARGE / 1e6:.0f}M or more the embedded ones answer, and the surer answer is shown"
     table.caption_justify = "left"
     for row in rows:
         table.add_row(*_cells(row, width - FIGURES_WIDTH))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import ExitStack
 from time import perf_counter
-from typing import Self
+from typing import Any, Self
 
 from efim_ls.completion.answerers.document_state import DocumentState
+from efim_ls.completion.answerers.elsewhere import Progress
+from efim_ls.completion.answerers.remote import asking_server
 from efim_ls.completion.model_in_use import MOST_DOCUMENTS, ModelInUse
 from efim_ls.completion.models.kinds import kind_of
 from efim_ls.completion.models.open import OpenedModel
@@ -30,22 +32,31 @@ class Completer:
 
     def __init__(self, models: Models, settings: Settings) -> None:
         """Take the models that were opened for these settings, which `close` closes."""
-        self.models, self._settings = models, settings
+        self.models, self._settings, self._elsewhere = models, settings, models.elsewhere
         self._documents: dict[str, DocumentState] = {}  # most recently used last
         self._model_of: dict[str, ModelInUse] = {}  # by document, open or remembered
         self._focused = ""
         self._ahead_ms = 0.0
 
     @classmethod
-    def load(cls, settings: Settings, progress: Callable[[str, int], None]) -> Self:
+    def load(cls, settings: Settings, progress: Progress) -> Self:
         """Load the configured model, which answers in all languages; raises ModelError with cause and remedy."""
-        opened = kind_of(settings).open(settings, progress)
-        return cls(Models(ModelInUse(opened, settings), settings), settings)
+        return cls.over(kind_of(settings).open(settings, progress), settings)
 
     @classmethod
     def over(cls, opened: OpenedModel, settings: Settings) -> Self:
         """Return a completer whose only model was opened for these settings."""
-        return cls(Models(ModelInUse(opened, settings), settings), settings)
+        model = ModelInUse(opened, settings, elsewhere=asking_server(opened.remote, settings))
+        return cls(Models(model, settings), settings)
+
+    def open_elsewhere(self, progress: Progress) -> Future[Any] | None:
+        """Have the model elsewhere opened, if there is one; the future raises ModelError. On any thread."""
+        return self._elsewhere and self._elsewhere.model.open(progress)
+
+    def allow(self, seconds: float) -> None:
+        """Set how many seconds of a minute a model elsewhere may compute ahead of need here; on any thread."""
+        if self._elsewhere:
+            self._elsewhere.model.allow(seconds)
 
     def complete(self, request: Request, cancel: Cancel) -> Answer:
         """Answer a request; once `cancel()` is true, return it as superseded within one decode step."""
@@ -102,8 +113,8 @@ class Completer:
         for document in self._documents.values():
             document.forget_suggestions()
             document.forget_context()
-        for model in self.models.in_use:
-            model.forget_suggestions()
+        if self._elsewhere:
+            self._elsewhere.forget_suggestions()
 
     def forget_documents(self) -> None:
         """Forget all documents, so that nothing more of them is saved."""
@@ -112,6 +123,12 @@ class Completer:
 
     def close_document(self, uri: str, save: bool) -> None:
         """Forget a document's suggestions and release its arenas; with `save`, its frames stay until saved."""
+        self._leave_document(uri, save)
+        if self._elsewhere:
+            self._elsewhere.close_document(uri, save)
+
+    def _leave_document(self, uri: str, save: bool) -> None:
+        """Have the model that completes a document here forget it."""
         model = self._model_of.get(uri, self.models.first)
         if (document := self._documents.get(uri)) is None:
             self._model_of.pop(uri, None)
@@ -125,6 +142,14 @@ class Completer:
 
     def save(self, uri: str, cancel: Cancel) -> bool:
         """Save a document's frames with their keys and values; return false if stopped before the end."""
+        if not self._save(uri, cancel):
+            return False
+        if self._elsewhere:
+            self._elsewhere.save(uri)
+        return True
+
+    def _save(self, uri: str, cancel: Cancel) -> bool:
+        """Save what a document has with the model here; return false if stopped before the end."""
         if (document := self._documents.get(uri)) is None:
             return True
         if not self._model_of[uri].save(uri, document, cancel):
@@ -139,10 +164,13 @@ class Completer:
             self._close_model(model, CLOSING, write=True)
             self.models.drop(model, CLOSING)
         self.models.rest(seconds)
+        if self._elsewhere:
+            self._elsewhere.rest(seconds)
 
     def flush(self, seconds: float) -> bool:
         """Wait up to `seconds` until all saved data is written; return whether it is. On any thread."""
-        return all([model.engine.flush(seconds) for model in self.models.in_use])
+        is_written = self._elsewhere is None or self._elsewhere.flush(seconds)
+        return all([is_written, *(model.engine.flush(seconds) for model in self.models.in_use)])
 
     def close(self, seconds: float, then: Settings | None = None) -> None:
         """Save everything, for up to `seconds` a model, unless the next settings `then` forbid it, and end."""
@@ -152,10 +180,16 @@ class Completer:
             parts.callback(self.models.close, seconds)
             for model in reversed(self.models.in_use):
                 parts.callback(self._close_model, model, seconds, write)
+            if self._elsewhere:
+                parts.callback(self._elsewhere.close, seconds, then)
 
     def describe(self) -> dict[str, object]:
         """Return what runs where and why, of the first model."""
-        return self.models.first.describe()
+        return self.models.first.describe() | self._described_elsewhere
+
+    @property
+    def _described_elsewhere(self) -> dict[str, object]:
+        return self._elsewhere.model.describe() if self._elsewhere else {"remote": "", "larger": ""}
 
     def describe_for(self, language: str) -> dict[str, object]:
         """Return the model that answers in a language, all languages that some model knows, and the loaded models.
@@ -164,7 +198,9 @@ class Completer:
         """
         models = self.models
         loaded = [model.summary() for model in reversed(models.in_use)]
-        return {"model": models.model_for(language), "languages": list(models.languages), "models": loaded}
+        loaded += self._elsewhere.model.summaries() if self._elsewhere else []
+        described = {"model": models.model_for(language), "languages": list(models.languages), "models": loaded}
+        return self._described_elsewhere | described
 
     @property
     def tokenizers(self) -> LanguageTokenizers:
@@ -173,19 +209,23 @@ class Completer:
 
     @property
     def context_budget(self) -> ContextBudget:
-        """The most tokens of each part of other files' text; on any thread."""
-        return self.models.first.context_budget
+        """The most tokens of each part of other files' text, of the model that reads it; on any thread."""
+        elsewhere = self._elsewhere.model.context_budget if self._elsewhere else ()
+        return elsewhere or self.models.first.context_budget
 
     @property
     def tiers(self) -> list[dict[str, object]]:
         """What each tier of each model holds; on any thread."""
-        return [tier for model in self.models.in_use for tier in model.engine.statistics().tiers]
+        here = [tier for model in self.models.in_use for tier in model.engine.statistics().tiers]
+        return here + (self._elsewhere.model.tiers if self._elsewhere else [])
 
     @property
     def ahead(self) -> Ahead:
         """Totals of prefetching with all models that are loaded; on any thread."""
         counted = [model.engine.statistics() for model in self.models.in_use]
-        return Ahead(sum(each.prefetched for each in counted), sum(each.wasted for each in counted), self._ahead_ms)
+        other = self._elsewhere.model.ahead if self._elsewhere else Ahead()
+        tokens, wasted = sum(each.prefetched for each in counted), sum(each.wasted for each in counted)
+        return Ahead(tokens + other.tokens, wasted + other.wasted, self._ahead_ms + other.ms)
 
     def _opened(self, uri: str, language: str = "") -> tuple[ModelInUse, DocumentState]:
         """Return the model of a language, and a document's state, the most recently used one; may drop the oldest
@@ -196,7 +236,7 @@ class Completer:
         """
         model, document = self.models.at(language), self._documents.get(uri)
         if document is not None and self._model_of[uri] is not model and model.computes(language):
-            self.close_document(uri, save=False)
+            self._leave_document(uri, save=False)
             del self._documents[uri]
             document = None
         if document is None:
@@ -228,7 +268,7 @@ class Completer:
             for uri in its_own:
                 parts.callback(model.release, uri)
             for uri in reversed(wanted):
-                parts.callback(self.save, uri, Cancel(lambda: perf_counter() > end))
+                parts.callback(self._save, uri, Cancel(lambda: perf_counter() > end))
         for uri in its_own:
             self._documents.pop(uri, None)
             del self._model_of[uri]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import cache, lru_cache
@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 
 from efim_ls.access.secrets import may_reach_disk, private_among
 from efim_ls.completion.answerers.document_state import Answerer, DocumentState
+from efim_ls.completion.answerers.elsewhere import ElsewhereAnswerer, HereThenElsewhere
 from efim_ls.completion.answerers.model import ModelAnswerer
 from efim_ls.completion.answerers.phrases import PhraseAnswerer
-from efim_ls.completion.answerers.remote import LocalThenRemote, RemoteAnswerer
 from efim_ls.completion.models.open import OpenedModel
 from efim_ls.completion.planning.planner import Frame
 from efim_ls.languages.table import ANY, knows, notice
 from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
 from model_runtime.checkpoint.embedded import EMBEDDED
-from model_runtime.engine.engine import SavedFrame
+from model_runtime.engine.engine import Engine, SavedFrame
 from model_runtime.prompt.context import ContextPiece
 from model_runtime.prompt.prompt import WINDOW_PARTS
 from model_runtime.sequence_key import NOTHING_COMMITTED, CommittedParts
@@ -53,18 +53,20 @@ class ModelInUse:
         settings: Settings,
         client: str = "",
         work: Callable[[bool], None] = share_with_nobody,
+        elsewhere: ElsewhereAnswerer | None = None,
     ) -> None:
         """Take a model that was opened for these settings, which `close` closes.
 
         `client` sets the frames of its documents apart from the frames of other clients. `work` is called with
-        whether the client works with the model: a model that nobody works with has memory for one place.
+        whether the client works with the model: a model that nobody works with has memory for one place. A model
+        `elsewhere` is asked as well.
         """
         self.engine, self.tokenizer = opened.engine, opened.model.tokenizer
         self.context_budget = opened.budget.context
+        self.elsewhere, self._both = elsewhere, dict[str, HereThenElsewhere]()  # the latter by language
         self._opened, self._saved, self._private_files = opened, opened.documents, settings.private_files
         self._work, self._open, self._left_at = work, set[str](), monotonic()
-        self._remote = RemoteAnswerer(opened.remote, settings, client) if opened.remote else None
-        named = settings.model_languages if self._remote is None else ()  # else the model elsewhere knows them
+        named = settings.model_languages if elsewhere is None else ()  # else the model elsewhere knows them
         languages = named or self.engine.describe().languages or (ANY,)
         limits = settings.max_new_tokens, settings.max_lines
 
@@ -81,15 +83,15 @@ class ModelInUse:
         """Return who answers in a language; on any thread."""
         if (serving := self._serving.get(language)) is None:
             serving = next(each for each in self.answerers if knows(each.languages, language))
-            if self._remote and knows(self._remote.languages, language):
-                serving = LocalThenRemote(serving, self._remote)
             self._serving[language] = serving
-        return serving
+        if self.elsewhere is None or not knows(self.elsewhere.model.languages, language):
+            return serving
+        return self._both.setdefault(language, HereThenElsewhere(serving, self.elsewhere))
 
     @property
     def languages(self) -> tuple[str, ...]:
         """The languages that the model knows, or the one elsewhere; on any thread."""
-        elsewhere = self._remote.languages if self._remote else ()
+        elsewhere = self.elsewhere.model.languages if self.elsewhere else ()
         here = (language for each in self.answerers[:-1] for language in each.languages)
         return tuple(dict.fromkeys((*here, *elsewhere)))
 
@@ -102,13 +104,12 @@ class ModelInUse:
         told = notice("" if model == str(EMBEDDED) else model, self.languages, language)
         if told or trouble:
             return told or f"The model gives no answer: {trouble}."
-        if self._remote and self._remote.trouble:
-            return f"The remote model gives no answer, so the local one's is shown: {self._remote.trouble}."
-        return None
+        return (self.elsewhere and self.elsewhere.model.trouble) or None
 
     def new_document(self, uri: str) -> DocumentState:
         """Return the state of a document that is not in memory, with the plans that were saved of it."""
-        return DocumentState(self.model_answerer.new_planner, self._saved.recall(uri))
+        reads_others = self.elsewhere is None or any(self.context_budget)
+        return DocumentState(self.model_answerer.new_planner, self._saved.recall(uri), reads_others)
 
     def computes(self, language: str) -> bool:
         """Return whether the model answers in a language, here or elsewhere, and not phrases."""
@@ -130,8 +131,6 @@ class ModelInUse:
         self._open.discard(uri)
         self._left_at = monotonic()
         self._saved.close_document(uri)
-        if self._remote:
-            self._remote.forget(uri)
         self.release(uri)
 
     def is_left(self, seconds: float) -> bool:
@@ -141,11 +140,6 @@ class ModelInUse:
     def leave_memory(self) -> None:
         """Leave the memory for keys and values to models in use."""
         self._work(False)
-
-    def forget_suggestions(self) -> None:
-        """Forget what the model elsewhere suggested."""
-        if self._remote:
-            self._remote.forget()
 
     def save(self, uri: str, document: DocumentState, cancel: Cancel) -> bool:
         """Save the frames of a document's requests, and their plans if these have changed; false if stopped."""
@@ -167,26 +161,29 @@ class ModelInUse:
         """Write the queue for up to `seconds`, or discard it unless `write`, and end."""
         with ExitStack() as parts:  # the last first, each even if others fail
             parts.callback(self._opened.close, seconds, write)
-            if self._remote:
-                parts.callback(self._remote.close)
             if self._committed:
                 parts.callback(self._committed.close)
 
     def describe(self) -> dict[str, object]:
         """Return what runs where and why, with the budget as fitted to the model's context."""
         described = asdict(self.engine.describe()) | {"languages": list(self.languages)}
-        described["remote"] = self._remote.host if self._remote else ""
         return described | self._opened.budget.describe() | self._saved.describe()
 
     def summary(self) -> dict[str, object]:
-        """Return which model this is, for which languages, and how many places it has room for; on any thread."""
-        described = self.engine.describe()
-        return {"model": described.model, "languages": list(self.languages), "arenas": described.arenas}
+        """Return which model this is, for which languages, and what computes it; on any thread."""
+        return summary(self.engine, self.languages)
 
     def _saved_frame(self, uri: str, frame: Frame, text_of: Callable[[str], str | None] | None) -> SavedFrame:
         private = private_among((uri, *frame.prompt.origins), self._private_files)
         committed = committed_parts(text_of, uri, frame) if text_of else NOTHING_COMMITTED
         return SavedFrame(self.model_answerer.frame_id(uri, frame.plan), frame.prompt, private, committed)
+
+
+def summary(engine: Engine, languages: Collection[str]) -> dict[str, object]:
+    """Return which model an engine has, for which languages, its threads and how many places it has room for."""
+    described = engine.describe()
+    computed = {"threads": described.threads, "threads_reason": described.threads_reason}
+    return {"model": described.model, "languages": list(languages), "arenas": described.arenas, **computed}
 
 
 def _committed_texts(settings: Settings) -> CommittedTexts | None:

@@ -52,6 +52,7 @@ class Models:
         self._folders: dict[str, Path | None] = {}  # by language, once asked for
         self._reads_counts: dict[str, bool] = {}  # by language: whether its model has the tokenizer that counts it
         self.tokenizers = LanguageTokenizers(first.tokenizer, own_tokenizers if self._has_own else None)
+        self.elsewhere = first.elsewhere
 
     @property
     def in_use(self) -> list[ModelInUse]:
@@ -137,7 +138,10 @@ class Models:
         return with_dialects((*self.first.languages, *own))
 
     def model_for(self, language: str) -> str:
-        """Return the name or the folder of the model that answers in a language, loaded or not; on any thread."""
+        """Return the name or the folder of the model that answers in a language, loaded or not; on any thread.
+
+        Of two, that is the one that answers first.
+        """
         folder = self._folder(language)
         unusable = folder is None or folder in self._failures
         return str(self.first.summary()["model"] if unusable else folder)

@@ -13,13 +13,17 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from efim_ls.completion.answerers.elsewhere import ElsewhereAnswerer
+from efim_ls.completion.answerers.remote import asking_server
 from efim_ls.completion.completer import Completer
+from efim_ls.completion.larger import LargerDocuments, LargerModel
 from efim_ls.completion.model_in_use import ModelInUse
-from efim_ls.completion.models.kinds import kind_of, open_beside
-from efim_ls.completion.models.open import OpenedModel, RemoteModel
+from efim_ls.completion.models.kinds import kind_of, larger_folder, of_embedded, open_beside
+from efim_ls.completion.models.open import OpenedModel
 from efim_ls.completion.models_by_language import Models
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.checkpoint.gguf.header import part_paths
+from model_runtime.checkpoint.hub_names import hub_origin
 
 OF_CLIENT = ("private_files", "max_lines", "model_languages")  # settings that clients of one model may differ in
 
@@ -52,7 +56,7 @@ class ModelKey:
     @property
     def granted(self) -> tuple[Settings, int]:
         """What models have in common that share the memory which one client's settings grant."""
-        return replace(self.settings, other_files=DEFAULTS.other_files), self.new_tokens
+        return replace(of_embedded(self.settings), other_files=DEFAULTS.other_files), self.new_tokens
 
     def reading(self, other_files: Literal["auto", "phrases"]) -> ModelKey:
         """Return the key of the same model under another value of that setting."""
@@ -73,6 +77,19 @@ class SharedModel:
         self.working.discard(client)
         return not self.clients
 
+    @property
+    def name(self) -> str:
+        """The model's name or folder; on any thread."""
+        return self.opened.engine.describe().model
+
+    def share_memory(self, parts: int) -> None:
+        """Use one of `parts` equal parts of the memory for keys and values."""
+        self.opened.engine.share_memory(parts)
+
+    def close(self, seconds: float) -> None:
+        """Write the queue for up to `seconds`, and end."""
+        self.opened.close(seconds, write=True)
+
 
 class SharedModels:
     """Models that stay in memory while a client uses them and, if they are `lasting`, until they are asked to go.
@@ -83,29 +100,40 @@ class SharedModels:
     def __init__(self, lasting: bool = True) -> None:
         self._lasting = lasting
         self._loaded: dict[ModelKey, SharedModel] = {}
+        self._larger: dict[ModelKey, LargerModel] = {}
         self._alike: dict[ModelKey, ModelKey] = {}  # of models that by themselves read no text of other files
         self._numbers = itertools.count(1)
 
     def load(self, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
-        """Return a client's completer, with models that are in memory or are loaded; raises ModelError."""
-        key = ModelKey.of(settings)
-        shared = self._loaded_model(key, partial(kind_of(settings).open, settings, progress))
-        remote = shared.opened.remote
+        """Return a client's completer, with models that are in memory or are loaded; raises ModelError.
+
+        A larger model is not loaded yet: the completer opens it.
+        """
+        larger = larger_folder(settings)
+        here = of_embedded(settings) if larger else settings
+        elsewhere = self._asking_larger(settings, larger) if larger else None
+        try:
+            shared = self._loaded_model(ModelKey.of(here), partial(kind_of(here).open, here, progress))
+        except BaseException:
+            if elsewhere:
+                elsewhere.close(0, None)
+            raise
+        elsewhere = elsewhere or asking_server(shared.opened.remote, settings, self._new_client())
 
         def load_beside(folder: Path) -> ModelInUse:
-            key = ModelKey.of(settings, folder)
-            return self._used(self._loaded_model(key, partial(open_beside, settings, folder)), settings, remote)
+            key = ModelKey.of(here, folder)
+            return self._used(self._loaded_model(key, partial(open_beside, here, folder)), here, elsewhere)
 
-        first = self._used(shared, settings, remote)
-        models = Models(first, settings, load_beside, self.close_unused, self._lasting)
+        first = self._used(shared, here, elsewhere)
+        models = Models(first, here, load_beside, self.close_unused, self._lasting)
         return Completer(models, settings)
 
     def close_unused(self, seconds: float) -> None:
         """Close the models that no client uses; each has `seconds` to write its queue."""
-        unused = [key for key, shared in self._loaded.items() if not shared.clients]
-        for key in unused:
+        unused = [(of, key) for of in (self._larger, self._loaded) for key, each in of.items() if not each.clients]
+        for of, key in unused:
             try:
-                self._loaded.pop(key).opened.close(seconds, write=True)
+                of.pop(key).close(seconds)
             except Exception as error:  # the next one still has something to write
                 logger.error("a model could not be closed", exc_info=error)
         if unused:
@@ -114,10 +142,11 @@ class SharedModels:
 
     def describe(self) -> list[dict[str, object]]:
         """Return the models in memory, and how many clients use each; on any thread."""
-        return [
-            {"model": shared.opened.engine.describe().model, "clients": len(shared.clients)}
-            for shared in list(self._loaded.values())
-        ]
+        return [{"model": each.name, "clients": len(each.clients)} for _, each in self._all]
+
+    @property
+    def _all(self) -> list[tuple[ModelKey, SharedModel | LargerModel]]:
+        return [*self._loaded.items(), *self._larger.items()]
 
     def _loaded_model(self, key: ModelKey, load: Callable[[], OpenedModel]) -> SharedModel:
         """Return a model that is in memory, or is loaded now; raises ModelError."""
@@ -132,9 +161,22 @@ class SharedModels:
             self._share_memory()
         return self._loaded[key]
 
-    def _used(self, shared: SharedModel, settings: Settings, remote: RemoteModel | None) -> ModelInUse:
+    def _asking_larger(self, settings: Settings, folder: Path) -> ElsewhereAnswerer:
+        """Return who asks the model that the settings name, in a folder: one in memory, or one to be opened."""
+        key = ModelKey.of(settings, folder)
+        if key not in self._larger:
+            self.close_unused(0)
+            name, _ = hub_origin(folder)
+            self._larger[key] = LargerModel(name, partial(kind_of(settings).open, settings))
+        documents = LargerDocuments(self._larger[key], settings, self._new_client())
+        return ElsewhereAnswerer(documents, settings.engine.wait_seconds)
+
+    def _new_client(self) -> str:
+        return f"{next(self._numbers)} "
+
+    def _used(self, shared: SharedModel, settings: Settings, elsewhere: ElsewhereAnswerer | None) -> ModelInUse:
         """Return a model for one more client."""
-        client = f"{next(self._numbers)} "
+        client = self._new_client()
         shared.clients.add(client)
         opened = shared.opened.for_client(settings, partial(shared.leave, client))
 
@@ -142,16 +184,16 @@ class SharedModels:
             (shared.working.add if is_working else shared.working.discard)(client)
             self._share_memory()
 
-        return ModelInUse(replace(opened, remote=remote), settings, client, work)
+        return ModelInUse(opened, settings, client, work, elsewhere)
 
     def _share_memory(self) -> None:
         """Share the memory that the same settings grant evenly between the models that clients work with.
 
         The others keep one place each; while nobody works, all models count as in use.
         """
-        working = Counter(key.granted for key, shared in self._loaded.items() if shared.working)
-        loaded = Counter(key.granted for key in self._loaded)
-        for key, shared in self._loaded.items():
+        working = Counter(key.granted for key, shared in self._all if shared.working)
+        loaded = Counter(key.granted for key, _ in self._all)
+        for key, shared in self._all:
             parts = working[key.granted] or loaded[key.granted]
             has_part = shared.working or not working[key.granted]
-            shared.opened.engine.share_memory(parts if has_part else sys.maxsize)
+            shared.share_memory(parts if has_part else sys.maxsize)

@@ -13,7 +13,7 @@ from math import inf
 from time import monotonic
 from typing import Any, Generic, Literal, TypeVar
 
-from efim_ls.session.idle_budget import IdleBudget
+from efim_ls.completion.idle_budget import IdleBudget
 from model_runtime.cancel import Cancel, Cancelled
 
 T = TypeVar("T")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 from collections.abc import Callable, Mapping
@@ -122,9 +123,12 @@ class ModelLoader:
 
     async def _load_or_fall_back(self, settings: Settings, progress: Progress, wanted: object) -> Status:
         """Load the configured model; if that fails and no other is in use, load the embedded one."""
+        is_adopted = False
         try:
             await self._fetch_first(settings, progress, wanted)
             await self._adopt(settings, progress)
+            is_adopted = True
+            await self._open_elsewhere(progress)
         except Cancelled:
             raise
         except Exception as error:
@@ -133,6 +137,8 @@ class ModelLoader:
             return Status("ready", "the model is ready")
         if self._wanted is not wanted:
             raise Cancelled
+        if is_adopted:
+            return Status("ready", f"using the embedded model, because {cause}", fallback=cause)
         if self.completer and not self.status.fallback:
             return Status("error", f"{cause}; the previous model stays in use")
         if not settings.model:
@@ -153,6 +159,12 @@ class ModelLoader:
         completer, self._description = await loading
         self._replaced.remove(completer)
         self.completer = completer
+
+    async def _open_elsewhere(self, progress: Progress) -> None:
+        """Wait until the larger model is open; the embedded one answers meanwhile. Raises ModelError."""
+        opening = self.completer and self.completer.open_elsewhere(progress)
+        if opening is not None:
+            await asyncio.shield(asyncio.wrap_future(opening))  # others may wait for it as well
 
     async def _fetch_first(self, settings: Settings, progress: Progress, wanted: object) -> None:
         self._engine.supersede(LOADING)

@@ -95,7 +95,8 @@ def cursor_at(document: Document, place: FilePlace) -> tuple[int, str]:
 
 def load(model: str, shows_others: bool = False) -> Completer:
     """Load a model that keeps nothing on disk, and may read text of other files; raises Failure."""
-    settings = Settings(model=model, persist=False, other_files="text" if shows_others else "phrases")
+    others = "text" if shows_others else "phrases"
+    settings = Settings(model=model, persist=False, other_files=others, engine=replace(DEFAULTS.engine, alone=True))
     try:
         return SharedModels(lasting=False).load(settings, lambda message, _: logging.debug(message))
     except ModelError as error:

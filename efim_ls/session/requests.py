@@ -68,7 +68,7 @@ class _UnderWay:
 
     def __init__(self, request: Request, language: str, text: str) -> None:
         self.request, self.language, self.text, self.asking = request, language, text, 0
-        self.computed: asyncio.Future[Answer]  # here, before another machine may answer better
+        self.computed: asyncio.Future[Answer]  # here, before a model elsewhere may answer better
         self.answer: asyncio.Future[Answer]
         self.is_outdated = asyncio.Event()
 

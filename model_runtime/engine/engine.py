@@ -125,6 +125,7 @@ class EngineDescription:
     context: int = 0
     arenas: int = 0
     threads: int = 0
+    threads_reason: str = ""
     ngrams: bool = False
     ngrams_reason: str = ""
     options: str = ""

@@ -40,7 +40,8 @@ class LoadOptions(DecoderOptions):
 
     All arenas together take at most `kv_memory_mib`, but there is always one; on a CPU they are allocated when first
     needed. `hash_notes` remember the hashes of weights. `approximations` are those that are asked for.
-    `overflow` is a folder for what memory has no room for; without one there must be room for all.
+    `overflow` is a folder for what memory has no room for; without one there must be room for all. `threads_reason`
+    says why there are as many threads.
     """
 
     capacity: int
@@ -48,6 +49,7 @@ class LoadOptions(DecoderOptions):
     hash_notes: NotRequired[Memo | None]
     overflow: NotRequired[Path | None]
     approximations: NotRequired[Collection[str]]
+    threads_reason: NotRequired[str]
 
 
 class LoadPlan(NamedTuple):

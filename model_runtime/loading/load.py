@@ -144,6 +144,7 @@ def _load(
     description = replace(
         _description(checkpoint, runtime, plan.choice),
         threads=options["threads"],
+        threads_reason=options.get("threads_reason", ""),
         ngrams=cache is not None,
         ngrams_reason=cache_reason,
         options="; ".join(said for _, said in rows if said),

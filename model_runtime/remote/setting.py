@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, cast
@@ -21,9 +21,11 @@ MOST_PRIORITY = 1 << 31
 class RemoteOptions:
     """A server, its dialect, and the text that it may get; without a `url` there is none.
 
+    Without one, a large model that is computed here answers `alone` if that is set, not after the embedded one.
+
     `kind` is found out if empty, and `model` if the server has one alone. Its key is in an environment variable or a
     file. `cache_salt` and `priority` go to vLLM as they are. `wait_seconds` is how long an answer that this machine
-    gives waits for the server's. Private text is sent only if `private`.
+    gives waits for the larger model's. Private text is sent only if `private`.
     """
 
     url: str = ""
@@ -35,6 +37,7 @@ class RemoteOptions:
     private: bool = False
     cache_salt: str = ""
     priority: int = 0
+    alone: bool = False
 
     @property
     def host(self) -> str:
@@ -127,11 +130,15 @@ FIELDS: Mapping[str, Field] = {
     "private": SWITCH,
     "cache_salt": TEXT,
     "priority": Field("a whole number", _is_whole, {"type": "integer"}),
+    "alone": SWITCH,
 }
+HERE = ("wait_seconds", "alone")  # what may be said of a model that is computed here
 
 
-def object_problem(setting: str, fields: Mapping[str, Field], value: object) -> str | None:
-    """Return the fault of a setting that is an object with a `url`, or empty; None if it is valid."""
+def object_problem(
+    setting: str, fields: Mapping[str, Field], value: object, without_url: Collection[str] = ()
+) -> str | None:
+    """Return the fault of a setting that is an object with a `url`, or has names `without_url` alone; else None."""
     if not isinstance(value, Mapping):
         return f"setting {setting!r}: expected an object, got {value!r}"
     given = cast("Mapping[str, object]", value)
@@ -140,6 +147,8 @@ def object_problem(setting: str, fields: Mapping[str, Field], value: object) -> 
             return f"setting {setting!r}: unknown name {name!r}, expected one of {', '.join(fields)}"
         if not fields[name].is_valid(each):
             return f"setting {setting!r}: expected {fields[name].expected} as {name!r}"  # the value may hold a key
-    if given and "url" not in given:
+    if "url" in given and given.get("alone"):
+        return f"setting {setting!r}: 'alone' is for a model that is computed here, leave it out next to 'url'"
+    if "url" not in given and not given.keys() <= set(without_url):
         return f"setting {setting!r}: expected 'url', the address of the server"
     return None

@@ -88,6 +88,10 @@ class StandIn:
     def flush(self, seconds: float) -> bool:
         return True
 
+    def open_elsewhere(self, progress: Progress) -> None: ...
+
+    def allow(self, seconds: float) -> None: ...
+
     def close(self, seconds: float, then: Settings | None = None) -> None:
         pass
 

@@ -187,10 +187,12 @@ class ModelAnswerer:
         meter.add(reused=prompt.tokens, approximate=approximate, new_tokens=tokens, known=tokens)
         likelihood = left.suggestion.likelihood
         document.answer_origin = None
+        source = left.suggestion.source
         if likelihood is None:
-            return _answer(left.word, meter) if left.word else Answer(left.text, meter.total())
+            return _answer(left.word, meter) if left.word else Answer(left.text, meter.total(), source=source)
         document.answer_origin = AnswerOrigin(likelihood, left.typed, request.counts, planned.asked.refuted)
-        return self._shown(planned, likelihood, left.typed)
+        answer = self._shown(planned, likelihood, left.typed)
+        return replace(answer, source=answer.source or source)
 
     def _failed(self, cause: str, meter: CostMeter) -> Answer:
         """Return an answer without a suggestion, and log its cause unless the last answer had the same."""

@@ -57,7 +57,7 @@ class PhraseAnswerer:
             return Answer("", meter.total(), reason)
         if left and not request.explicit:
             document.suggestions.renew(left)
-            return Answer(left.text, meter.total())
+            return Answer(left.text, meter.total(), source=left.suggestion.source)
         try:
             text, confidence, source = self._speak(request, meter, cancel)
         except Cancelled:

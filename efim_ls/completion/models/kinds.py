@@ -15,6 +15,7 @@ from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.checkpoint.config import UnknownArchitecture, read_config
 from model_runtime.checkpoint.hub_names import cached_folder, checked_revision, hub_name, local_folder
 from model_runtime.checkpoint.weight_files import weight_files
+from model_runtime.errors import ModelError
 
 if TYPE_CHECKING:
     from efim_ls.completion.models.open import OpenedModel
@@ -123,6 +124,29 @@ KINDS: Sequence[ModelKind] = (ComputedHere(),)
 
 def no_progress(message: str, percent: int) -> None:
     """Tell nobody how far a model is."""
+
+
+def larger_folder(settings: Settings) -> Path | None:
+    """Return the folder of the model that the settings name if it is so large that embedded ones answer before it.
+
+    Return None if it answers alone, or is not on this machine. Raises ModelError for a wrong name.
+    """
+    if not settings.model or settings.engine.url or settings.engine.alone:
+        return None
+    from model_runtime.loading.checkpoint_reader import read_architecture
+    from model_runtime.loading.memory_fit import model_size
+    from model_runtime.loading.threads import LARGE
+
+    folder = kind_of(settings).folder(settings)
+    with suppress(ModelError):  # who opens it names the fault
+        if folder and model_size(read_architecture(folder), folder).parameters >= LARGE:
+            return folder
+    return None
+
+
+def of_embedded(settings: Settings) -> Settings:
+    """Return the settings with which embedded models are opened that answer before a larger one."""
+    return replace(settings, model="", template=(), model_languages=(), engine=DEFAULTS.engine)
 
 
 def open_beside(settings: Settings, folder: Path) -> OpenedModel:

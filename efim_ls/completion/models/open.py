@@ -26,6 +26,7 @@ from model_runtime.loading.checkpoint_reader import Checkpoint, read_checkpoint
 from model_runtime.loading.decoders import LoadOptions
 from model_runtime.loading.load import LoadedModel, Model, load, plan_load
 from model_runtime.loading.memory_fit import FitRequest, fit_on_cpu, model_size
+from model_runtime.loading.threads import LARGE, choose_threads, read_cpus
 from model_runtime.loading.weight_format import wanted_format
 from model_runtime.machine import cuda_missing, releasable_memory
 from model_runtime.prompt.context import ContextBudget
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 LEAST_PROMPT = 16  # tokens; a shorter prompt is useless
-LEAST_SLOW = 100_000_000  # parameters of a model whose whole prompt takes a CPU seconds
 SHORTEST_HEAD = 320  # tokens of the head of its first prompt at a place, of which about 200 are used
 LEAST_READER = 1_000_000_000  # parameters of a model that gains by other files' text (docs/models.md)
 SWITCHED_OFF = "switched off"  # the reason where a model would read other files' text by itself
@@ -108,10 +108,10 @@ def load_model(settings: Settings, progress: Progress) -> tuple[LoadedModel, Bud
     folder, progress = _found(settings, progress)
     progress("reading the tokenizer", 5)
     checkpoint, budget = _read(settings, folder)
-    options = _load_options(settings, budget, checkpoint.config)
+    options = _load_options(settings, budget, checkpoint)
     model = load(checkpoint, ngrams=True, progress=progress, **options)
     described = model.parts.description
-    is_slow = described.device == "cpu" and described.parameters >= LEAST_SLOW
+    is_slow = described.device == "cpu" and described.parameters >= LARGE
     return model, replace(budget, shortest=SHORTEST_HEAD) if is_slow and budget.head >= 4 * SHORTEST_HEAD else budget
 
 
@@ -155,13 +155,16 @@ def _shares(settings: Settings, arena: int) -> MemoryShares:
     return share_out(settings.memory_mib, -(-arena // MIB))
 
 
-def _load_options(settings: Settings, budget: Budget, config: ModelConfig) -> LoadOptions:
+def _load_options(settings: Settings, budget: Budget, checkpoint: Checkpoint) -> LoadOptions:
+    config = checkpoint.config
+    choice = choose_threads(settings.threads, model_size(config, checkpoint.folder).parameters, read_cpus())
     arena = arena_bytes(config, min(capacity(settings, budget), config.context))
     cache = cache_folder(settings.cache_folder)
     return LoadOptions(
         device=settings.device,
         weights=settings.weights,
-        threads=settings.threads,
+        threads=choice.threads,
+        threads_reason=choice.reason,
         capacity=capacity(settings, budget),
         kv_memory_mib=_shares(settings, arena).arenas,
         hash_notes=CacheFile(cache / HASHES) if settings.persist else None,
@@ -201,7 +204,7 @@ def _check(settings: Settings, beside: bool, folder: Path, _: int) -> None:
     """
     checkpoint, budget = _read(settings, folder)
     if not beside:
-        plan_load(checkpoint, **_load_options(settings, budget, checkpoint.config))
+        plan_load(checkpoint, **_load_options(settings, budget, checkpoint))
     elif settings.device == "cpu" or checkpoint.config.foreign or cuda_missing():
         weights = wanted_format(checkpoint.config, settings.weights, checkpoint.quantization)
         request = FitRequest(checkpoint.config, weights, 0, folder, releasable_memory())

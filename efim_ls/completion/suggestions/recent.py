@@ -44,7 +44,7 @@ class PastSuggestion(Suggestion):
 
     The place is the lengths of the text before and after the cursor, and the nearest of it. `likelihood` is the
     likelihood of the text, None if all of it is shown however likely it is. `word` is the shown word where the model
-    did not guess it.
+    did not guess it. `source` says in plain words who did, if that was another model.
     """
 
     before: str
@@ -53,6 +53,7 @@ class PastSuggestion(Suggestion):
     seen: Seen
     likelihood: TextProbability | None
     word: ShownPart | None = None
+    source: str = ""
 
     def is_around(self, text: str, cursor: int) -> bool:
         """Return whether a text is the one around it, except for text typed since, up to the cursor."""
@@ -143,16 +144,21 @@ class RecentSuggestions:
         return Asked(request, Seen.by(request), tuple(left), _is_refuted(other, text, cursor))
 
     def add(
-        self, asked: Asked, suggested: str, likelihood: TextProbability | None = None, word: ShownPart | None = None
+        self,
+        asked: Asked,
+        suggested: str,
+        likelihood: TextProbability | None = None,
+        word: ShownPart | None = None,
+        source: str = "",
     ) -> None:
         """Remember a suggestion, with the likelihood of its text if only a likely beginning is shown.
 
-        It is a `word` if the model has not guessed it.
+        It is a `word` if the model has not guessed it, and from the `source` if another model has.
         """
         alike = (each for each in asked.remainders if each.suggestion.seen == asked.seen)
         known = next((left for left in alike if left.text == suggested), None)
         if known is None or known.suggestion not in self._suggestions:
-            self._suggestions.append(replace(_made(asked, suggested, likelihood), word=word))
+            self._suggestions.append(replace(_made(asked, suggested, likelihood), word=word, source=source))
             return
         self.renew(known)
         if likelihood is None:

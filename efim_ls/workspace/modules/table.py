@@ -47,7 +47,7 @@ class PackedModule(NamedTuple):
 
 
 class ModuleView:
-    """The names of modules at one time. Used on one thread; it never waits, and reads nothing.
+    """The names of modules at one time; it reads nothing. Used on the threads of a client's models.
 
     Two views of one `version` give the same answers.
     """
@@ -64,6 +64,7 @@ class ModuleView:
         self.version, self.top_level, self._words, self._places = version, top_level, words, places
         self.modules = Modules(lambda name: _unpacked(found) if (found := packed.get(name)) else None)
         self._documents = dict[str, DocumentImports]()  # by URI
+        self._lock = threading.Lock()  # held while these are read and changed: less than a millisecond
 
     def has(self, word: str) -> bool:
         """Return whether any module has a name like this, or a class or function in it."""
@@ -71,10 +72,11 @@ class ModuleView:
 
     def expected(self, uri: str, text: str, cursor: int) -> Expected | None:
         """Return what code expects at a place in a document, None if that is anything or unknown."""
-        if uri not in self._documents and len(self._documents) >= DOCUMENTS:
-            self._documents.pop(next(iter(self._documents)))
-        imports = self._documents.setdefault(uri, DocumentImports()).at(text, cursor)
-        found = expected(text[max(0, cursor - REACH) : cursor], imports, self.modules, self.top_level)
+        with self._lock:
+            if uri not in self._documents and len(self._documents) >= DOCUMENTS:
+                self._documents.pop(next(iter(self._documents)))
+            imports = self._documents.setdefault(uri, DocumentImports()).at(text, cursor)
+            found = expected(text[max(0, cursor - REACH) : cursor], imports, self.modules, self.top_level)
         return found and found._replace(places=self._places)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from efim_ls.completion.answerers import remote
+from efim_ls.completion.answerers import elsewhere
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.models.open import OpenedModel, RemoteModel
 from efim_ls.request import Answer, Request, Upcoming
@@ -91,8 +91,8 @@ def make(model: LoadedModel, server: Saying) -> Iterator[Make]:
             engine = Here(model.tokenizer, local)
             engine.is_far = False
             server_engine = RemoteEngine(settings.engine, model.tokenizer, CAPACITY)
-            elsewhere = RemoteModel(model, server_engine, BUDGET, CAPACITY)
-            opened = OpenedModel(model, engine, BUDGET, CAPACITY, remote=elsewhere)
+            far = RemoteModel(model, server_engine, BUDGET, CAPACITY)
+            opened = OpenedModel(model, engine, BUDGET, CAPACITY, remote=far)
             completer = Completer.over(opened, settings)
             made.callback(completer.close, 0)
             return completer
@@ -193,7 +193,7 @@ def test_another_place_ends_what_is_under_way(make: Make, server: Saying) -> Non
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time that pauses are measured in."""
     time = [100.0]
-    monkeypatch.setattr(remote, "monotonic", lambda: time[0])
+    monkeypatch.setattr(elsewhere, "monotonic", lambda: time[0])
     return time
 
 
@@ -209,14 +209,14 @@ def test_a_server_that_is_gone_is_told_once_and_found_again(
         answer = completer.complete(request(TEXT.replace("return su", line)), NEVER)
         assert (answer.text, answer.better) == ("m(local)", None), "nobody waits for it"
     assert len(server.asked) == asked, "it is left alone for a while"
-    now[0] += remote.FIRST_PAUSE
+    now[0] += elsewhere.FIRST_PAUSE
     again = completer.complete(request(TEXT.replace("return", "values =")), NEVER)
     assert better(again).text == again.text and len(server.asked) > asked
     said = "answers with the status 500"
     assert [said in each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING] == [True]
     assert said in (completer.notice("python") or "")
     server.status = 200
-    now[0] += 2 * remote.FIRST_PAUSE
+    now[0] += 2 * elsewhere.FIRST_PAUSE
     assert better(completer.complete(request(f"\n{TEXT}"), NEVER)).text == "m(values, start)"
     assert completer.notice("python") is None
 

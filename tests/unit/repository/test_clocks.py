@@ -11,13 +11,13 @@ ROOMS = ("efim_ls/access", "efim_ls/completion", "efim_ls/next_edit", "efim_ls/s
          "efim_ls/workspace", "model_runtime", "kv_store")  # fmt: skip
 MEASURES = "measures"  # and nothing follows from it
 READERS = {
-    "efim_ls/completion/answerers/remote.py": "how long another machine's better answer is waited for",
+    "efim_ls/completion/answerers/elsewhere.py": "how long a better answer from elsewhere is waited for",
     "efim_ls/completion/model_in_use.py": "when a model that nobody uses leaves memory",
     "efim_ls/completion/completer.py": "how long closing may write",
     "efim_ls/completion/answerers/costs.py": MEASURES,
     "efim_ls/session/documents.py": "which edits are one step, for next edits",
     "efim_ls/session/engine_thread.py": "whose work comes first",
-    "efim_ls/session/idle_budget.py": "how much is computed ahead",
+    "efim_ls/completion/idle_budget.py": "how much is computed ahead",
     "efim_ls/workspace/excerpts/workspace_excerpts.py": "how often excerpts are looked for, at rest",
     "efim_ls/workspace/index.py": "how often its progress is told",
     "efim_ls/workspace/index_file.py": "how long a locked file is waited for",

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from efim_ls.session import idle_budget
+from efim_ls.completion import idle_budget
+from efim_ls.completion.idle_budget import IdleBudget
 from efim_ls.session.engine_thread import EngineThread
-from efim_ls.session.idle_budget import IdleBudget
 from model_runtime.cancel import Cancel, Cancelled
 from tests.waiting import HANG, Clock, eventually, happened, loop_at_rest, soon
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from efim_ls.completion.idle_budget import IdleBudget
 from efim_ls.session.engine_thread import EngineThread, Job
-from efim_ls.session.idle_budget import IdleBudget
 from model_runtime.cancel import Cancel
 from tests.waiting import HANG, eventually, happened
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.session.idle_budget import GRAIN, WINDOW, IdleBudget
+from efim_ls.completion.idle_budget import GRAIN, WINDOW, IdleBudget
 from tests.waiting import Clock
 
 

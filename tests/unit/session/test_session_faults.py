@@ -40,6 +40,10 @@ class Fake:
     def context_budget(self) -> ContextBudget:
         return ()
 
+    def open_elsewhere(self, progress: object) -> None: ...
+
+    def allow(self, seconds: float) -> None: ...
+
     def notice(self, language: str) -> str | None:
         return None
 

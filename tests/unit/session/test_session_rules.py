@@ -42,6 +42,10 @@ class Fake:
     def context_budget(self) -> ContextBudget:
         return ()
 
+    def open_elsewhere(self, progress: object) -> None: ...
+
+    def allow(self, seconds: float) -> None: ...
+
     def prepare(self, place: Upcoming, cancel: Cancel) -> bool:
         self.foreseen.append(place.request.uri)
         return True
