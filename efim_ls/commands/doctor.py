@@ -126,7 +126,7 @@ def _examine(model: str, began: float, status: Status, measure: bool) -> Examina
 
 
 def _with_first(larger: Examination, first: Examination) -> Examination:
-    """Return what was found of a larger model, with the embedded one that answers before it in editors."""
+    """Return the findings on a larger model, with those on the embedded one, which answers before it in editors."""
     if larger.problem or first.problem:
         return larger
     verdict = f"{larger.verdict}; before that the embedded model answers ({first.verdict})"

@@ -41,13 +41,13 @@ class Completer:
     @classmethod
     def load(cls, settings: Settings, progress: Progress) -> Self:
         """Load the configured model, which answers in all languages; raises ModelError with cause and remedy."""
-        return cls.over(kind_of(settings).open(settings, progress), settings)
+        opened = kind_of(settings).open(settings, progress)
+        return cls(_only_model(opened, settings), settings)
 
     @classmethod
     def over(cls, opened: OpenedModel, settings: Settings) -> Self:
         """Return a completer whose only model was opened for these settings."""
-        model = ModelInUse(opened, settings, elsewhere=asking_server(opened.remote, settings))
-        return cls(Models(model, settings), settings)
+        return cls(_only_model(opened, settings), settings)
 
     def open_elsewhere(self, progress: Progress) -> Future[Any] | None:
         """Have the model elsewhere opened, if there is one; the future raises ModelError. On any thread."""
@@ -127,35 +127,12 @@ class Completer:
         if self._elsewhere:
             self._elsewhere.close_document(uri, save)
 
-    def _leave_document(self, uri: str, save: bool) -> None:
-        """Have the model that completes a document here forget it."""
-        model = self._model_of.get(uri, self.models.first)
-        if (document := self._documents.get(uri)) is None:
-            self._model_of.pop(uri, None)
-        else:
-            document.close()
-            if not save:
-                document.forget_frames()
-        if uri == self._focused:
-            self._focused = ""
-        model.close_document(uri)
-
     def save(self, uri: str, cancel: Cancel) -> bool:
         """Save a document's frames with their keys and values; return false if stopped before the end."""
         if not self._save(uri, cancel):
             return False
         if self._elsewhere:
             self._elsewhere.save(uri)
-        return True
-
-    def _save(self, uri: str, cancel: Cancel) -> bool:
-        """Save what a document has with the model here; return false if stopped before the end."""
-        if (document := self._documents.get(uri)) is None:
-            return True
-        if not self._model_of[uri].save(uri, document, cancel):
-            return False
-        if document.closed:
-            document.forget_frames()
         return True
 
     def rest(self, seconds: float) -> None:
@@ -186,10 +163,6 @@ class Completer:
     def describe(self) -> dict[str, object]:
         """Return what runs where and why, of the first model."""
         return self.models.first.describe() | self._described_elsewhere
-
-    @property
-    def _described_elsewhere(self) -> dict[str, object]:
-        return self._elsewhere.model.describe() if self._elsewhere else {"remote": "", "larger": ""}
 
     def describe_for(self, language: str) -> dict[str, object]:
         """Return the model that answers in a language, all languages that some model knows, and the loaded models.
@@ -227,6 +200,10 @@ class Completer:
         tokens, wasted = sum(each.prefetched for each in counted), sum(each.wasted for each in counted)
         return Ahead(tokens + other.tokens, wasted + other.wasted, self._ahead_ms + other.ms)
 
+    @property
+    def _described_elsewhere(self) -> dict[str, object]:
+        return self._elsewhere.model.describe() if self._elsewhere else {"remote": "", "larger": ""}
+
     def _opened(self, uri: str, language: str = "") -> tuple[ModelInUse, DocumentState]:
         """Return the model of a language, and a document's state, the most recently used one; may drop the oldest
         saved one.
@@ -257,6 +234,29 @@ class Completer:
         if old is not None and self._documents.pop(old).closed:
             del self._model_of[old]
 
+    def _leave_document(self, uri: str, save: bool) -> None:
+        """Have the model that completes a document here forget it."""
+        model = self._model_of.get(uri, self.models.first)
+        if (document := self._documents.get(uri)) is None:
+            self._model_of.pop(uri, None)
+        else:
+            document.close()
+            if not save:
+                document.forget_frames()
+        if uri == self._focused:
+            self._focused = ""
+        model.close_document(uri)
+
+    def _save(self, uri: str, cancel: Cancel) -> bool:
+        """Save what a document has with the model here; return false if stopped before the end."""
+        if (document := self._documents.get(uri)) is None:
+            return True
+        if not self._model_of[uri].save(uri, document, cancel):
+            return False
+        if document.closed:
+            document.forget_frames()
+        return True
+
     def _close_model(self, model: ModelInUse, seconds: float, write: bool) -> None:
         """End a model, with `seconds` to save its documents, if these may be written; forget them."""
         end = perf_counter() + seconds
@@ -272,3 +272,8 @@ class Completer:
         for uri in its_own:
             self._documents.pop(uri, None)
             del self._model_of[uri]
+
+
+def _only_model(opened: OpenedModel, settings: Settings) -> Models:
+    """Return a model as the only one here; a server may be asked as well."""
+    return Models(ModelInUse(opened, settings, elsewhere=asking_server(opened.remote, settings)), settings)

@@ -72,8 +72,14 @@ class LargerModel:
 
     def close(self, seconds: float) -> None:
         """Write the queue for up to `seconds`, and end."""
+
+        def end() -> None:
+            opened, self._opening = self.opened, None
+            if opened:
+                opened.close(seconds, write=True)
+
         self._ending.set()
-        closing = self._thread.submit(self._close, seconds)
+        closing = self._thread.submit(end)
         self._thread.shutdown(wait=False)
         wait([closing], max(seconds, CLOSING))  # its memory may be needed
         if closing.done():
@@ -97,11 +103,6 @@ class LargerModel:
         if opened := self.opened:
             opened.engine.share_memory(self._parts)
 
-    def _close(self, seconds: float) -> None:
-        opened, self._opening = self.opened, None
-        if opened:
-            opened.close(seconds, write=True)
-
 
 class LargerDocuments:
     """A `ModelElsewhere` in this process: a client's documents, completed by a model that clients share."""
@@ -109,7 +110,7 @@ class LargerDocuments:
     def __init__(self, shared: LargerModel, settings: Settings, client: str) -> None:
         """Use the model for one more client, with the `settings` that name it."""
         self.source = f"from the model in {shared.name}"
-        self.trouble = ""  # what keeps it from answering is told where it is opened
+        self.trouble = ""  # a model that cannot be opened is named in the status
         self._shared, self._settings, self._client = shared, settings, client
         self._completer: Completer | None = None  # belongs to the model's thread
         shared.clients.add(client)
@@ -150,7 +151,7 @@ class LargerDocuments:
     def prepare(self, place: Upcoming, cancel: Cancel) -> None:
         """Compute what a completion will need, until `cancel()` is true or the clients' time for it is spent."""
         budget = self._shared.budget
-        if completer := self._use():
+        if (completer := self._use()) and budget.left() > 0:
             with budget.spending():
                 completer.prepare(place, Cancel(lambda: cancel() or budget.left() <= 0))
 

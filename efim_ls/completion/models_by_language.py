@@ -140,7 +140,7 @@ class Models:
     def model_for(self, language: str) -> str:
         """Return the name or the folder of the model that answers in a language, loaded or not; on any thread.
 
-        Of two, that is the one that answers first.
+        Of two models, the first to answer.
         """
         folder = self._folder(language)
         unusable = folder is None or folder in self._failures

@@ -8,6 +8,7 @@ import logging
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -86,10 +87,6 @@ class SharedModel:
         """Use one of `parts` equal parts of the memory for keys and values."""
         self.opened.engine.share_memory(parts)
 
-    def close(self, seconds: float) -> None:
-        """Write the queue for up to `seconds`, and end."""
-        self.opened.close(seconds, write=True)
-
 
 class SharedModels:
     """Models that stay in memory while a client uses them and, if they are `lasting`, until they are asked to go.
@@ -112,12 +109,11 @@ class SharedModels:
         larger = larger_folder(settings)
         here = of_embedded(settings) if larger else settings
         elsewhere = self._asking_larger(settings, larger) if larger else None
-        try:
-            shared = self._loaded_model(ModelKey.of(here), partial(kind_of(here).open, here, progress))
-        except BaseException:
+        with ExitStack() as failing:
             if elsewhere:
-                elsewhere.close(0, None)
-            raise
+                failing.callback(elsewhere.close, 0, None)
+            shared = self._loaded_model(ModelKey.of(here), partial(kind_of(here).open, here, progress))
+            failing.pop_all()
         elsewhere = elsewhere or asking_server(shared.opened.remote, settings, self._new_client())
 
         def load_beside(folder: Path) -> ModelInUse:
@@ -133,7 +129,11 @@ class SharedModels:
         unused = [(of, key) for of in (self._larger, self._loaded) for key, each in of.items() if not each.clients]
         for of, key in unused:
             try:
-                of.pop(key).close(seconds)
+                model = of.pop(key)
+                if isinstance(model, LargerModel):
+                    model.close(seconds)
+                else:
+                    model.opened.close(seconds, write=True)
             except Exception as error:  # the next one still has something to write
                 logger.error("a model could not be closed", exc_info=error)
         if unused:

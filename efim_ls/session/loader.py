@@ -99,6 +99,12 @@ class ModelLoader:
             self.status = status
         return self._wanted is wanted and status.state == "ready"
 
+    def allow(self, seconds: float) -> None:
+        """Set the seconds of any minute in which models may compute ahead of need; zero forbids it."""
+        self._engine.allow(seconds)
+        if self.completer:
+            self.completer.allow(seconds)
+
     def close(self, seconds: float) -> bool:
         """End both threads, then the models; return false if a thread is still at work after `seconds`."""
         fetched = self._fetching.close(seconds)
@@ -159,6 +165,7 @@ class ModelLoader:
         completer, self._description = await loading
         self._replaced.remove(completer)
         self.completer = completer
+        completer.allow(self._engine.idle_seconds)
 
     async def _open_elsewhere(self, progress: Progress) -> None:
         """Wait until the larger model is open; the embedded one answers meanwhile. Raises ModelError."""

@@ -72,7 +72,7 @@ class Session:
     def configure(self, settings: Settings) -> bool:
         """Adopt settings; return whether the model must be loaded for them."""
         self.settings = settings
-        self._allow_ahead()
+        self.model.allow(settings.prefetch_seconds_per_minute if settings.enabled else 0)
         self.requests.patience = settings.engine.wait_seconds
         self.requests.show_after = settings.show_after_ms / 1e3
         self.next_edits.enabled = settings.next_edit
@@ -88,7 +88,6 @@ class Session:
     async def load(self, progress: Progress) -> None:
         """Load the configured model; the status tells the outcome."""
         if await self.model.load(self.settings, progress):
-            self._allow_ahead()
             self._adopt_scope()
             if document := self.documents.last_used:
                 self.background.rested(document)
@@ -189,13 +188,6 @@ class Session:
                 part()
             except Exception as error:  # keys and values are kept all the same
                 logger.error("a part of closing failed", exc_info=error)
-
-    def _allow_ahead(self) -> None:
-        """Allow as much computing ahead of need as the settings say."""
-        seconds = self.settings.prefetch_seconds_per_minute if self.settings.enabled else 0
-        self.engine.allow(seconds)
-        if self.model.completer:
-            self.model.completer.allow(seconds)
 
     def _adopt_rules(self) -> None:
         """Apply the current settings and folders to all documents; drop the work of those that are off."""

@@ -51,11 +51,11 @@ def choose_threads(wanted: Threads, parameters: int, cpus: Cpus) -> ThreadChoice
         return ThreadChoice(wanted, "the setting 'threads' says so")
     if parameters < LARGE:
         return ThreadChoice(1, f"a model of fewer than {LARGE / 1e6:.0f} million parameters gains nothing by more")
-    cores = max(1, min(cpus.physical, floor(min(cpus.quota, cpus.physical))))
-    why = f"half of {cores} physical core{'s' * (cores != 1)}"
+    cores = max(1, floor(min(cpus.quota, cpus.physical)))
+    why = f"half of {cores} physical cores, rounded up" if cores > 1 else "there is one physical core"
     why += " that performance is for" * bool(cpus.usable & cpus.fast)
     why += ", which is what its cgroup grants" * (cores < cpus.physical)
-    why += f", and at most {MOST_THREADS}" * (cores > 2 * MOST_THREADS)
+    why += f", at most {MOST_THREADS}" * (cores > 2 * MOST_THREADS)
     return ThreadChoice(min(MOST_THREADS, ceil(cores / 2)), why)
 
 

@@ -113,6 +113,7 @@ OTHERS = (
     "lsp/commands/test_torch_stays_out.py",
     "lsp/connection/test_clients.py",
     "lsp/connection/test_hostile_clients.py",
+    "lsp/connection/test_larger_model.py",
     "lsp/connection/test_secrets_stay.py",
     "lsp/daemon/test_dying_daemons.py",
     "lsp/editing/test_leaves_the_machine_usable.py",

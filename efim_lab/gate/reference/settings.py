@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Union, get_origin
+from typing import Any, Union, get_args, get_origin
 
 from efim_ls.setting_objects import OBJECTS
 from efim_ls.settings import DEFAULTS, DESCRIPTIONS, NO_LIMIT, TABLE, TEXTS, TYPES, Description, words_of
@@ -117,7 +117,11 @@ def _schema(kind: Any, about: Description) -> dict[str, Any]:
         return {"type": "array", "items": items, "uniqueItems": True}
     if get_origin(kind) is Union:
         # With `anyOf` VS Code's settings would show no list of the words; so a number is marked, but called right.
-        schema |= {"type": ["string", "number"], "minimum": about.least, "maximum": about.most}
+        schema |= {
+            "type": ["string", "integer" if int in get_args(kind) else "number"],
+            "minimum": about.least,
+            "maximum": about.most,
+        }
         schema["errorMessage"] = f"Choose a word. A number from {about.least} to {about.most} works as well."
     if about.choices:
         schema |= {"enum": list(about.choices), "enumDescriptions": list(about.choices.values())}

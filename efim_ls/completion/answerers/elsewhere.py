@@ -1,6 +1,6 @@
 """Answers with a model elsewhere, on another thread or another machine, so that the answers of here do not wait.
 
-What is here answers at once, and a larger model elsewhere answers better if it comes in time.
+This machine's models answer at once, and a larger model elsewhere answers better if it comes in time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Told(NamedTuple):
 class ModelElsewhere(Protocol):
     """A client's documents, as a model elsewhere completes them.
 
-    Used on the thread that `submit` leads to; what is on any thread says so.
+    Used on the thread that `submit` leads to; a method that any thread may call says so.
     """
 
     source: str  # of its answers, in plain words
@@ -91,7 +91,7 @@ class ModelElsewhere(Protocol):
         ...
 
     def save(self, uri: str, cancel: Cancel) -> bool:
-        """Save what a document's frames have here; return false if stopped before the end."""
+        """Save a document's frames, where it keeps them here; return false if stopped before the end."""
         ...
 
     def close_document(self, uri: str, save: bool) -> None:
@@ -202,7 +202,7 @@ class ElsewhereAnswerer:
         return is_saved and is_idle and self.model.flush(seconds)
 
     def close_document(self, uri: str, save: bool) -> None:
-        """Forget a document, and stop what is computed for it; with `save`, its frames stay until saved."""
+        """Forget a document, and stop computing for it; with `save`, its frames stay until saved."""
         self._stop(uri)
         self.model.submit(lambda: self._forget(uri, save))
 

@@ -28,7 +28,7 @@ class RemoteDocuments:
     """A `ModelElsewhere` on a server, which a separate thread asks."""
 
     context_budget: ContextBudget = ()  # no text of other files is sent
-    ahead = Ahead()  # what the server computes or keeps is counted there
+    ahead = Ahead()  # a server counts for itself
 
     def __init__(self, served: RemoteModel, settings: Settings, client: str = "") -> None:
         """Ask the server of a model, as the settings say; `client` is as in `ModelAnswerer`."""
@@ -110,7 +110,7 @@ class RemoteDocuments:
 
     @property
     def tiers(self) -> list[dict[str, object]]:
-        """None: what the server keeps is counted there."""
+        """None: a server counts for itself."""
         return []
 
     def _document(self, uri: str) -> DocumentState:

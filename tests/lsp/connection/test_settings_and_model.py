@@ -87,7 +87,7 @@ async def test_another_model_mends_it():
         change(editor, {"model": "other"})
         await editor.loaded()
         status = await editor.ask("efim/status")
-        assert [status[name] for name in ("state", "model", "threads")] == ["ready", "other", 1]
+        assert [status[name] for name in ("state", "model", "threads")] == ["ready", "other", "auto"]
         assert await editor.open("# say more\n‸").ghost() == "more"
 
 
