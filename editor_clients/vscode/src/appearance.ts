@@ -89,8 +89,11 @@ function snoozed(until: Date): string {
     return `Suggestions are snoozed until ${time}. Those that you ask for with a key still come.`;
 }
 
-function details({ model, device, remote, last, typical_ms, counters }: Status): string[] {
+function details({ model, device, larger, remote, last, typical_ms, counters }: Status): string[] {
     const lines = [`Model: ${modelName(model ?? "")}, on ${device === "cpu" ? "the CPU" : device}`];
+    if (larger) {
+        lines.push(`Larger model: ${modelName(larger)}, whose answer is shown where it is surer`);
+    }
     if (remote) {
         lines.push(`Your text is also sent to the model on ${remote}`);
     }

@@ -27,6 +27,8 @@ export interface Status {
     readonly percentage?: number | null;
     readonly model?: string;
     readonly device?: string;
+    /** The larger model in the server's process that is asked as well; empty if none is. */
+    readonly larger?: string;
     /** Name and port of the machine whose model is asked as well; empty if none is. */
     readonly remote?: string;
     readonly last?: Costs | null;

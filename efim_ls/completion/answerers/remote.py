@@ -75,7 +75,7 @@ class RemoteDocuments:
             self._model.prepare(document, replace(place, request=_sent(place.request)), cancel)
 
     def save(self, uri: str, cancel: Cancel) -> bool:
-        """Return that nothing is left to do: the server keeps what it wants."""
+        """Return that nothing is left to do: the server keeps keys and values as it likes."""
         return True
 
     def close_document(self, uri: str, save: bool) -> None:

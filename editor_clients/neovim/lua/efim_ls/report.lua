@@ -71,6 +71,9 @@ function M.status(status)
   end
   if M.is_set(status.model) then
     vim.list_extend(lines, { "- model: " .. model_name(status.model), "- device: " .. status.device })
+    if (status.larger or "") ~= "" then
+      lines[#lines + 1] = "- larger model, shown where it is surer: " .. model_name(status.larger)
+    end
     if (status.remote or "") ~= "" then
       lines[#lines + 1] = "- text is also sent to the model on " .. status.remote
     end

@@ -8,6 +8,7 @@ local M = {}
 ---@field message string
 ---@field fallback string? why the embedded model is used in place of the named one; empty if it is not
 ---@field notice string? what to know about suggestions in a buffer although they are on
+---@field larger string? the larger model in the server's process that is asked as well; empty if none is
 ---@field remote string? name and port of the machine whose model is asked as well; empty if none is
 ---@field busy boolean?
 ---@field percentage integer?

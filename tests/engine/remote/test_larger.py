@@ -211,16 +211,22 @@ def test_clients_keep_their_documents_apart_and_the_model_goes_with_the_last(
     assert larger.clients == set()
 
 
-def test_until_it_is_open_the_model_here_answers_and_nobody_waits(make: Make, larger: LargerModel) -> None:
+def test_until_it_is_open_it_has_no_languages_and_no_name(model: LoadedModel, engine: Larger) -> None:
     opening = threading.Event()
-    load = larger._load
-    larger._load = lambda progress: load(progress) if opening.wait(HANG) else load(progress)
+
+    def load(progress: object) -> OpenedModel:
+        assert opening.wait(HANG)
+        return OpenedModel(model, engine, BUDGET, CAPACITY)
+
+    larger = LargerModel("larger", load)
     documents = LargerDocuments(larger, MINE, "1 ")
     opened = documents.open(lambda *_: None)
     assert (documents.languages, documents.describe()["larger"], documents.summaries()) == ((), "", [])
     opening.set()
     opened.result(HANG)
     assert (documents.languages, documents.describe()["larger"]) == (("*",), "larger")
+    documents.close(HANG, None)
+    larger.close(HANG)
 
 
 def test_a_model_that_could_not_be_opened_is_tried_again(
