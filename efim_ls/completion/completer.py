@@ -149,16 +149,18 @@ class Completer:
         is_written = self._elsewhere is None or self._elsewhere.flush(seconds)
         return all([is_written, *(model.engine.flush(seconds) for model in self.models.in_use)])
 
-    def close(self, seconds: float, then: Settings | None = None) -> None:
-        """Save everything, for up to `seconds` a model, unless the next settings `then` forbid it, and end."""
+    def close(self, seconds: float, then: Settings | None = None) -> bool:
+        """Save everything, for up to `seconds` a model, unless the next settings `then` forbid it, and end.
+
+        Return whether no thread of it is still at work.
+        """
         mine = self._settings
         write = then is None or (then.persist, then.private_files) == (mine.persist, mine.private_files)
         with ExitStack() as parts:  # the last first, each even if others fail
             parts.callback(self.models.close, seconds)
             for model in reversed(self.models.in_use):
                 parts.callback(self._close_model, model, seconds, write)
-            if self._elsewhere:
-                parts.callback(self._elsewhere.close, seconds, then)
+            return self._elsewhere is None or self._elsewhere.close(seconds, then)
 
     def describe(self) -> dict[str, object]:
         """Return what runs where and why, of the first model."""

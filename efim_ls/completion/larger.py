@@ -174,14 +174,15 @@ class LargerDocuments:
         if self._completer:
             self._completer.rest(seconds)
 
-    def close(self, seconds: float, then: Settings | None) -> None:
-        """Save everything, for up to `seconds`, and leave the model to others."""
+    def close(self, seconds: float, then: Settings | None) -> bool:
+        """Save everything, for up to `seconds`, and leave the model to others; return whether that is done."""
         self._shared.budget.allow(0, self._client)
         closing = self.submit(lambda: self._close(seconds, then))
         wait([closing], seconds)
         self._shared.clients.discard(self._client)
         if closing.done():
             closing.result()
+        return closing.done()
 
     def flush(self, seconds: float) -> bool:
         """Wait up to `seconds` until all that was saved is written; return whether it is. On any thread."""

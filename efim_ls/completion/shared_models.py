@@ -27,6 +27,8 @@ from model_runtime.checkpoint.gguf.header import part_paths
 from model_runtime.checkpoint.hub_names import hub_origin
 
 OF_CLIENT = ("private_files", "max_lines", "model_languages")  # settings that clients of one model may differ in
+# Settings that the models differ in which share the memory of a client.
+OF_ONE_MODEL = ("model", "template", "engine", "device", "other_files")
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +59,8 @@ class ModelKey:
     @property
     def granted(self) -> tuple[Settings, int]:
         """What models have in common that share the memory which one client's settings grant."""
-        return replace(of_embedded(self.settings), other_files=DEFAULTS.other_files), self.new_tokens
+        of_one_model = {name: getattr(DEFAULTS, name) for name in OF_ONE_MODEL}
+        return replace(self.settings, **of_one_model), self.new_tokens
 
     def reading(self, other_files: Literal["auto", "phrases"]) -> ModelKey:
         """Return the key of the same model under another value of that setting."""

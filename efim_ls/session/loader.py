@@ -108,10 +108,7 @@ class ModelLoader:
     def close(self, seconds: float) -> bool:
         """End both threads, then the models; return false if a thread is still at work after `seconds`."""
         fetched = self._fetching.close(seconds)
-        if not self._engine.close(seconds):
-            return False
-        self._close_models(seconds)
-        return fetched
+        return self._engine.close(seconds) and self._close_models(seconds) and fetched
 
     async def leave(self, seconds: float) -> None:
         """Close the models on an engine thread that goes on; each has `seconds` to save its rows."""
@@ -120,12 +117,15 @@ class ModelLoader:
         self._fetching.close(0)
         await self._engine.run(LOADING, lambda _: self._close_models(seconds))
 
-    def _close_models(self, seconds: float) -> None:
+    def _close_models(self, seconds: float) -> bool:
+        """Close the models, each with `seconds` to save its rows; return whether all have ended."""
+        have_ended = True
         for each in [*self._replaced, *([self.completer] if self.completer else [])]:
             try:
-                each.close(seconds)
+                have_ended = each.close(seconds) and have_ended
             except Exception as error:  # the next one still has something to save
                 logger.error("a model could not be closed", exc_info=error)
+        return have_ended
 
     async def _load_or_fall_back(self, settings: Settings, progress: Progress, wanted: object) -> Status:
         """Load the configured model; if that fails and no other is in use, load the embedded one."""

@@ -92,8 +92,8 @@ class StandIn:
 
     def allow(self, seconds: float) -> None: ...
 
-    def close(self, seconds: float, then: Settings | None = None) -> None:
-        pass
+    def close(self, seconds: float, then: Settings | None = None) -> bool:
+        return True
 
     @property
     def tiers(self) -> list[dict[str, object]]:

@@ -106,7 +106,7 @@ class ModelElsewhere(Protocol):
         """Give back the memory of places where nobody has worked for so long."""
         ...
 
-    def close(self, seconds: float, then: Settings | None) -> None:
+    def close(self, seconds: float, then: Settings | None) -> bool:
         """Save everything, as `Completer.close` does, and end; to be called on another thread."""
         ...
 
@@ -214,10 +214,10 @@ class ElsewhereAnswerer:
         """Have the memory of places given back where nobody has worked for so long."""
         self.model.submit(lambda: self.model.rest(seconds))
 
-    def close(self, seconds: float, then: Settings | None) -> None:
-        """Stop the running request, save everything for up to `seconds`, and end."""
+    def close(self, seconds: float, then: Settings | None) -> bool:
+        """Stop the running request, save everything for up to `seconds`, and end; return whether that is done."""
         self._stop()
-        self.model.close(seconds, then)
+        return self.model.close(seconds, then)
 
     def _stop(self, uri: str = "") -> None:
         """Stop what waits or runs, in one document or in all."""

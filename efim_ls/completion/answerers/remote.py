@@ -92,9 +92,10 @@ class RemoteDocuments:
     def rest(self, seconds: float) -> None:
         """Do nothing: no memory of places is here."""
 
-    def close(self, seconds: float, then: Settings | None) -> None:
-        """End the thread."""
+    def close(self, seconds: float, then: Settings | None) -> bool:
+        """End the thread, as soon as the server or its silence lets it."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+        return True
 
     def flush(self, seconds: float) -> bool:
         """Return that nothing is left to write."""

@@ -16,6 +16,7 @@ from model_runtime.checkpoint.config import UnknownArchitecture, read_config
 from model_runtime.checkpoint.hub_names import cached_folder, checked_revision, hub_name, local_folder
 from model_runtime.checkpoint.weight_files import weight_files
 from model_runtime.errors import ModelError
+from model_runtime.machine import has_cuda_driver
 
 if TYPE_CHECKING:
     from efim_ls.completion.models.open import OpenedModel
@@ -145,8 +146,9 @@ def larger_folder(settings: Settings) -> Path | None:
 
 
 def of_embedded(settings: Settings) -> Settings:
-    """Return the settings with which embedded models are opened that answer before a larger one."""
-    return replace(settings, model="", template=(), model_languages=(), engine=DEFAULTS.engine)
+    """Return the settings with which embedded models are opened that answer before a larger one: it has the GPU."""
+    device = "cpu" if has_cuda_driver() else settings.device
+    return replace(settings, model="", template=(), model_languages=(), engine=DEFAULTS.engine, device=device)
 
 
 def open_beside(settings: Settings, folder: Path) -> OpenedModel:

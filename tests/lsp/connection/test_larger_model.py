@@ -223,3 +223,11 @@ async def test_its_thread_gives_way_to_others(gate: Gate, model: Path) -> None:
         tasks = Path(f"/proc/{editor.client._server.pid}/task").iterdir()
         niceness = [int((task / "stat").read_text().rpartition(")")[2].split()[16]) for task in tasks]
         assert max(niceness) == 10 and 0 in niceness
+
+
+async def test_a_server_ends_while_the_larger_model_is_at_work(gate: Gate, model: Path) -> None:
+    gate.shut()
+    async with typing(model) as editor:
+        assert await editor.open(TEXT).ghost() == SMALLER
+        await gate.reached()
+    gate.open()

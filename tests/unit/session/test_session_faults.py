@@ -67,8 +67,9 @@ class Fake:
     def flush(self, seconds: float) -> bool:
         return True
 
-    def close(self, seconds: float, then: Settings | None = None) -> None:
+    def close(self, seconds: float, then: Settings | None = None) -> bool:
         self.closed = True
+        return True
 
     def describe(self) -> dict[str, object]:
         return {}

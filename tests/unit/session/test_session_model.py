@@ -34,8 +34,9 @@ class Model(Fake):
     def save(self, uri: str, cancel: Cancel) -> bool:
         return True
 
-    def close(self, seconds: float, then: Settings | None = None) -> None:
+    def close(self, seconds: float, then: Settings | None = None) -> bool:
         self.closed = True
+        return True
 
 
 @pytest.fixture
