@@ -133,7 +133,7 @@ def _embedded_times() -> PassTimes | None:
         way, _ = choose_method(config, "auto")
     except ModelError:
         return None
-    return measure_passes(config, [way], threads=1)[way]
+    return measure_passes(config, [way], 1)[way]
 
 
 def _machine(times: PassTimes | None) -> Machine:

@@ -94,7 +94,7 @@ class LargerModel:
         try:
             opened = self._load(report)
         except ModelError as error:
-            logger.warning("the model in %s cannot be used: %s", self.name, error)
+            logger.warning("the model in %s cannot be used: %s", self.name, str(error))  # logs hide objects
             raise
         opened.engine.share_memory(self._parts)
         return opened

@@ -69,7 +69,7 @@ class Models:
                 self._loaded[folder] = self._load(folder)
             except ModelError as error:
                 self._failures[folder] = str(error)
-                logger.warning("the model in %s cannot be used: %s", folder, error)
+                logger.warning("the model in %s cannot be used: %s", str(folder), str(error))  # logs hide objects
                 return self.first
         return self._loaded[folder]
 

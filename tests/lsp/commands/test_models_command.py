@@ -218,6 +218,7 @@ def test_json_says_what_a_list_to_choose_from_needs(found: Found) -> None:
         (KNOWN_MODELS[1].name, False),
     ]
     assert [name for name, model in found.items() if model["current"]] == EMBEDDED_ONES
+    assert not embedded["answers_second"] and absent["answers_second"], absent
 
 
 def test_what_is_here_comes_first_and_the_quickest_of_the_others_next(found: Found) -> None:

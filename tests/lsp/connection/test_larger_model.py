@@ -179,7 +179,8 @@ async def test_a_larger_model_that_cannot_be_loaded_leaves_the_embedded_one(gate
         [message] = editor.messages
         assert "using the embedded model, because" in message and status["fallback"] in message
         assert await editor.open(TEXT).ghost() == SMALLER
-        assert editor.stderr.count("\n") == editor.stderr.count(f"the model in {model} cannot be used") == 1
+        said = f"the model in {model} cannot be used: {status['fallback']}"
+        assert editor.stderr.count("\n") == editor.stderr.count(said) == 1
 
 
 async def test_it_answers_alone_where_the_settings_say_so(gate: Gate, model: Path) -> None:

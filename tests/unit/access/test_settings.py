@@ -123,6 +123,11 @@ def test_a_probability_may_be_whole(value) -> None:
     assert parse({"suggestions": value}) == (Settings(suggestions=value), [])
 
 
+@pytest.mark.parametrize("value", ["auto", 1, 64])
+def test_the_number_of_threads_may_be_left_to_the_server(value) -> None:
+    assert parse({"threads": value}) == (Settings(threads=value), [])
+
+
 @pytest.mark.parametrize("value", ["more", "balanced", "sure", "on request"])
 def test_how_many_suggestions_there_are_may_be_said_in_words(value) -> None:
     assert parse({"suggestions": value}) == (Settings(suggestions=value), [])
@@ -191,6 +196,8 @@ def test_a_cache_folder_that_can_be_one_is_taken(folder: str) -> None:
         {"url": "http://host:8000"},
         {"url": "https://host/v1", "kind": "vllm", "model": "m", "key_file": "~/k", "wait_seconds": 0.5},
         {"url": "http://host", "key_variable": "K", "private": True, "cache_salt": "s", "priority": -1},
+        {"alone": True},
+        {"wait_seconds": 2},
         {},
     ],
 )
@@ -204,6 +211,8 @@ def test_an_engine_is_described(given: dict[str, object]) -> None:
     [
         ("http://host", "expected an object"),
         ({"kind": "vllm"}, "expected 'url'"),
+        ({"alone": True, "kind": "vllm"}, "expected 'url'"),
+        ({"url": "http://host", "alone": True}, "'alone' is for a model that is computed here"),
         ({"url": "host:8000"}, "as 'url'"),
         ({"url": "http://user:secret@host"}, "without a key in it"),
         ({"url": "http://host?key=secret"}, "without a key in it"),
