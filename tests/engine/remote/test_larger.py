@@ -25,6 +25,7 @@ from model_runtime.errors import ModelError
 from model_runtime.loading import threads
 from model_runtime.loading.load import LoadedModel
 from model_runtime.remote.setting import RemoteOptions
+from model_runtime.shelves.excerpts.excerpts import Excerpt, Excerpts
 from tests.engine.completion.test_complete import BUDGET, CAPACITY, SETTINGS, loaded_from
 from tests.engine.decoding.test_other_engine import FarEngine
 from tests.engine.remote.test_local_first import LOCAL, TEXT, URI, Here
@@ -161,6 +162,24 @@ def test_it_stops_when_its_document_or_its_client_goes(
     end(completer)
     assert engine.stopped.wait(HANG)
     assert better(answer) == answer
+
+
+def test_text_of_other_files_is_for_the_model_that_has_room_for_it(model: LoadedModel, engine: Larger) -> None:
+    budget, here = replace(BUDGET, context=(60, 60, 60)), Here(model.tokenizer, LOCAL)
+    here.is_far = False
+    larger = LargerModel("larger", lambda progress: OpenedModel(model, engine, budget, CAPACITY))
+    asking = ElsewhereAnswerer(LargerDocuments(larger, MINE, "1 "), HANG)
+    first = ModelInUse(OpenedModel(model, here, BUDGET, CAPACITY), MINE, elsewhere=asking)
+    completer = Completer(Models(first, MINE), MINE)
+    opening = completer.open_elsewhere(lambda *_: None)
+    assert opening is not None and opening.result(HANG) and completer.context_budget == (60, 60, 60)
+    shown = Excerpt("imports", "sums.py", "/project/sums.py", (0,), "def total(values): ...\n", "it is imported")
+    context = Excerpts(imports=(shown,), repository="project", path="means.py")
+    better(completer.complete(replace(request(), context=context), NEVER))
+    read = [model.tokenizer.decode(each.jobs[-1].prompt.ids) for each in (engine, here)]
+    assert ["total(values): ..." in each for each in read] == [True, False], read
+    completer.close(HANG)
+    larger.close(HANG)
 
 
 def test_it_stops_for_another_place_and_goes_on_for_more_letters(make: Make, engine: Larger) -> None:

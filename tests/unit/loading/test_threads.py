@@ -106,8 +106,8 @@ def test_the_narrowest_of_all_cgroups_bounds(affinity: set[int], tmp_path: Path)
     machine(tmp_path, [(0, cpu) for cpu in range(16)], groups="1:cpu:/old\n0::/user/editor\n")
     group = tmp_path / "sys/fs/cgroup/user/editor"
     group.mkdir(parents=True)
-    for folder, text in ((group, "max 100000\n"), (group.parent, "350000 100000\n"), (group.parents[1], "")):
-        (folder / "cpu.max").write_text(text)
+    for folder, quota in ((group, "800000"), (group.parent, "350000"), (group.parents[1], "max")):
+        (folder / "cpu.max").write_text(f"{quota} 100000\n")
     cpus = read_cpus(tmp_path)
     assert cpus.quota == 3.5
     chosen = choose_threads("auto", LARGE, cpus)
