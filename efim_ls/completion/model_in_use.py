@@ -108,8 +108,7 @@ class ModelInUse:
 
     def new_document(self, uri: str) -> DocumentState:
         """Return the state of a document that is not in memory, with the plans that were saved of it."""
-        reads_others = self.elsewhere is None or any(self.context_budget)
-        return DocumentState(self.model_answerer.new_planner, self._saved.recall(uri), reads_others)
+        return DocumentState(self.model_answerer.new_planner, self._saved.recall(uri))
 
     def computes(self, language: str) -> bool:
         """Return whether the model answers in a language, here or elsewhere, and not phrases."""

@@ -26,15 +26,12 @@ class DocumentState:
     document is saved.
     """
 
-    def __init__(self, make: Callable[[], Planner], saved: Sequence[Plan] = (), reads_others: bool = True) -> None:
-        """Start with saved plans; `make` creates the planner when it is first needed.
-
-        Unless it `reads_others`, text of other files that requests offer is for another model.
-        """
+    def __init__(self, make: Callable[[], Planner], saved: Sequence[Plan] = ()) -> None:
+        """Start with saved plans; `make` creates the planner when it is first needed."""
         self.suggestions = RecentSuggestions()
         self.saved, self.closed = list(saved), False
         self.language: str | None = None  # that was asked about last
-        self._make, self._reads_others = make, reads_others
+        self._make = make
         self._counts: CountsView | None = None
         self.answer_origin: AnswerOrigin | None = None  # what the last answer was made from
         self._context: PromptContext = NO_CONTEXT  # that was offered last
@@ -92,7 +89,6 @@ class DocumentState:
 
     def offer(self, context: PromptContext, excluded_files: frozenset[str], language: str) -> Planner:
         """Return the planner, now of a language; new frames show this context, and none text of `excluded_files`."""
-        context = context if self._reads_others else NO_CONTEXT
         self._context, self._planned_in = context, language
         self.planner.offer(context, excluded_files, language)
         if excluded_files:
