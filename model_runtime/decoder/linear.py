@@ -14,7 +14,7 @@ import torch
 from torch.nn import functional as F
 
 from model_runtime.checkpoint.tensors.compact import INT8_MAX, SMALLEST_DIVISOR
-from model_runtime.decoder.quantization import FP16_MAX, MOST_INT8_INPUTS, Format, quantized, too_wide
+from model_runtime.decoder.quantization import FP16_MAX, MOST_INT8_INPUTS, Format, NamedFormat, quantized, too_wide
 from model_runtime.decoder.tensors import as_array
 from model_runtime.errors import ModelError
 
@@ -22,7 +22,7 @@ Linear = Callable[[torch.Tensor], torch.Tensor]
 DIGIT_BASE = 254  # the base in which activations are written, with digits -127 .. 127
 
 
-def packed_format() -> Format:
+def packed_format() -> NamedFormat:
     """Return fp16, which loses next to nothing, or fp32 if this CPU or build of torch has no FBGEMM."""
     return "fp16" if "fbgemm" in torch.backends.quantized.supported_engines else "fp32"
 

@@ -15,6 +15,7 @@ from model_runtime.checkpoint.weights import Fp32, as_fp32
 from model_runtime.errors import Fp16Overflow
 
 Format = Literal["fp32", "fp16", "int8", "int8_groups", "int4"]
+NamedFormat = Literal["fp32", "fp16", "int8", "int4"]  # that a user may ask for
 GROUP = 32  # inputs of an output with one scale
 LEAST_KEPT = 0.1  # of a matrix' groups, that rounding leaves as they are if they were rounded before
 GROUP_BITS: dict[Format, int] = {"int4": 4, "int8_groups": 8}  # of a weight
@@ -88,7 +89,7 @@ def _rounded(groups: Fp32, largest: Fp32, most: int) -> tuple[npt.NDArray[np.int
 
 
 def _differs(groups: Fp32, whole: npt.NDArray[np.int8], scale: npt.NDArray[np.float16]) -> npt.NDArray[np.bool_]:
-    """Return which groups [out, n] are not what they were before they were rounded."""
+    """Return which groups [out, n] are changed by being rounded."""
     return (groups != whole * scale.astype(np.float32)[:, :, None]).any(2)
 
 

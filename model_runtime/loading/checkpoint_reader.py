@@ -27,26 +27,26 @@ TemplateOverride = Sequence[tuple[str, str | Sequence[str]]]  # what a user sets
 
 
 class Checkpoint(NamedTuple):
-    """The config, tokenizer and template of a model, and the folder of its weights, or its GGUF file.
-
-    `quantization` is the type that most numbers of a GGUF file have (`Q4_0`), empty for other checkpoints.
-    """
+    """The config, tokenizer and template of a model, and the folder of its weights, or its GGUF file."""
 
     folder: Path
     config: ModelConfig
     tokenizer: Tokenizer
     template: Template
-    quantization: str = ""
+
+    @property
+    def quantization(self) -> str:
+        """The type that most numbers of a GGUF file have (`Q4_0`), empty for other checkpoints."""
+        file = gguf_file(self.folder)
+        return read_header(file).quantization if file else ""
 
 
 def read_checkpoint(folder: Path, override: TemplateOverride = ()) -> Checkpoint:
     """Read a folder; ModelError says why it cannot be used."""
     config = read_architecture(folder)
     tokenizer = read_tokenizer(folder, config)
-    header = read_header(file) if (file := gguf_file(folder)) else None
-    own = marker_names(header) if header else {}
-    template = find_template(tokenizer, dict(override), config.end_ids, own)
-    return Checkpoint(folder, config, tokenizer, template, header.quantization if header else "")
+    own = marker_names(read_header(file)) if (file := gguf_file(folder)) else {}
+    return Checkpoint(folder, config, tokenizer, find_template(tokenizer, dict(override), config.end_ids, own))
 
 
 def inspect_gguf(header: GgufHeader) -> tuple[ModelConfig, str]:

@@ -128,7 +128,7 @@ def load(
 def _load(
     checkpoint: Checkpoint, plan: LoadPlan, ngrams: bool, progress: Callable[[str, int], None], options: LoadOptions
 ) -> LoadedModel:
-    folder, config, tokenizer, template, _ = checkpoint
+    folder, config, tokenizer, template = checkpoint
     progress("reading the weights", 20)
     hashed = start_hashing(hashed_files(folder), options.get("hash_notes"))
     with ExitStack() as stack:

@@ -87,7 +87,7 @@ def choose_method(
 def wanted_format(
     config: ModelConfig, wanted: Literal["auto"] | Format, quantization: str
 ) -> Literal["auto"] | Format:
-    """Return the wanted format; `auto` is the one that keeps the numbers of a quantized file, if there is one."""
+    """Return the wanted format; `auto` keeps the numbers of a quantized file, where a format does."""
     keeping = KEEPING.get(quantization) if wanted == "auto" else None
     return keeping if keeping and is_supported(config, keeping) else wanted
 

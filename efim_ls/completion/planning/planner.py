@@ -22,8 +22,8 @@ R10  Costs are judged by remembered prompts, not by arenas: eviction and interru
 R11  Text of other files that changes seldom stands in front, so that a change costs only the text behind it. What
      changes often is shown where the cursor rests: a keystroke never waits for it. A frame keeps its context while
      someone types; newly excluded text goes at once.
-R12  A window of which only the nearest lines are there answers sooner. What it lacks is computed when idle, so that
-     nobody goes on with it for long.
+R12  A window of which only the nearest lines are there answers sooner. The whole one is computed when idle, so
+     that nobody goes on with the short one for long.
 """
 
 from __future__ import annotations

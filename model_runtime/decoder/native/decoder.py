@@ -12,14 +12,15 @@ import numpy.typing as npt
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.families.layer_spec import Experts, Latent, LayerSpec, Recurrence
-from model_runtime.checkpoint.weights import BF16, Fp32, Weights, as_fp32
+from model_runtime.checkpoint.tensor_shapes import EMBEDDING
+from model_runtime.checkpoint.weights import BF16, Fp32, StoredWeights, Weights, as_fp32
 from model_runtime.decoder.any_decoder import CHUNK, Rotations, Span, parts_of
 from model_runtime.decoder.native import library as c
 from model_runtime.decoder.native.held_experts import ExpertKeeper
 from model_runtime.decoder.native.packing import FORMS
 from model_runtime.decoder.native.weights import NativeWeights
 from model_runtime.decoder.quantization import Format
-from model_runtime.decoder.weights.layer import token_table, token_values
+from model_runtime.decoder.weights.layer import token_values
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.layout import SLIDING_PASS, KvLayout
@@ -94,7 +95,8 @@ class NativeDecoder:
         some experts alone.
         """
         self.config = config
-        self._embed = token_table(weights)  # mapped, but of compact weights
+        is_stored = isinstance(weights, StoredWeights)  # mapped, but of compact weights
+        self._embed = weights.table(EMBEDDING) if is_stored else weights[EMBEDDING]
         self._token_values = token_values(config, weights)  # the same
         self._layout, self._positions = KvLayout.of(config), config.positions
         lib = c.library()

@@ -1,8 +1,8 @@
 /* Products with weights in groups of GROUP inputs with a scale each, whole numbers of 4 or 8 bits.
 
-   Activations are rounded, too: to a byte each, with a unit for the same group. Their rounding is finer than that of
-   weights of 4 bits, and half as many products are to be summed. A row is [in] digits, [in / GROUP] units, and as many
-   sums of a group's digits, which take out what is added to weights so that they have no sign. */
+   Activations are rounded, too: to a byte each, with a unit for the same group. That rounding is finer than the
+   rounding of weights to 4 bits, and half as many products are to be summed. A row is [in] digits, [in / GROUP] units, and as many
+   sums of a group's digits, which take out the offset that leaves weights without a sign. */
 
 #pragma once
 #include "lanes.h"

@@ -95,27 +95,28 @@ class NativeWeights:
         early_norm = norm(config, weights, EARLY_NORM) if early else None
         return c.NativeModel(
             layers, self._norm(norm(config, weights, "model.norm")),
-            *self._head(weights), count, config.hidden,
+            *self._head(head(config, weights), stored_head(config, weights)), count, config.hidden,
             round_up(config.hidden, 64), heads.queries, heads.keys, heads.key, heads.value, mlp.intermediate,
             FORMS[self._form], mlp.gated, mlp.activation == "gelu_tanh", config.alike.parallel,
             config.leaves, config.first_early or 0, *self._early(early, parts, early_norm),
             config.norm_eps, LATENT_NORM_EPS, heads.scale,
         )  # fmt: skip
 
-    def _head(self, weights: Weights) -> tuple[c.NativeMatrix, c.StoredRows]:
+    def _head(
+        self, rows: npt.NDArray[Any], stored: npt.NDArray[Any] | Blocks | None
+    ) -> tuple[c.NativeMatrix, c.StoredRows]:
         """Return the head, and its rows as they are stored where these correct 4 bits (head.h).
 
-        It has 8 bits where they cannot, but for numbers that 4 bits hold.
+        It has 8 bits where they cannot, unless its numbers are stored in 4.
         """
-        product, stored = Product(head(self._config, weights), None), stored_head(self._config, weights)
         form: Format = self._form
-        rows = c.StoredRows()
+        again = c.StoredRows()
         if form == "int4" and isinstance(stored, np.ndarray) and not stored.shape[1] % LANES:
             self._arrays.append(stored)
-            rows = c.StoredRows(stored.ctypes.data, *stored.shape, STORED.index(stored.dtype) + 1)
+            again = c.StoredRows(stored.ctypes.data, *stored.shape, STORED.index(stored.dtype) + 1)
         elif form == "int4" and not (isinstance(stored, Blocks) and stored.kind.name == "Q4_0"):
             form = "int8_groups"
-        return self._matrix(product, form), rows
+        return self._matrix(Product(rows, None), form), again
 
     def _early(
         self, layers: list[int], parts: list[Product], norm: Norm[Fp32] | None

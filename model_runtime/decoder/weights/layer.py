@@ -65,11 +65,6 @@ def norm(config: ModelConfig, weights: Weights, name: str) -> Norm[Fp32]:
     return Norm(weight, as_fp32(weights[f"{name}.bias"]) if config.norm_bias else np.zeros_like(weight))
 
 
-def token_table(weights: Weights, name: str = EMBEDDING) -> npt.NDArray[Any] | Blocks:
-    """Return the embedding, or another matrix whose rows are taken by tokens, as stored."""
-    return weights.table(name) if isinstance(weights, StoredWeights) else weights[name]
-
-
 def token_values(config: ModelConfig, weights: Weights) -> npt.NDArray[Any] | None:
     """Return the numbers added to the values of each token, as stored, [vocab, layers * kv_heads * head_dim]."""
     return weights[TOKEN_VALUES] if has_token_values(config) else None
@@ -77,7 +72,10 @@ def token_values(config: ModelConfig, weights: Weights) -> npt.NDArray[Any] | No
 
 def stored_head(config: ModelConfig, weights: Weights) -> npt.NDArray[Any] | Blocks | None:
     """Return the numbers of `head` as a checkpoint stores them, None if they are scaled."""
-    return token_table(weights, HEAD if HEAD in weights else EMBEDDING) if config.logits_scale == 1 else None
+    name = HEAD if HEAD in weights else EMBEDDING
+    if config.logits_scale != 1:
+        return None
+    return weights.table(name) if isinstance(weights, StoredWeights) else weights[name]
 
 
 def head(config: ModelConfig, weights: Weights) -> npt.NDArray[Any]:

@@ -18,7 +18,7 @@ from efim_ls.settings import Settings
 from kv_store.open import OpenedStore, open_store
 from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.embedded import EMBEDDED
-from tests.gguf_files import write
+from tests.engine.gguf_files import write
 from tests.models import Tiny, make
 from tests.sized import Sized
 from tests.waiting import HANG

@@ -22,7 +22,7 @@ from model_runtime.cancel import NEVER, Cancel
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.counts.snapshot import EMPTY
-from model_runtime.decoder.quantization import Format
+from model_runtime.decoder.quantization import NamedFormat
 from model_runtime.engine.ngrams import Ngrams
 from model_runtime.kv.arena import DenseArena
 from model_runtime.loading.checkpoint_reader import read_checkpoint
@@ -46,7 +46,7 @@ PARTS = {"all": r"(?s).*", "word": r"\s*\w*|.", "line": r"[^\n]*\n?"}
 DOCUMENTS = ("file:///a.py", "file:///b.py")
 LINES = CODE.splitlines(keepends=True)
 FOREIGN = ("é = 'naïve'", "x = '日本語'", "😀😀", "# Größe\r\n", "\t\tif ñ:\r\n", "\r", "a\r\n\r\nb", "ﬁ²Ω")
-TOLERANCE: dict[Format, float] = {"fp32": 1e-4, "fp16": 1e-3, "int8": 0.0, "int4": 0.0}  # compiled is exact
+TOLERANCE: dict[NamedFormat, float] = {"fp32": 1e-4, "fp16": 1e-3, "int8": 0.0, "int4": 0.0}  # compiled is exact
 # For five, as in the network that is trained.
 ONE_KEY_HEAD = Tiny("efim", hidden=60, heads=5, kv_heads=1, head_dim=64, intermediate=100)
 
@@ -229,7 +229,7 @@ class Bench:
 
     budget = BUDGET
 
-    def __init__(self, folder: Path, form: Format, cache: Ngrams | None) -> None:
+    def __init__(self, folder: Path, form: NamedFormat, cache: Ngrams | None) -> None:
         self.cache, self.tolerance = cache, TOLERANCE[form]
         self.tie = TIE if self.tolerance else 0.0
         config = read_config(folder)

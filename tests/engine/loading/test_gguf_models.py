@@ -17,7 +17,7 @@ from model_runtime.kv.arena import DenseArena
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import LoadedModel, load
 from tests.compiled import require_compiled
-from tests.gguf_files import gguf, write
+from tests.engine.gguf_files import gguf, write
 from tests.models import CODE, Tiny, make
 
 WIDE = Tiny(hidden=64, intermediate=96, head_dim=32)

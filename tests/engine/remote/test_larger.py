@@ -29,7 +29,7 @@ from model_runtime.shelves.excerpts.excerpts import Excerpt, Excerpts
 from tests.engine.completion.test_complete import BUDGET, CAPACITY, SETTINGS, loaded_from
 from tests.engine.decoding.test_other_engine import FarEngine
 from tests.engine.remote.test_local_first import LOCAL, TEXT, URI, Here
-from tests.speaking import speaking
+from tests.engine.speaking import speaking
 from tests.waiting import HANG, eventually
 
 SURER = "m(values, start)\n"

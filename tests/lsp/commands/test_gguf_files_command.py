@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.gguf_files import write
+from tests.engine.gguf_files import write
 from tests.lsp.wire import ENV
 from tests.models import Tiny, make
 from tests.waiting import HANG

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from model_runtime.checkpoint.embedded import EMBEDDED
+from tests.engine.speaking import speaking
 from tests.lsp import wire
 from tests.lsp.improvements import CAN_BE_TOLD, improvements
 from tests.lsp.keeping import settled
 from tests.lsp.wire import GHOST_TEXT, Editor, launched
-from tests.speaking import speaking
 from tests.waiting import HANG
 
 LARGER = (sys.executable, str(Path(wire.__file__).with_name("serve_larger.py")))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from model_runtime.checkpoint.embedded import EMBEDDED
 from tests.compiled import require_compiled
-from tests.gguf_files import write
+from tests.engine.gguf_files import write
 from tests.lsp.storing.test_hub_model import complete
 from tests.lsp.wire import ALONE, started
 from tests.models import Tiny, make

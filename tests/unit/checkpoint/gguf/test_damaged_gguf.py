@@ -18,7 +18,7 @@ from model_runtime.checkpoint.weight_files import weight_files
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint_reader import inspect_gguf, read_checkpoint
-from tests.gguf_files import write
+from tests.engine.gguf_files import write
 from tests.models import Family, Tiny, make
 
 # What counts, lengths, offsets and types may be after an accident, or by malice.

@@ -23,7 +23,7 @@ from model_runtime.errors import ModelError
 from model_runtime.kv.arena import DenseArena
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from tests.compiled import require_compiled
-from tests.gguf_files import close, gguf, write
+from tests.engine.gguf_files import close, gguf, write
 from tests.models import Tiny, make
 
 WIDE = Tiny(hidden=32, intermediate=32, head_dim=32, layers=1)

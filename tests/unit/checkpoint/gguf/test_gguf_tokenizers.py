@@ -16,7 +16,7 @@ from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests import tiny_tokenizers
-from tests.gguf_files import add_tokenizer, close, gguf, write
+from tests.engine.gguf_files import add_tokenizer, close, gguf, write
 from tests.models import CODE, Tiny, make
 from tests.real_tokenizers import REAL
 from tests.unit.prompt.test_real_tokenizers import LINES, SIGNS
