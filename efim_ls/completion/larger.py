@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import replace
 
 from efim_ls.completion.answerers.elsewhere import Progress, Told
@@ -45,8 +46,9 @@ class LargerModel:
 
     @property
     def working(self) -> set[str]:
-        """The clients that work with the model: all that use it."""
-        return self.clients
+        """The clients that work with the model: all that use it, unless it cannot be opened."""
+        opening = self._opening
+        return set() if opening and opening.done() and opening.exception() else self.clients
 
     @property
     def opened(self) -> OpenedModel | None:
@@ -228,7 +230,8 @@ class LargerDocuments:
 
 
 def give_way() -> None:
-    """Lower this thread's priority, where threads have one: on Linux."""
+    """Lower this thread's priority, where threads have one: on Linux, unless a sandbox forbids it."""
     if sys.platform == "linux":
         thread = threading.get_native_id()
-        os.setpriority(os.PRIO_PROCESS, thread, max(NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, thread, max(NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))

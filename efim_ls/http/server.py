@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any, cast
 
 import h11
@@ -23,7 +24,7 @@ from efim_ls.paths import cache_folder
 from efim_ls.session.loader import CLOSING, Fetch, Load, fetch_model, load_completer
 from efim_ls.session.server_process import ENDING, exit_at_once, log_to_stderr
 from efim_ls.session.session import Session
-from efim_ls.settings import Settings
+from efim_ls.settings import DEFAULTS, Settings
 
 KEEP_ALIVE = 30  # seconds that a client may keep a connection for its next request
 WAITING = 128  # connections that may wait to be accepted
@@ -139,7 +140,8 @@ def serve(host: str, port: int, model: str, load: Load = load_completer, fetch: 
     session = Session(load, fetch)
     try:
         with _bound(host, port) as listener:
-            asyncio.run(_serve(session, Settings(model=model), listener, host))
+            alone = replace(DEFAULTS.engine, alone=True)  # clients read its name with each answer
+            asyncio.run(_serve(session, Settings(model=model, engine=alone), listener, host))
     finally:
         is_over = session.close(CLOSING)
     if not is_over:

@@ -1,4 +1,4 @@
-"""The only thread that touches tensors: runs jobs in order, the latest per key wins, and idle work in between."""
+"""The thread of all models but larger ones: runs jobs in order, the latest per key wins, and idle work in between."""
 
 from __future__ import annotations
 

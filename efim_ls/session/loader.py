@@ -134,7 +134,7 @@ class ModelLoader:
             await self._fetch_first(settings, progress, wanted)
             await self._adopt(settings, progress)
             is_adopted = True
-            await self._open_elsewhere(progress)
+            await self._open_elsewhere(self._while_wanted(progress, wanted))
         except Cancelled:
             raise
         except Exception as error:
@@ -166,6 +166,15 @@ class ModelLoader:
         self._replaced.remove(completer)
         self.completer = completer
         completer.allow(self._engine.idle_seconds)
+
+    def _while_wanted(self, progress: Progress, wanted: object) -> Progress:
+        """Return a callback that says nothing once another model is wanted: others may wait for this one."""
+
+        def report(message: str, percent: int) -> None:
+            if self._wanted is wanted:
+                progress(message, percent)
+
+        return report
 
     async def _open_elsewhere(self, progress: Progress) -> None:
         """Wait until the larger model is open; the embedded one answers meanwhile. Raises ModelError."""

@@ -96,7 +96,13 @@ def cursor_at(document: Document, place: FilePlace) -> tuple[int, str]:
 def load(model: str, shows_others: bool = False) -> Completer:
     """Load a model that keeps nothing on disk, and may read text of other files; raises Failure."""
     others = "text" if shows_others else "phrases"
-    settings = Settings(model=model, persist=False, other_files=others, engine=replace(DEFAULTS.engine, alone=True))
+    settings = Settings(
+        model=model,
+        persist=False,
+        other_files=others,
+        engine=replace(DEFAULTS.engine, alone=True),
+        prefetch_seconds_per_minute=0,
+    )
     try:
         return SharedModels(lasting=False).load(settings, lambda message, _: logging.debug(message))
     except ModelError as error:

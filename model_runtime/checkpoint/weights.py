@@ -1,4 +1,4 @@
-"""Reads a checkpoint's safetensors files; nothing else is ever read as weights. Needs no torch."""
+"""Reads a checkpoint's safetensors or GGUF files; nothing else is ever read as weights. Needs no torch."""
 
 from __future__ import annotations
 

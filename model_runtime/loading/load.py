@@ -6,7 +6,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -34,14 +34,15 @@ from model_runtime.engine.engine import EngineDescription
 from model_runtime.engine.local import EngineParts
 from model_runtime.engine.ngrams import NGRAMS_FILE, Ngrams, read_ngrams
 from model_runtime.engine.prefill import PrefillStep
+from model_runtime.errors import ModelError
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.layout import EXCERPT_ROWS_KEPT, FP32, KvFormat, KvLayout, arena_bytes, fingerprint
 from model_runtime.kv.pool import Pool
 from model_runtime.loading.checkpoint_reader import Checkpoint
 from model_runtime.loading.decoders import LoadOptions, LoadPlan, LoadRequest, load_decoder
 from model_runtime.loading.file_hashes import start_hashing
-from model_runtime.loading.memory_fit import FitRequest, fit_on_cpu, kv_bytes, model_size, no_memory
-from model_runtime.loading.weight_format import wanted_format
+from model_runtime.loading.memory_fit import FitRequest, fit_on_cpu, kv_bytes, model_size, no_memory, usable_formats
+from model_runtime.loading.weight_format import keeping_format
 from model_runtime.machine import cpu_name
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -108,10 +109,15 @@ def plan_load(checkpoint: Checkpoint, **options: Unpack[LoadOptions]) -> LoadPla
     kv = kv_bytes(config, capacity, arenas)
     if choice.device != "cpu":
         return LoadPlan(choice, capacity, arenas, [])
-    weights = wanted_format(config, options["weights"], checkpoint.quantization)
-    because = "" if weights == options["weights"] else f"it keeps the numbers of the file, {checkpoint.quantization}"
-    fit = fit_on_cpu(FitRequest(config, weights, kv, checkpoint.folder), in_part=bool(options.get("overflow")))
-    return LoadPlan(choice, capacity, arenas, *fit, weights, because)
+    request = FitRequest(config, options["weights"], kv, checkpoint.folder)
+    quantization = checkpoint.quantization if request.wanted == "auto" else ""
+    if keeping := keeping_format(config, quantization):
+        with suppress(ModelError):  # memory has no room for it, but perhaps for another
+            forms = usable_formats(request._replace(wanted=keeping))
+            because = f"it keeps the numbers of the file, {quantization}"
+            return LoadPlan(choice, capacity, arenas, forms, None, keeping, because)
+    fit = fit_on_cpu(request, in_part=bool(options.get("overflow")))
+    return LoadPlan(choice, capacity, arenas, *fit, request.wanted)
 
 
 def load(

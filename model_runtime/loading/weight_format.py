@@ -84,12 +84,10 @@ def choose_method(
     raise ModelError(torch_missing(config, wanted) or message)
 
 
-def wanted_format(
-    config: ModelConfig, wanted: Literal["auto"] | Format, quantization: str
-) -> Literal["auto"] | Format:
-    """Return the wanted format; `auto` keeps the numbers of a quantized file, where a format does."""
-    keeping = KEEPING.get(quantization) if wanted == "auto" else None
-    return keeping if keeping and is_supported(config, keeping) else wanted
+def keeping_format(config: ModelConfig, quantization: str) -> Format | None:
+    """Return the format that keeps the numbers of a quantized file, None if no format that can be used does."""
+    keeping = KEEPING.get(quantization)
+    return keeping if keeping and is_supported(config, keeping) else None
 
 
 def usable_methods(config: ModelConfig) -> list[CpuMethod]:

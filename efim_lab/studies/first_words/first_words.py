@@ -129,7 +129,7 @@ def shares(found: Sequence[TypedKey]) -> tuple[Estimate, Estimate]:
 
 
 def table(found: FirstWords) -> str:
-    """NamedFormat the shares in Markdown."""
+    """Format the shares in Markdown."""
     rows = [("at", "places", "right first word %", "wrong first word %")]
     for name, keys in found.items():
         right, wrong = shares(keys)

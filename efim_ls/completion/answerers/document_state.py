@@ -127,7 +127,7 @@ class DocumentState:
         return self._preparing is not None and self._preparing() is place
 
     def _planned_ahead(self, place: Upcoming, cancel: Cancel) -> Sequence[Frame]:
-        request = place.request
+        request, self._whole = place.request, None
         planner = self.offer(request.context, request.excluded_files, request.language)
         if place.because == "opened":
             frames = [planner.plan_unopened(request.text, cancel)]
@@ -156,6 +156,7 @@ class DocumentState:
     def forget_frames(self) -> None:
         """Forget all but the saved plans."""
         self._planner, self._requested, self._preparing, self._frames_ahead = None, {}, None, None
+        self._whole = None
 
 
 class Answerer(Protocol):

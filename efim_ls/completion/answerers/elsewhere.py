@@ -156,6 +156,7 @@ class ElsewhereAnswerer:
         self._lock = threading.Lock()  # held where these two change
         self._waiting: _Asked | None = None
         self._running: _Asked | None = None
+        self._put_off: Upcoming | None = None  # a place to compute for once the model is free
         self._pause, self._resumes_at = 0.0, 0.0
         self._arrived = dict[str, Arrived]()  # by document, until they are taken
         self._saving: Future[None] | None = None  # of the document that was to be saved last
@@ -173,16 +174,16 @@ class ElsewhereAnswerer:
                 if each and not each.ahead and each.request == request:
                     return each.answer if self._is_in_time(each) else None
             running, is_in_time = self._running, self._is_in_time(self._running)
-            asked = self._queue(_Asked(request))
+            asked, self._put_off = self._queue(_Asked(request)), None
         if running and not _goes_on(running, request):
             running.stop.set()
         return asked.answer if is_in_time else None
 
     def prepare(self, place: Upcoming) -> None:
-        """Have the model compute what a completion will need, unless it is at work or rests."""
+        """Have the model compute what a completion will need, once it is free, unless it rests or more is asked."""
         with self._lock:
-            if self._waiting is None and self._running is None and monotonic() >= self._resumes_at:
-                self._queue(_Asked(place.request, ahead=place))
+            self._put_off = place
+            self._compute_ahead()
 
     def take(self, uri: str) -> Arrived | None:
         """Return the last answer in a document that has arrived and was not taken yet."""
@@ -222,10 +223,19 @@ class ElsewhereAnswerer:
     def _stop(self, uri: str = "") -> None:
         """Stop what waits or runs, in one document or in all."""
         with self._lock:
+            if self._put_off is not None and uri in ("", self._put_off.request.uri):
+                self._put_off = None
             for each in (self._waiting, self._running):
                 if each is not None and uri in ("", each.request.uri):
                     each.stop.set()
                     each.answer.cancel()  # unless it is under way: then it soon ends
+
+    def _compute_ahead(self) -> None:
+        """Queue the place that was put off if the model is free; to be called with the lock."""
+        if self._put_off and self._waiting is None and self._running is None:
+            place, self._put_off = self._put_off, None
+            if monotonic() >= self._resumes_at:
+                self._queue(_Asked(place.request, ahead=place))
 
     def _queue(self, asked: _Asked) -> _Asked:
         """Replace the waiting request; to be called with the lock."""
@@ -256,6 +266,7 @@ class ElsewhereAnswerer:
         finally:
             with self._lock:
                 self._running = None
+                self._compute_ahead()
             asked.answer.set_result(answer)
 
     def _answer(self, request: Request, cancel: Cancel) -> Arrived | None:

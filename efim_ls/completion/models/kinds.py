@@ -118,6 +118,7 @@ def _here(settings: Settings) -> Settings:
     return replace(settings, model="", template=())
 
 
+OF_LARGER = {"model": "", "template": (), "model_languages": (), "weights": "auto"}  # in place of a larger one's
 ELSEWHERE = ComputedElsewhere()
 # The first that is named serves a model; the last one serves all others.
 KINDS: Sequence[ModelKind] = (ComputedHere(),)
@@ -146,9 +147,12 @@ def larger_folder(settings: Settings) -> Path | None:
 
 
 def of_embedded(settings: Settings) -> Settings:
-    """Return the settings with which embedded models are opened that answer before a larger one: it has the GPU."""
+    """Return the settings with which embedded models are opened that answer before a larger one: it has the GPU.
+
+    They are quicker in no other format than `auto` takes.
+    """
     device = "cpu" if has_cuda_driver() else settings.device
-    return replace(settings, model="", template=(), model_languages=(), engine=DEFAULTS.engine, device=device)
+    return replace(settings, **OF_LARGER, engine=DEFAULTS.engine, device=device)
 
 
 def open_beside(settings: Settings, folder: Path) -> OpenedModel:

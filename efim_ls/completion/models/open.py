@@ -27,7 +27,6 @@ from model_runtime.loading.decoders import LoadOptions
 from model_runtime.loading.load import LoadedModel, Model, load, plan_load
 from model_runtime.loading.memory_fit import FitRequest, fit_on_cpu, model_size
 from model_runtime.loading.threads import LARGE, choose_threads, read_cpus
-from model_runtime.loading.weight_format import wanted_format
 from model_runtime.machine import cuda_missing, releasable_memory
 from model_runtime.prompt.context import ContextBudget
 from model_runtime.shelves.excerpts.excerpts import budget_of
@@ -111,7 +110,7 @@ def load_model(settings: Settings, progress: Progress) -> tuple[LoadedModel, Bud
     options = _load_options(settings, budget, checkpoint)
     model = load(checkpoint, ngrams=True, progress=progress, **options)
     described = model.parts.description
-    is_slow = described.device == "cpu" and described.parameters >= LARGE
+    is_slow = described.device == "cpu" and described.parameters >= LARGE and settings.prefetch_seconds_per_minute > 0
     return model, replace(budget, shortest=SHORTEST_HEAD) if is_slow and budget.head >= 4 * SHORTEST_HEAD else budget
 
 
@@ -206,8 +205,7 @@ def _check(settings: Settings, beside: bool, folder: Path, _: int) -> None:
     if not beside:
         plan_load(checkpoint, **_load_options(settings, budget, checkpoint))
     elif settings.device == "cpu" or checkpoint.config.foreign or cuda_missing():
-        weights = wanted_format(checkpoint.config, settings.weights, checkpoint.quantization)
-        request = FitRequest(checkpoint.config, weights, 0, folder, releasable_memory())
+        request = FitRequest(checkpoint.config, settings.weights, 0, folder, releasable_memory())
         fit_on_cpu(request, in_part=settings.persist)
 
 

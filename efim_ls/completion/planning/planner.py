@@ -60,7 +60,7 @@ class Plan:
     `rest` is the text between cursor and line end; it stays out of the prompt (R4). `start` is the head's start in
     code points. `number` identifies the frame within its document while it is remembered. The `context`, text of
     other files, stays as it was when the frame was made, or when the cursor last rested in it. `language` is LSP's
-    name of the language at the cursor.
+    name of the language at the cursor. A `short` window is to be replaced by a whole one (R12).
     """
 
     frame: FrameKind
@@ -72,6 +72,7 @@ class Plan:
     tail: str
     context: PromptContext = NO_CONTEXT
     language: str = ""
+    short: bool = False
 
 
 PromptOf = Callable[[Plan], Prompt]
@@ -130,7 +131,7 @@ class Planner:
 
         Raises Cancelled soon after `cancel()` is true, as the methods below do.
         """
-        frame = self._cheapest(self._fitting(text, cursor), self._new(text, cursor, cancel, self._window), cancel)
+        frame = self._cheapest(self._fitting(text, cursor), self._new(text, cursor, cancel), cancel)
         if self._short and (cost := self._cost(frame)) > SHORTENED * self._budget.shortest:
             short = self._least(self._new(text, cursor, cancel, self._short))
             frame = short[1] if short and short[0] * SHORTENED < cost else frame
@@ -145,12 +146,12 @@ class Planner:
         if self._frames:
             last = self._frames[-1].plan
             return self.plan_at_rest(text, min(len(text), last.start + len(last.head) + len(last.typed)), cancel)
-        return self.plan_at_rest(text, len(self._window.beginning(text, 0, self._budget.head)), cancel)
+        cursor = len(self._window.beginning(text, 0, self._budget.head))
+        return self._renewed(self._cheapest(iter(()), self._new(text, cursor, cancel), cancel))
 
     def plan_at_rest(self, text: str, cursor: int, cancel: Cancel = NEVER) -> Frame:
         """Return the frame to prefetch where the cursor rests, with the context that is offered now."""
-        frame = self.plan(text, cursor, cancel)
-        return self._remember(self._showing(frame, frame.plan.context.renewed(self._offered)))
+        return self._renewed(self.plan(text, cursor, cancel))
 
     def plan_next(self, text: str, cursor: int, cancel: Cancel = NEVER) -> Frame | None:
         """Return a frame to prefetch if typed has nearly outgrown the last one, else None."""
@@ -160,9 +161,8 @@ class Planner:
 
     def plan_whole(self, text: str, cursor: int, cancel: Cancel = NEVER) -> Frame | None:
         """Return the frame to prefetch in place of the last one if its window is short (R12), else None."""
-        if not self._frames or not self._is_short(self._frames[-1].plan):
-            return None
-        return self._plan_behind(text, cursor, cancel)
+        is_short = bool(self._frames) and self._frames[-1].plan.short
+        return self._plan_behind(text, cursor, cancel) if is_short else None
 
     def prefer(self, frame: Frame) -> None:
         """Let a frame that was prefetched take the place of the last one."""
@@ -171,18 +171,10 @@ class Planner:
     def _plan_behind(self, text: str, cursor: int, cancel: Cancel) -> Frame:
         """Return a whole frame other than the last one, which is used until it is outgrown."""
         last = self._frames[-1]
-        others = (
-            plan
-            for plan in self._fitting(text, cursor)
-            if plan.number != last.plan.number and not self._is_short(plan)
-        )
-        frame = self._remember(self._cheapest(others, self._new(text, cursor, cancel, self._window), cancel))
+        others = (plan for plan in self._fitting(text, cursor) if plan.number != last.plan.number and not plan.short)
+        frame = self._remember(self._cheapest(others, self._new(text, cursor, cancel), cancel))
         self._frames.append(self._frames.pop(self._frames.index(last)))
         return frame
-
-    def _is_short(self, plan: Plan) -> bool:
-        """Return whether a window is short while there is more text above it."""
-        return self._short is not None and plan.start > 0 and self._window.fits(plan.head, self._budget.shortest)
 
     @property
     def frames(self) -> tuple[Frame, ...]:
@@ -200,6 +192,10 @@ class Planner:
         other = copy.copy(self)
         other._frames = list(self._frames)
         return other
+
+    def _renewed(self, frame: Frame) -> Frame:
+        """Return a frame, remembered with the context that is offered now."""
+        return self._remember(self._showing(frame, frame.plan.context.renewed(self._offered)))
 
     def _showing(self, frame: Frame, context: PromptContext) -> Frame:
         """Return a frame with another context."""
@@ -252,15 +248,16 @@ class Planner:
                 start, typed, rest = anchor - len(last.head), text[anchor:cursor], text[cursor:line_end]
                 yield replace(last, frame=kind, start=start, typed=typed, rest=rest, language=self._language)
 
-    def _new(self, text: str, cursor: int, cancel: Cancel, window: Window) -> Iterator[Plan]:
-        """Yield plans of new frames at the cursor, one for each distinct window start."""
-        _, line_end, below = enclosing_line(text, cursor)
+    def _new(self, text: str, cursor: int, cancel: Cancel, short: Window | None = None) -> Iterator[Plan]:
+        """Yield plans of new frames at the cursor, one for each distinct window start; `short` ones if given."""
+        window, (_, line_end, below) = short or self._window, enclosing_line(text, cursor)
         anchor, tail = new_anchor(self._window, self._budget, text, cursor), window.tail(text, below)
-        known = [frame.plan for frame in reversed(self._frames) if not self._is_short(frame.plan)]
+        known = [frame.plan for frame in reversed(self._frames) if not frame.plan.short]
         windows = [(plan.start, plan.head) for plan in known] or [None]
         for start in dict.fromkeys(window.start(text, anchor, last) for last in _until(cancel, windows)):
             head, typed, rest = text[start:anchor], text[anchor:cursor], text[cursor:line_end]
-            yield Plan("new", self._made, start, head, typed, rest, tail, self._offered.steady, self._language)
+            offered, language = self._offered.steady, self._language
+            yield Plan("new", self._made, start, head, typed, rest, tail, offered, language, short is not None)
 
     def _kept_anchor(self, text: str, cursor: int, below: int, last: Plan) -> int | None:
         """Return a frame's current anchor, None if the frame does not fit.
@@ -288,7 +285,7 @@ class Planner:
 
     def _reaches(self, text: str, last: Plan, below: int) -> bool:
         """Return whether a tail that fits is still long enough: moving up through typed lines makes it too short."""
-        window = self._short if self._short and self._is_short(last) else self._window
+        window = self._short if self._short and last.short else self._window
         return (
             below + len(last.tail) == len(text) or window.is_long(last.tail) or last.tail == window.tail(text, below)
         )

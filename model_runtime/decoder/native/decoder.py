@@ -89,7 +89,7 @@ class NativeDecoder:
         instructions: str | None = None,
         keeper: ExpertKeeper | None = None,
     ) -> None:
-        """Prepare the weights as fp16 or int8; `weights` may be dropped afterwards.
+        """Prepare the weights in a compiled format; `weights` may be dropped afterwards.
 
         `instructions` are the best that this CPU has, unless a test chooses others. With a `keeper` memory holds
         some experts alone.

@@ -109,8 +109,6 @@ INLINE void rows_groups(
         float *to = out + j * stride;
         int64_t left = rows - j, taken = left == GROUP_ROWS + 1 ? GROUP_ROWS - 1 : left > GROUP_ROWS ? GROUP_ROWS : left;
         switch (taken) {
-            case 6: block_groups(m, n, row, bits, 6, side, j == 0, to, stride); break;
-            case 5: block_groups(m, n, row, bits, 5, side, j == 0, to, stride); break;
             case 4: block_groups(m, n, row, bits, 4, side, j == 0, to, stride); break;
             case 3: block_groups(m, n, row, bits, 3, side, j == 0, to, stride); break;
             case 2: block_groups(m, n, row, bits, 2, side, j == 0, to, stride); break;

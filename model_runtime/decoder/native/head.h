@@ -25,8 +25,10 @@ static float least_near(const Stored *head, const float *logits) {
     for (int64_t i = 0; i < whole; i += LANES) most = larger(*(const Floats *)(logits + i), most);
     float highest = largest(most);
     for (int64_t i = whole; i < head->count; i++) highest = logits[i] > highest ? logits[i] : highest;
-    for (int64_t i = 0; i < head->count; i++)
-        if (logits[i] > highest - NEAR) counts[(int)((highest - logits[i]) * STEPS)]++;
+    for (int64_t i = 0; i < head->count; i++) {
+        float below = highest - logits[i];
+        if (below < NEAR) counts[(int)(below * STEPS)]++;
+    }
     for (int step = 0; step < NEAR * STEPS; step++)
         if ((near += counts[step]) > MOST_NEAR) return highest - (float)step / STEPS;
     return highest - NEAR;

@@ -59,7 +59,7 @@ class WeightMemory:
 
 
 class NativeWeights:
-    """A model as fp16 or int8, in memory that the compiled part points into: it outlives all users."""
+    """A model in a compiled format, in memory that the compiled part points into: it outlives all users."""
 
     def __init__(
         self,
@@ -111,7 +111,12 @@ class NativeWeights:
         """
         form: Format = self._form
         again = c.StoredRows()
-        if form == "int4" and isinstance(stored, np.ndarray) and not stored.shape[1] % LANES:
+        if (
+            form == "int4"
+            and isinstance(stored, np.ndarray)
+            and stored.dtype in STORED
+            and not stored.shape[1] % LANES
+        ):
             self._arrays.append(stored)
             again = c.StoredRows(stored.ctypes.data, *stored.shape, STORED.index(stored.dtype) + 1)
         elif form == "int4" and not (isinstance(stored, Blocks) and stored.kind.name == "Q4_0"):

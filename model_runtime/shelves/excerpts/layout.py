@@ -108,6 +108,8 @@ def layout(
     tokenizer: Tokenizer, template: Template, mask: Mask | Literal[""], most: int
 ) -> Callable[[PromptContext], LaidOut]:
     """Return how a model reads excerpts, of `most` tokens in all: apart if it was trained with a mask."""
+    if not most:
+        return lambda context: NOTHING_LAID_OUT
     apart = ApartLayout(tokenizer, template, mask, most) if mask else None
     made = apart or PlainLayout(tokenizer, template, most)
 

@@ -39,7 +39,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return call
 
-    for name in ("plan", "plan_next"):
+    for name in ("plan", "plan_next", "plan_unopened"):
         monkeypatch.setattr(Planner, name, noted(name))
     return calls
 
@@ -150,7 +150,7 @@ def test_a_document_that_was_opened_is_planned_when_the_work_begins(made: Make, 
     assert planned == []
     assert not prepare(after(1))
     assert prepare(NEVER)
-    assert planned == ["plan"]
+    assert planned == ["plan_unopened"]
 
 
 @pytest.mark.parametrize("text", ["\0" * 9, "x = 1\n\0\n"])

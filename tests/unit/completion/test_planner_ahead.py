@@ -212,3 +212,23 @@ def test_r12_every_window_is_part_of_the_text_and_costs_no_more_than_a_whole_one
             behind = slow.plan_whole(text, cursor) or behind
         elif act and behind:
             slow.prefer(behind)
+
+
+def test_r12_once_the_whole_window_serves_it_is_as_if_there_had_been_no_short_one() -> None:
+    editor, slow, whole = Editor(numbered(300), 0), SLOW.planner(), WHOLE.planner()
+    slow.plan(*editor.go_behind("value_200 "))
+    behind = slow.plan_whole(*editor.state)
+    whole.plan(*editor.state)
+    assert behind is not None
+    slow.prefer(behind)
+    for line in range(201, 212):  # as far as its window reaches
+        place = editor.go_behind(f"value_{line} ")
+        assert slow.plan_at_rest(*place).ids.tolist() == whole.plan_at_rest(*place).ids.tolist()
+        assert slow.plan_whole(*place) is None
+
+
+def test_r12_a_text_that_is_opened_is_read_from_its_beginning() -> None:
+    planner, text = SLOW.planner(), numbered(300)
+    opened = planner.plan_unopened(text)
+    assert opened.plan == replace(WHOLE.planner().plan_unopened(text).plan, number=opened.plan.number)
+    assert planner.plan_whole(text, 0) is None
