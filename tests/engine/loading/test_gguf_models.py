@@ -14,8 +14,10 @@ from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import as_fp32, read_weights
 from model_runtime.decoder.quantization import GROUP, grouped
 from model_runtime.kv.arena import DenseArena
+from model_runtime.loading import memory_fit
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import LoadedModel, load
+from model_runtime.loading.memory_fit import kv_bytes, memory_need, model_size
 from tests.compiled import require_compiled
 from tests.engine.gguf_files import gguf, write
 from tests.models import CODE, Tiny, make
@@ -104,3 +106,16 @@ def test_auto_keeps_the_numbers_of_a_file(folder: Path, kind: str, form: str, bi
         if weight.ndim == 2 and weight.shape[1] % GROUP == 0 and weight.dtype == np.float32 and "gate.w" not in name:
             whole, scale = grouped(weight, bits)
             assert np.array_equal(whole * np.repeat(scale.astype(np.float32), GROUP, 1), weight), name
+
+
+def test_auto_takes_another_format_where_memory_has_no_room_for_the_file_s_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_compiled()
+    path = write(tmp_path / "tiny.gguf", make(tmp_path / "tiny", replace(WIDE, layers=8), half=True), "Q8_0")
+    config = read_config(path)
+    arenas = loaded(path, "auto").parts.description.arenas
+    needed = memory_need(model_size(config), "int8", kv_bytes(config, 128, arenas)).total
+    monkeypatch.setattr(memory_fit, "available_memory", lambda: needed)
+    described = loaded(path, "auto").parts.description
+    assert described.weights == "int8" and "numbers of the file" not in described.decoder_reason

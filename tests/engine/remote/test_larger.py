@@ -14,6 +14,7 @@ from efim_ls.completion.answerers.elsewhere import ElsewhereAnswerer
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.larger import LargerDocuments, LargerModel
 from efim_ls.completion.model_in_use import ModelInUse
+from efim_ls.completion.models.kinds import of_embedded
 from efim_ls.completion.models.open import OpenedModel
 from efim_ls.completion.models_by_language import Models
 from efim_ls.completion.shared_models import SharedModels
@@ -216,6 +217,31 @@ def test_a_request_ends_computing_ahead(make: Make, engine: Larger) -> None:
     assert engine.stopped.is_set()
 
 
+def test_a_place_is_computed_once_the_model_is_free(
+    make: Make, engine: Larger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    completer, free = make(replace(MINE, prefetch_seconds_per_minute=int(HANG))), threading.Event()
+
+    def work(cancel: Cancel) -> None:
+        engine.began.set()
+        assert free.wait(HANG)
+
+    monkeypatch.setattr(engine, "_wait", work)
+    first = completer.complete(request(), NEVER)
+    assert engine.began.wait(HANG)
+    completer.prepare(Upcoming(request()), NEVER)
+    assert "prepare" not in engine.called
+    free.set()
+    assert better(first).text == "m(values, start)"
+    idle(completer)
+    assert "prepare" in engine.called
+
+
+def test_embedded_models_stay_as_they_are_whatever_is_asked_of_the_larger() -> None:
+    asked = replace(MINE, model="large", weights="int4", model_languages=("go",))
+    assert of_embedded(asked).weights == "auto" and of_embedded(asked).model == ""
+
+
 def test_clients_keep_their_documents_apart_and_the_model_goes_with_the_last(
     make: Make, larger: LargerModel, engine: Larger
 ) -> None:
@@ -263,9 +289,10 @@ def test_a_model_that_could_not_be_opened_is_tried_again(
     with pytest.raises(ModelError):
         documents.open(lambda *_: None).result(HANG)
     assert documents.languages == () and larger.opened is None
+    assert larger.clients == {"1 "} and larger.working == set()  # it takes no share of the memory
     assert [each.getMessage() for each in caplog.records] == ["the model in larger cannot be used: it is damaged"]
     documents.open(lambda *_: None).result(HANG)
-    assert documents.languages == ("*",)
+    assert documents.languages == ("*",) and larger.working == {"1 "}
     documents.close(HANG, None)
     larger.close(HANG)
 
