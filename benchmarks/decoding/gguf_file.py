@@ -12,28 +12,13 @@ import numpy as np
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.families.layer_spec import Experts
+from model_runtime.checkpoint.gguf.tensors import own_name
 from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32
 
 gguf: Any = import_module("gguf")  # types are checked without it, too
 Kind = Literal["F16", "Q8_0"]
-NAMES = {
-    "input_layernorm": "attn_norm",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "post_attention_layernorm": "ffn_norm",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-    "self_attn.q_norm": "attn_q_norm",
-    "self_attn.k_norm": "attn_k_norm",
-    "mlp.gate": "ffn_gate_inp",
-}
 ARCHITECTURES = {"qwen3_moe": "qwen3moe"}  # of families that it names differently
 EXPERT = re.compile(r"(model\.layers\.\d+)\.mlp\.experts\.(\d+)\.(gate|up|down)_proj\.weight")
-OUTSIDE = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
-
 
 MARKERS = {
     "fim_pre": "<|fim_prefix|>",
@@ -59,7 +44,7 @@ def write(path: Path, config: ModelConfig, weights: Weights, kind: Kind, tokeniz
     for name, tensor in weights.items():
         if EXPERT.fullmatch(name) or (config.tied and name.startswith("lm_head.")):
             continue
-        _add(writer, _name(name), _ordered(name, as_fp32(tensor), config), kind)
+        _add(writer, own_name(name)[0], _ordered(name, as_fp32(tensor), config), kind)
     for name, experts in _joined_experts(weights).items():
         _add(writer, name, np.stack(experts), kind)
     writer.write_header_to_file()
@@ -124,15 +109,6 @@ def _add(writer: Any, name: str, tensor: Fp32, kind: Kind) -> None:
     stored = gguf.GGMLQuantizationType[kind if tensor.ndim > 1 else "F32"]
     numbers = gguf.quantize(np.ascontiguousarray(tensor), stored)
     writer.add_tensor(name, numbers, raw_dtype=stored)
-
-
-def _name(name: str) -> str:
-    """llama.cpp's name of a tensor that transformers names so."""
-    module, _, suffix = name.rpartition(".")
-    if module in OUTSIDE:
-        return f"{OUTSIDE[module]}.{suffix}"
-    _, _, layer, inside = module.split(".", 3)
-    return f"blk.{layer}.{NAMES[inside]}.{suffix}"
 
 
 def _ordered(name: str, rows: Fp32, config: ModelConfig) -> Fp32:

@@ -188,9 +188,8 @@ class SessionWorkspace:
         def take(found: Sequence[str]) -> None:
             names = Names(dict.fromkeys(found, "value"), is_open=True).without(call.given)
             listed = ListedNames(start, "keyword", names, owner=callee)
-            is_free = (
-                bool(found) and document.listed_at(start, 0) is None
-            )  # another server may have answered meanwhile
+            # Another server may have answered meanwhile.
+            is_free = bool(found) and document.listed_at(start, 0) is None
             if is_free and document.list_names(listed, version) and ask_again:
                 ask_again(document.uri)
 

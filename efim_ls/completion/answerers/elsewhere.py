@@ -153,7 +153,7 @@ class ElsewhereAnswerer:
         """Own a client's use of the model, which `close` ends; a request is in time for `wait_seconds`."""
         self.model = model
         self._wait_seconds = wait_seconds
-        self._lock = threading.Lock()  # held where these two change
+        self._lock = threading.Lock()  # held where these three change
         self._waiting: _Asked | None = None
         self._running: _Asked | None = None
         self._put_off: Upcoming | None = None  # a place to compute for once the model is free

@@ -118,7 +118,6 @@ def _here(settings: Settings) -> Settings:
     return replace(settings, model="", template=())
 
 
-OF_LARGER = {"model": "", "template": (), "model_languages": (), "weights": "auto"}  # in place of a larger one's
 ELSEWHERE = ComputedElsewhere()
 # The first that is named serves a model; the last one serves all others.
 KINDS: Sequence[ModelKind] = (ComputedHere(),)
@@ -152,7 +151,8 @@ def of_embedded(settings: Settings) -> Settings:
     They are quicker in no other format than `auto` takes.
     """
     device = "cpu" if has_cuda_driver() else settings.device
-    return replace(settings, **OF_LARGER, engine=DEFAULTS.engine, device=device)
+    own = replace(settings, model="", template=(), model_languages=(), engine=DEFAULTS.engine)
+    return replace(own, device=device, weights="auto")
 
 
 def open_beside(settings: Settings, folder: Path) -> OpenedModel:

@@ -110,7 +110,7 @@ class NativeWeights:
         It has 8 bits where they cannot, unless its numbers are stored in 4.
         """
         form: Format = self._form
-        again = c.StoredRows()
+        corrections = c.StoredRows()
         if (
             form == "int4"
             and isinstance(stored, np.ndarray)
@@ -118,10 +118,10 @@ class NativeWeights:
             and not stored.shape[1] % LANES
         ):
             self._arrays.append(stored)
-            again = c.StoredRows(stored.ctypes.data, *stored.shape, STORED.index(stored.dtype) + 1)
+            corrections = c.StoredRows(stored.ctypes.data, *stored.shape, STORED.index(stored.dtype) + 1)
         elif form == "int4" and not (isinstance(stored, Blocks) and stored.kind.name == "Q4_0"):
             form = "int8_groups"
-        return self._matrix(Product(rows, None), form), again
+        return self._matrix(Product(rows, None), form), corrections
 
     def _early(
         self, layers: list[int], parts: list[Product], norm: Norm[Fp32] | None

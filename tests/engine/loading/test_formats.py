@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pytest
@@ -42,6 +42,7 @@ ROOT = Path(__file__).parents[3]
 SHAPE = parse_config(config(Tiny()))
 WIDE = reshaped(SHAPE, head_dim=1, hidden=MOST_INT8_INPUTS + 1)
 EXACT: tuple[Format, ...] = ("fp32", "fp16")
+CAPACITY = 512  # tokens of an arena
 COMPILED_ALONE: tuple[Format, ...] = ("int8_groups", "int4")
 
 
@@ -214,13 +215,13 @@ def test_a_way_makes_its_decoder() -> None:
     assert kinds == [NativeDecoder, NativeDecoder, Decoder, Decoder, Decoder, NativeDecoder]
 
 
-def loaded(folder: Path, weights) -> LoadedModel:
+def loaded(folder: Path, weights: Literal["auto"] | Format = "fp32") -> LoadedModel:
     return load(
         read_checkpoint(folder),
         device="cpu",
         weights=weights,
         threads=1,
-        capacity=512,
+        capacity=CAPACITY,
         kv_memory_mib=64,
         ngrams=False,
         progress=lambda *_: None,

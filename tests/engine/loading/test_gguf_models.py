@@ -1,10 +1,9 @@
-"""A model in GGUF is the same model: its shape, logits and prompts; what is quantized is widened as ggml does it."""
+"""A model in GGUF is the same model: its shape, logits and prompts; quantized numbers are widened as by ggml."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +15,11 @@ from model_runtime.decoder.quantization import GROUP, grouped
 from model_runtime.kv.arena import DenseArena
 from model_runtime.loading import memory_fit
 from model_runtime.loading.checkpoint_reader import read_checkpoint
-from model_runtime.loading.load import LoadedModel, load
+from model_runtime.loading.load import LoadedModel
 from model_runtime.loading.memory_fit import kv_bytes, memory_need, model_size
 from tests.compiled import require_compiled
 from tests.engine.gguf_files import gguf, write
+from tests.engine.loading.test_formats import CAPACITY, loaded
 from tests.models import CODE, Tiny, make
 
 WIDE = Tiny(hidden=64, intermediate=96, head_dim=32)
@@ -35,19 +35,6 @@ SHAPES = {
     "gemma": replace(WIDE, family="gemma"),
     "granite": replace(WIDE, family="granite"),
 }
-
-
-def loaded(folder: Path, weights: Literal["auto", "fp32", "fp16", "int8"] = "fp32") -> LoadedModel:
-    return load(
-        read_checkpoint(folder),
-        device="cpu",
-        weights=weights,
-        threads=1,
-        capacity=128,
-        kv_memory_mib=8,
-        ngrams=True,
-        progress=lambda *_: None,
-    )
 
 
 def logits(model: LoadedModel) -> npt.NDArray[np.float32]:
@@ -115,7 +102,7 @@ def test_auto_takes_another_format_where_memory_has_no_room_for_the_file_s_own(
     path = write(tmp_path / "tiny.gguf", make(tmp_path / "tiny", replace(WIDE, layers=8), half=True), "Q8_0")
     config = read_config(path)
     arenas = loaded(path, "auto").parts.description.arenas
-    needed = memory_need(model_size(config), "int8", kv_bytes(config, 128, arenas)).total
+    needed = memory_need(model_size(config), "int8", kv_bytes(config, CAPACITY, arenas)).total
     monkeypatch.setattr(memory_fit, "available_memory", lambda: needed)
     described = loaded(path, "auto").parts.description
     assert described.weights == "int8" and "numbers of the file" not in described.decoder_reason

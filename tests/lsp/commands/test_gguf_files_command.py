@@ -20,7 +20,7 @@ DIGEST = "sha256:" + "ab" * 32
 
 
 def run(home: Path, *arguments: str) -> str:
-    """Return what the command prints for a user with this home."""
+    """Run the command for a user with this home, and return its output."""
     env = {
         **ENV,
         "HOME": str(home),
