@@ -1,8 +1,8 @@
 """`python -m benchmarks.keystrokes.entered_files`: which files of the product warm keystrokes enter, and how often.
 
 A reader who follows a keystroke has these Python files to read. They and the calls of the product's functions are
-counted by a profile hook in all threads of the server's process except the thread that looks for changed files by the
-clock. The last line is a JSON object.
+counted by a profile hook in the threads of the server's process that a key waits for. The thread that looks for
+changed files does so by the clock, and the index's thread reads what it found. The last line is a JSON object.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ from editor_clients.headless.client import editor
 from editor_clients.headless.connection import Connection
 from efim_ls.lsp.handlers import HANDLERS
 from efim_ls.lsp.server import serve
+from efim_ls.workspace.thread import INDEXING
 from efim_ls.workspace.watcher import WATCHING
 from model_runtime.engine.decode import run_pass
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("efim_ls", "model_runtime", "kv_store")
 PASS = run_pass.__code__
+BY_THE_CLOCK = (WATCHING, INDEXING)  # threads whose work no key waits for
 ASK = "efim/enteredFiles"  # a request that the measured server also answers
 # Nothing is computed ahead: that goes on after an answer, and would be counted now and then. Nothing is kept on disk.
 SETTINGS = {"prefetch_seconds_per_minute": 0, "persist": False, "shared": False}
@@ -98,6 +100,7 @@ async def _typed(folder: Path, settings: Mapping[str, object], keys: str) -> lis
         headless.open(uri, TEXT, "python")
         await headless.settled()
         for key in WARMING + keys:
+            (folder / "store.py").write_text(STORE + "#" + key + str(len(found)), "utf-8")
             await headless.ask(ASK)  # what came before is forgotten
             at = len(headless.text(uri))
             headless.edit(uri, at, 0, key)
@@ -110,7 +113,7 @@ async def _typed(folder: Path, settings: Mapping[str, object], keys: str) -> lis
 
 def _begin(_frame: FrameType, _event: str, _: object) -> None:
     """Count from now on what a thread enters; called when it begins."""
-    sys.setprofile(None if threading.current_thread().name == WATCHING else _count)
+    sys.setprofile(None if threading.current_thread().name in BY_THE_CLOCK else _count)
 
 
 def _count(frame: FrameType, event: str, _: object) -> None:

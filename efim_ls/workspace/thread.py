@@ -21,6 +21,7 @@ NICENESS = 10  # of 19: a thread that never ran while others do would keep the i
 PATIENCE = 2.0  # seconds: after such a wait a step is done although the user is typing
 MANY_STEPS = 1_000  # of one piece of work, after which freed memory is worth giving back
 LOOK = 0.05  # seconds between looks at whether the user still types
+INDEXING = "repository"  # the thread's name
 
 Work = Callable[[WorkspaceIndex], Steps]
 
@@ -45,7 +46,7 @@ class IndexThread:
         self._clients = 0
         self._work, self._asked = deque[Work](), deque[Work]()
         self._closed, self._at_work = False, True
-        self._thread = threading.Thread(target=self._run, args=(tuple(after),), name="repository", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(tuple(after),), name=INDEXING, daemon=True)
         self._thread.start()
 
     def join(self, overlay: Overlay) -> None:
