@@ -2,7 +2,7 @@
 
 A reader who follows a keystroke has these Python files to read. They and the calls of the product's functions are
 counted by a profile hook in the threads of the server's process that a key waits for. The thread that looks for
-changed files does so by the clock, and the index's thread reads what it found. The last line is a JSON object.
+changed files does so by the clock, and the index's thread then reads them. The last line is a JSON object.
 """
 
 from __future__ import annotations

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from benchmarks.keystrokes.entered_files import KEYS, measure
 
-MOST_ENTERED = 61  # with the settings that everybody begins with; it goes down with the path
-MOST_TYPED_THROUGH = 48  # the same of a key that is typed through, at the median
-# At the median: of a key that is typed through, and from pass to pass. Today 628, and 5 more or fewer by how often
-# the engine's thread looked for idle work before the next request.
+# At the median, with the settings that everybody begins with: the files that a key enters where the model is asked, and
+# where it is typed through; single keys enter more, as the first that reads counts of files that have changed.
+MOST_ENTERED, MOST_TYPED_THROUGH = 61, 48
+# Also at the median: the calls of a key that is typed through, and those from pass to pass. Today 628, and 5 more or
+# fewer by how often the engine's thread looked for idle work before the next request.
 MOST_CALLS, MOST_CALLS_OF_A_TOKEN = 650, 90
 
 
@@ -20,8 +21,8 @@ def of_other_files(entered: Sequence[str]) -> list[str]:
 def test_a_keystroke_enters_few_files_and_none_of_what_is_off() -> None:
     measured = measure({})
     assert "model_runtime/decoder/native/decoder.py" in measured.longest, "nothing was computed"
-    assert len(measured.longest) <= MOST_ENTERED and of_other_files(measured.longest) == []
-    assert measured.typed_files <= MOST_TYPED_THROUGH
+    assert of_other_files(measured.longest) == []
+    assert measured.asked_files <= MOST_ENTERED and measured.typed_files <= MOST_TYPED_THROUGH
     assert measured.typed_calls <= MOST_CALLS and measured.token_calls <= MOST_CALLS_OF_A_TOKEN
 
 
