@@ -202,8 +202,8 @@ class Settings:
             "fp32": "32 bits for each number.",
             "fp16": "16 bits for each number.",
             "int8": "8 bits for each number: an approximation.",
-            "int4": "4 bits for each number, in groups of 32 with a scale: the fastest on a CPU, and a coarse "
-            "approximation. A GPU uses int8 instead.",
+            "int4": "4 bits for each number, in groups of 32 with a scale: the fastest for large models on a CPU, "
+            "and a coarse approximation, which `auto` takes from 300 million parameters on. A GPU uses int8 instead.",
         },
     )
     approximations: tuple[Approximation, ...] = setting(

@@ -36,6 +36,7 @@ from model_runtime.loading.memory_fit import (
     FORMAT_BYTES,
     FitRequest,
     ModelSize,
+    automatic_formats,
     fit_in_part,
     fitting_formats,
     kv_bytes,
@@ -44,7 +45,7 @@ from model_runtime.loading.memory_fit import (
 )
 from model_runtime.loading.pass_times import KeyCosts, PassTimes, duration, key_costs, measure_passes
 from model_runtime.loading.threads import LARGE
-from model_runtime.loading.weight_format import COARSE, choose_method, supported_formats
+from model_runtime.loading.weight_format import choose_method, supported_formats
 from model_runtime.machine import available_memory, memory_bandwidth
 from model_runtime.prompt.template import find_template
 
@@ -196,7 +197,7 @@ def _in_gguf(machine: Machine, file: FoundFile, current: bool) -> ModelRow:
         header = read_header(file.path)
         row = partial(row, quantization=header.quantization)
         config, family = inspect_gguf(header)
-        return row(*_figures(machine, config, file.path, None, family))
+        return row(*_figures(machine, config, file.path, None, family, quantization=header.quantization))
     except ModelError as error:
         return row(problem=str(error))
 
@@ -208,10 +209,11 @@ def _figures(
     licence: str | None,
     family: str,
     times: PassTimes | None = None,
+    quantization: str = "",
 ) -> tuple[Any, ...]:
     """Return the fields of a row from its parameters on, of a model on this disk."""
     size = model_size(config, folder)
-    fits, gpu, costs = _costs(machine, size, config, times)
+    fits, gpu, costs = _costs(machine, size, config, times, quantization)
     request = FitRequest(config, "auto", max(machine.kv, _frame(config)))
     in_part = None if fits else fit_in_part(request, machine.free)
     part = in_part and in_part.forms[0]
@@ -232,7 +234,11 @@ def _published(machine: Machine, known: KnownModel, current: str) -> ModelRow:
 
 
 def _costs(
-    machine: Machine, size: ModelSize, config: ModelConfig | None = None, times: PassTimes | None = None
+    machine: Machine,
+    size: ModelSize,
+    config: ModelConfig | None = None,
+    times: PassTimes | None = None,
+    quantization: str = "",
 ) -> tuple[tuple[str, ...], tuple[str, ...], KeyCosts | NoCosts]:
     """Return the formats that fit on CPU and GPU, and what keys cost on the CPU, by `times` if they were measured."""
     frame = _frame(config) if config else 0  # there is always room for one, however small memory_mib is
@@ -240,7 +246,8 @@ def _costs(
         size, supported_formats(config) if config else machine.formats, max(machine.kv, frame), machine.free
     )
     on_gpu = usable_gpu_formats(size, max(machine.kv, frame // FP32 * BF16), config)
-    costs = key_costs(times.one, times.row) if fits and times else _estimate(machine, size, config, fits)
+    asked = automatic_formats(size, fits, quantization)
+    costs = key_costs(times.one, times.row) if fits and times else _estimate(machine, size, config, asked or fits)
     return tuple(fits), tuple(on_gpu), costs
 
 
@@ -252,8 +259,7 @@ def _estimate(
     unread = config.vocab * config.hidden if config and not config.tied else 0
     if not fits:
         return NoCosts()
-    unasked: list[Format] = [form for form in fits if form != COARSE.form]
-    read = min(FORMAT_BYTES[form] for form in unasked or fits) * (size.parameters - size.idle - unread)
+    read = min(FORMAT_BYTES[form] for form in fits) * (size.parameters - size.idle - unread)
     return key_costs(1e3 * read / machine.bandwidth, machine.row and machine.row * (_computed(size) - unread))
 
 

@@ -20,7 +20,7 @@ from model_runtime.errors import Fp16Overflow
 from model_runtime.kv.arena import DenseArena
 from model_runtime.loading.checkpoint_reader import Checkpoint
 from model_runtime.loading.file_hashes import Memo
-from model_runtime.loading.weight_format import choose_method
+from model_runtime.loading.weight_format import CpuMethod, choose_method
 
 
 class DecoderOptions(TypedDict):
@@ -157,14 +157,16 @@ def load_on_cpu(
     """
     config = replace(config, context=capacity)  # tables by position need not reach beyond the arenas
     wanted, threads = options["weights"], options["threads"]
-    way, reason = choose_method(config, wanted, forms)
-    try:
-        decoder = way.decoder(config, tensors, threads, keeper)
-    except Fp16Overflow:
-        if wanted != "auto":
-            raise
-        way, reason = choose_method(config, wanted, forms, [way])
-        decoder = way.decoder(config, tensors, threads)
+    overflowing = list[CpuMethod]()
+    while True:
+        way, reason = choose_method(config, wanted, forms, overflowing)
+        try:
+            decoder = way.decoder(config, tensors, threads, keeper)
+            break
+        except Fp16Overflow:
+            if wanted != "auto":
+                raise
+            overflowing.append(way)
     if keeper is not None:
         reason += f"; {keeper.reason}"
     return Runtime(

@@ -109,9 +109,9 @@ def plan_load(checkpoint: Checkpoint, **options: Unpack[LoadOptions]) -> LoadPla
     kv = kv_bytes(config, capacity, arenas)
     if choice.device != "cpu":
         return LoadPlan(choice, capacity, arenas, [])
-    request = FitRequest(config, options["weights"], kv, checkpoint.folder)
-    quantization = checkpoint.quantization if request.wanted == "auto" else ""
-    if keeping := keeping_format(config, quantization):
+    quantization = checkpoint.quantization
+    request = FitRequest(config, options["weights"], kv, checkpoint.folder, quantization=quantization)
+    if request.wanted == "auto" and (keeping := keeping_format(config, quantization)):
         with suppress(ModelError):  # memory has no room for it, but perhaps for another
             forms = usable_formats(request._replace(wanted=keeping))
             because = f"it keeps the numbers of the file, {quantization}"

@@ -17,13 +17,14 @@ from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
 from model_runtime.kv.layout import EXCERPT_ROWS_KEPT, arena_bytes
 from model_runtime.loading.known_models import largest_within
-from model_runtime.loading.weight_format import COARSE, is_supported, supported_formats, torch_missing
+from model_runtime.loading.weight_format import COARSE, COARSE_FROM, is_supported, supported_formats, torch_missing
 from model_runtime.machine import available_memory, cuda_missing, free_gpu_memory, roomiest_gpu
 from model_runtime.shelves.experts_on_disk.placement import fit_experts
 
 # Of a parameter, with the scales of groups.
 FORMAT_BYTES: dict[Format, float] = {"fp32": 4, "fp16": 2, "int8": 1, "int8_groups": 1.0625, "int4": 0.5625}
 PACKING_BYTES = 8  # extra bytes for each element of the largest matrix: its parts in fp32, and these joined
+WHOLE = ("F32", "F16", "BF16")  # types of GGUF files that round nothing to few bits
 GPU_FORMATS: tuple[GpuFormat, ...] = get_args(GpuFormat)
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -50,6 +51,7 @@ class FitRequest(NamedTuple):
     """A candidate for memory: a model in a format, or in the best of all, with `kv` bytes of keys and values.
 
     `folder` is the folder of a model for transformers, and `soon` is how many bytes become free before it is loaded.
+    A GGUF file has a `quantization`.
     """
 
     config: ModelConfig
@@ -57,6 +59,7 @@ class FitRequest(NamedTuple):
     kv: int
     folder: Path | None = None
     soon: int = 0
+    quantization: str = ""
 
 
 class CpuFit(NamedTuple):
@@ -140,9 +143,9 @@ def fit_in_part(request: FitRequest, free: int) -> CpuFit | None:
 
 def usable_formats(request: FitRequest) -> list[Format]:
     """Return the wanted formats in which a model fits into this machine's memory; else ModelError."""
-    config, wanted, kv, folder, soon = request
+    config, wanted, kv, folder, soon, quantization = request
     size, free, possible = model_size(config, folder), available_memory() + soon, supported_formats(config)
-    asked: list[Format] = [form for form in possible if form != COARSE.form]
+    asked: list[Format] = automatic_formats(size, possible, quantization)
     if wanted != "auto":
         asked = [wanted] if is_supported(config, wanted) else []
     if not asked:
@@ -151,6 +154,15 @@ def usable_formats(request: FitRequest) -> list[Format]:
     if fit := fitting_formats(size, asked, kv, free):
         return fit
     raise does_not_fit(size, asked, [form for form in possible if form not in asked], kv, free)
+
+
+def automatic_formats(size: ModelSize, possible: Collection[Format], quantization: str = "") -> list[Format]:
+    """Return which of some formats `auto` may take.
+
+    int4 is for large models alone, and not for weights that were rounded to few bits before: they would lose more.
+    """
+    is_coarse = size.parameters >= COARSE_FROM and quantization in ("", *WHOLE)
+    return [form for form in possible if is_coarse or form != COARSE.form]
 
 
 def usable_gpu_formats(size: ModelSize, kv: int, config: ModelConfig | None) -> list[GpuFormat]:

@@ -16,6 +16,7 @@ from model_runtime.errors import ModelError
 from model_runtime.machine import install_command
 
 FORMATS: tuple[Format, ...] = get_args(Format)
+FINE: tuple[Format, ...] = tuple(form for form in FORMATS if form != "int4")
 FASTEST = "the fastest way that can be used here"
 
 
@@ -54,8 +55,10 @@ ORDER = (
     CpuMethod("fp32", compiled=False),
     CpuMethod("int8", compiled=False),
 )
-# Faster than these for large models, but its rounding changes one choice in twelve of the embedded ones.
+# Before these where `fitting` has it. For large models it is the fastest; docs/benchmarks/decoder.md says how many
+# choices its rounding changes. Small ones gain less and lose more.
 COARSE = CpuMethod("int4", compiled=True)
+COARSE_FROM = 300_000_000  # parameters from which `auto` takes it
 AS_STORED = CpuMethod("int8_groups", compiled=True)  # of files whose weights are in such groups
 KEEPING: dict[str, Format] = {"Q4_0": COARSE.form, "Q8_0": AS_STORED.form}  # what keeps the numbers of a GGUF file
 
@@ -63,18 +66,19 @@ KEEPING: dict[str, Format] = {"Q4_0": COARSE.form, "Q8_0": AS_STORED.form}  # wh
 def choose_method(
     config: ModelConfig,
     wanted: Literal["auto"] | Format,
-    fitting: Collection[Format] = FORMATS,
+    fitting: Collection[Format] = FINE,
     refused: Collection[CpuMethod] = (),
 ) -> tuple[CpuMethod, str]:
     """Return the way to compute a model on this CPU and the reason, for the log and `doctor`.
 
-    All ways compute a token alone exactly as they compute it among others. `fitting` are the formats for which there
-    is enough memory, `refused` ways that cannot hold the weights.
+    All ways compute a token alone exactly as they compute it among others. `fitting` are the formats that may be
+    taken and for which there is enough memory, `refused` ways that cannot hold the weights.
     """
     left_out: dict[str, list[str]] = {}  # the ways before the chosen one, by what keeps them from being used
-    for way in ORDER if wanted == "auto" else (*ORDER, COARSE, AS_STORED):
-        if wanted not in ("auto", way.form):
-            continue
+    ways = (COARSE, *ORDER) if COARSE.form in fitting else ORDER
+    if wanted != "auto":
+        ways = tuple(way for way in (*ORDER, COARSE, AS_STORED) if way.form == wanted)
+    for way in ways:
         lack = "the weights are beyond its range" if way in refused else _lack(config, way, fitting)
         if lack is None:
             excuses = (f"; {' and '.join(ways)} left out: {lack}" for lack, ways in left_out.items())

@@ -10,6 +10,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from model_runtime.checkpoint.config import parse_config
 from model_runtime.checkpoint.tensor_shapes import expected_shapes
@@ -25,10 +27,12 @@ from model_runtime.loading import weight_format
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.decoders import DecoderOptions, load_on_cpu
 from model_runtime.loading.load import LoadedModel, load
-from model_runtime.loading.memory_fit import FitRequest, usable_formats
+from model_runtime.loading.memory_fit import FitRequest, ModelSize, automatic_formats, model_size, usable_formats
 from model_runtime.loading.weight_format import (
     COARSE,
+    COARSE_FROM,
     FASTEST,
+    FINE,
     FORMATS,
     ORDER,
     CpuMethod,
@@ -69,11 +73,13 @@ NO_FBGEMM = Machine(compiled=False, fp16=False)
 @pytest.mark.parametrize(
     ("machine", "shape", "fitting", "taken"),
     [
-        (COMPILED, SHAPE, FORMATS, "int8 compiled"),
+        (COMPILED, SHAPE, FINE, "int8 compiled"),
+        (COMPILED, SHAPE, FORMATS, "int4 compiled"),
+        (COMPILED, WIDE, FORMATS, "int4 compiled"),
         (COMPILED, SHAPE, ["int8"], "int8 compiled"),
-        (COMPILED, WIDE, FORMATS, "fp16 compiled"),
-        (Machine(torch=False), SHAPE, FORMATS, "int8 compiled"),
-        (Machine(torch=False), WIDE, FORMATS, "fp16 compiled"),
+        (COMPILED, WIDE, FINE, "fp16 compiled"),
+        (Machine(torch=False), SHAPE, FINE, "int8 compiled"),
+        (Machine(torch=False), WIDE, FINE, "fp16 compiled"),
         (TORCH, SHAPE, FORMATS, "fp16 torch"),
         (TORCH, SHAPE, ["fp16", "int8"], "fp16 torch"),
         (TORCH, SHAPE, ["int8"], "int8 torch"),
@@ -90,17 +96,18 @@ def test_the_rule(
     machine.pretend(monkeypatch)
     way, reason = choose_method(shape, "auto", fitting)
     assert str(way) == taken
-    before = ORDER[: ORDER.index(way)]
+    ways = (COARSE, *ORDER) if COARSE.form in fitting else ORDER
+    before = ways[: ways.index(way)]
     assert reason.startswith(FASTEST) and all(str(each) in reason for each in before)
 
 
 @pytest.mark.parametrize("form", COMPILED_ALONE)
 def test_weights_in_groups_need_the_compiled_decoder(monkeypatch: pytest.MonkeyPatch, form: Format) -> None:
     COMPILED.pretend(monkeypatch)
-    assert choose_method(SHAPE, form)[0] == (form, True)
+    assert choose_method(SHAPE, form, [form])[0] == (form, True)
     TORCH.pretend(monkeypatch)
     with pytest.raises(ModelError, match=f"{form}.*not built.*set weights to 'auto'"):
-        choose_method(SHAPE, form)
+        choose_method(SHAPE, form, [form])
 
 
 @pytest.mark.parametrize("machine", [COMPILED, TORCH])
@@ -114,6 +121,28 @@ def test_a_format_that_is_asked_for_is_taken(
     assert reason.startswith("asked for by the setting") and ("not built" in reason) == (way.form != "fp32") * (
         not machine.compiled
     )
+
+
+@given(
+    parameters=st.integers(COARSE_FROM - 2, COARSE_FROM + 2) | st.integers(1, 1 << 40),
+    quantization=st.sampled_from(["", "F16", "BF16", "F32", "Q4_0", "Q4_K", "Q6_K", "Q8_0", "IQ4_NL"]),
+)
+def test_auto_takes_int4_for_large_models_that_were_not_rounded_before(parameters: int, quantization: str) -> None:
+    allowed = automatic_formats(ModelSize(parameters, 1), FORMATS, quantization)
+    assert [form for form in FORMATS if form not in allowed] in ([], [COARSE.form])
+    assert (COARSE.form in allowed) == (parameters >= COARSE_FROM and quantization in ("", "F16", "BF16", "F32"))
+
+
+def test_a_large_model_is_loaded_in_int4_unless_another_format_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_compiled()
+    size = model_size(SHAPE).parameters
+    for least, form in ((size, "int4"), (size + 1, "int8")):
+        monkeypatch.setattr("model_runtime.loading.memory_fit.COARSE_FROM", least)
+        assert loaded(folder, "auto").parts.description.weights == form
+    monkeypatch.setattr("model_runtime.loading.memory_fit.COARSE_FROM", size)
+    assert loaded(folder, "int8").parts.description.weights == "int8"
 
 
 def test_what_was_left_out_is_told_with_its_cause(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +285,7 @@ def test_products_whose_sums_overflow_are_not_made_of_int8(
 def test_weights_that_fp16_cannot_hold_are_computed_in_the_next_way(monkeypatch: pytest.MonkeyPatch) -> None:
     require_compiled()
     weights: Weights = {name: np.ones(shape, dtype=np.float32) for name, shape in expected_shapes(SHAPE).items()}
-    weights["model.layers.1.mlp.down_proj.weight"][3, 5] = 70_000.0
+    weights["model.layers.1.mlp.down_proj.weight"][3, 5] = 600_000.0
 
     def computed(wanted) -> Runtime:
         return load_on_cpu(SHAPE, weights, 64, 1, DecoderOptions(weights=wanted, threads=1), FORMATS)
@@ -267,4 +296,4 @@ def test_weights_that_fp16_cannot_hold_are_computed_in_the_next_way(monkeypatch:
     monkeypatch.setattr(weight_format, "int8_too_wide", lambda config: "too wide")
     found = computed("auto")
     assert (found.weights, found.name) == ("fp16", "torch")
-    assert "fp16 compiled left out: the weights are beyond its range" in found.reason
+    assert "int4 compiled and fp16 compiled left out: the weights are beyond its range" in found.reason

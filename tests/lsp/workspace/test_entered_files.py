@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from benchmarks.keystrokes.entered_files import KEYS, measure
 
-# At the median, with the settings that everybody begins with: the files that a key enters where the model is asked, and
-# where it is typed through; single keys enter more, as the first that reads counts of files that have changed.
+# At the median, with the settings that everybody begins with: the files that a key enters where the model is asked,
+# and where it is typed through; single keys enter more, as the first that reads counts of files that have changed.
 MOST_ENTERED, MOST_TYPED_THROUGH = 61, 48
 # Also at the median: the calls of a key that is typed through, and those from pass to pass. Today 628, and 5 more or
 # fewer by how often the engine's thread looked for idle work before the next request.
