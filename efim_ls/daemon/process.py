@@ -13,6 +13,7 @@ import select
 import signal
 import socket
 import sys
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -48,7 +49,7 @@ from model_runtime.machine import release_memory, share_heap
 GREETING = 10.0  # seconds that a client may take for its first line
 UNREAD = 1 << 24  # bytes that a client may leave unread before it is cut off: it may come back and begin again
 IDLE = 600.0  # seconds for which this process stays once its last client has gone
-LETTING_GO = 0.5  # seconds after which no thread is at work for a client that has gone
+LETTING_GO = 0.5  # seconds after which threads are seldom still at work for a client that has gone
 RETRY = 1.0  # seconds after which an end is tried again that a client has prevented, and accepting that files have
 FILES = 8192  # open files that this process may have, where the system allows that: each client takes some
 SPARE_FILES = 24  # of them, which the clients that are here need to open a workspace or a model
@@ -145,10 +146,10 @@ class Daemon:
             asyncio.get_running_loop().add_reader(self._listener, self._accept)
 
     def _left(self, client: Client) -> None:
-        """Free the session of a client that has gone: a cycle, parts of which other threads may still hold."""
+        """Free the session of a client that has gone."""
         if client.server is not None:
-            client.server = None
-            asyncio.get_running_loop().call_later(LETTING_GO, release_memory)
+            gone, client.server = weakref.ref(client.server), None
+            _free_after(LETTING_GO, gone)
 
     async def _connected(self, client: Client, connection: socket.socket) -> None:
         """Serve a connection that the user's own processes have made; close any other."""
@@ -297,6 +298,17 @@ class RelayedLog(logging.Handler):
         """Send a record, on any thread."""
         with suppress(RuntimeError):  # the loop is closed
             self._send(self.format(record))
+
+
+def _free_after(seconds: float, gone: weakref.ref[EfimServer]) -> None:
+    """Free what a client has left: a cycle, of which another thread may hold a part for longer. Then try again."""
+
+    def free() -> None:
+        release_memory()
+        if gone() is not None:
+            _free_after(2 * seconds, gone)
+
+    asyncio.get_running_loop().call_later(seconds, free)
 
 
 def _forget(completer: Completer, _: Cancel) -> None:

@@ -18,6 +18,7 @@ from efim_ls.daemon.address import Address
 from efim_ls.daemon.process import Daemon
 from efim_ls.lsp.wire import framed
 from efim_ls.workspace.thread import IndexThread
+from model_runtime.machine import release_memory
 from tests.waiting import HANG, eventually
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="each client has a server of its own here")
@@ -90,6 +91,28 @@ async def test_a_client_that_has_gone_leaves_nothing(tmp_path: Path, is_alone: b
         assert len(left) == 10
         assert [*daemon._indexes._threads.values()] == ([] if is_alone else threads)
         assert all(thread.ended(HANG) for thread in daemon._indexes._ending)
+    daemon._stop()
+    await running
+
+
+async def test_a_client_that_a_thread_still_holds_is_freed_once_the_thread_lets_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, held = Address(tmp_path, "key"), list[object]()
+    daemon = Daemon(address, address.listen())
+    running = asyncio.ensure_future(daemon.run())
+
+    def release() -> None:
+        """Free memory, and only then let go of the client: the first time comes too early."""
+        release_memory()
+        held.clear()
+
+    monkeypatch.setattr(process, "release_memory", release)
+    async with visit(address, tmp_path):
+        held += [client.server for client in daemon._clients if client.server]
+        left = weakref.ref(held[0])
+    await asyncio.to_thread(eventually, lambda: left() is None, "the client is kept")
+    assert held == []
     daemon._stop()
     await running
 
