@@ -76,14 +76,14 @@ def test_the_server_and_the_heuristic_are_typed_alone_and_with_other_files_open(
     steps: list[tuple[str, int, int]] = []
     windows = [CodeDocument(each.path, each.text.replace("\n", "\r\n")) for each in DOCUMENTS]
 
-    options = TypingOptions(4, (0, 1))
-    report, lines = measure(EMBEDDED, windows, 6, options, lambda *step: steps.append(step))
+    options = TypingOptions(3, (0, 1))
+    report, lines = measure(EMBEDDED, windows, 4, options, lambda *step: steps.append(step))
     keys = [key for line in lines for key in line]
     assert steps == [
-        *(("embedded, in whole files", done, 6) for done in range(7)),
-        *(("embedded, typed", done, 4) for done in range(5)),
+        *(("embedded, in whole files", done, 4) for done in range(5)),
+        *(("embedded, typed", done, 3) for done in range(4)),
     ]
-    assert (report.lines, report.files, report.places) == (4, 2, 6)
+    assert (report.lines, report.files, report.places) == (3, 2, 4)
     alone, beside = ("heuristic", "server", "server, repository"), ", 1 files open"
     arms = [*alone, *(f"{arm}{beside}" for arm in alone)]
     assert list(report.arms) == list(report.whole_files) == arms
@@ -96,7 +96,7 @@ def test_the_server_and_the_heuristic_are_typed_alone_and_with_other_files_open(
     assert sum(server.kinds[kind]["by hand"].keys for kind in server.kinds) == report.keys
     assert server.typists["whole"].saved and server.typists["whole"].saved.value > 0
     assert server.languages.keys() == {"python"}
-    assert measure(EMBEDDED, windows, 6, options, lambda *_: None) == (report, lines)
+    assert measure(EMBEDDED, windows, 4, options, lambda *_: None) == (report, lines)
 
 
 def test_a_key_has_what_the_model_would_go_on_with(completer: Completer) -> None:
