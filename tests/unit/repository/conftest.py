@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture(scope="module", autouse=True)
 def parsed_sources_go(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Free what a file's functions have cached: each garbage collection of the files behind it would scan the trees."""
+    """Free what a file has cached: each garbage collection of the files behind it would scan the trees."""
     yield
     for each in vars(request.module).values():
         if hasattr(each, "cache_clear"):
