@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser() -> Parser:
     """Return the parser of all commands."""
-    about = "Code completion that keeps a model's KV cache alive for every file."
+    about = "A language server that completes code as you type, with small models on your own machine."
     examples = epilog("efim-ls complete src/app.py:12:5", "efim-ls doctor")
     parser = Parser("efim-ls", description=about, epilog=examples)
     version = f"efim-ls {installed_version('efim-ls') or '(not installed)'}"
@@ -95,6 +95,7 @@ def _add_serving(commands: Subparsers) -> tuple[Parser, ...]:
     doctor.add_argument("--measure", action="store_true", help=measured)
     engine = "also try the server at this address; a JSON object as in the setting `engine` is understood, too"
     doctor.add_argument("--engine", metavar="URL", default="", help=engine)
+    doctor.add_argument("--verbose", action="store_true", help="also say how the model is computed, and why so")
     doctor.set_defaults(run=_doctor)
     return headless, complete, doctor
 
@@ -265,7 +266,7 @@ def _place(text: str) -> FilePlace:
 def _doctor(arguments: argparse.Namespace) -> int:
     from efim_ls.commands import doctor
 
-    return doctor.show(arguments.model, arguments.measure, arguments.engine)
+    return doctor.show(arguments.model, arguments.measure, arguments.engine, arguments.verbose)
 
 
 def _cache(arguments: argparse.Namespace) -> int:

@@ -71,7 +71,7 @@ class Settings:
     enabled: bool = setting(True, "Show suggestions.", "Suggestions", basic=True)
     max_lines: int = setting(
         12,
-        "The most lines a suggestion can have. It ends earlier after five tokens for each, or 64 if that is more.",
+        "The most lines a suggestion can have.",
         "Suggestions",
         basic=True,
     )
@@ -226,9 +226,8 @@ class Settings:
     )
     memory_mib: int = setting(
         224,
-        "Memory, in MiB, in addition to the model: four parts of seven for the keys and values of the places where "
-        "you work, two for places that were dropped, one for the phrases of the workspace's files. One place always "
-        "has room. A larger model makes good use of more than the default.",
+        "Memory, in MiB, in addition to the model: for the places where you work, and for the phrases of the "
+        "workspace's files. A larger model makes good use of more than the default.",
         "Memory and disk",
         basic=True,
         least=LEAST_MEMORY,

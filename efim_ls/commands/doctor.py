@@ -44,10 +44,12 @@ SAMPLE = "def mean(values):\n    total = 0\n    for value in values:\n        "
 KEYSTROKES = "qux = zed(vex, wye)"  # unlike any suggestion, because typing through a suggestion costs nothing
 # A prompt of some 250 tokens, none of which the sample's prompt begins with.
 PLACE = "".join(f"def take_{n}(shelf, count={n}):\n    return shelf.items[count:{n}0]\n\n\n" for n in range(1, 13))
-MEASURED = "measured now"
+MEASURED, MODEL = "measured now", "model"
 PASSES = "milliseconds of a pass of 1, 4 and 64 rows"
 ANSWERED = 8  # tokens of an engine's answer that is timed
 NAMED = 3  # languages that the verdict names
+# Of a model, for everybody; how it is computed is for `--verbose`.
+BRIEF = ("model", "revision", "languages", "parameters", "device", "device reason", "weights", "threads")
 PACKAGES = ("efim-ls", "torch", "tokenizers", "xformers", "pygls")
 
 Facts = Mapping[str, str]
@@ -65,10 +67,11 @@ class Examination(NamedTuple):
     sections: Mapping[str, Facts] = {}
 
 
-def show(model: str, measure: bool = False, engine: str = "") -> int:
+def show(model: str, measure: bool = False, engine: str = "", verbose: bool = False) -> int:
     """Print a verdict, then the facts it rests on, if asked with times by format; return 1 if something is wrong.
 
-    With an `engine` on another machine, that has the model; the embedded one is measured here.
+    `verbose` facts say how the model is computed, and why. With an `engine` on another machine, that has the model;
+    the embedded one is measured here.
     """
     began = perf_counter()
     elsewhere = _engine_settings(engine, model) if engine else None
@@ -91,7 +94,8 @@ def show(model: str, measure: bool = False, engine: str = "") -> int:
         if sentence:
             console.print(f"[{wrong if kind in problems else 'none'}]{kind}[/]: {escape(sentence)}", soft_wrap=True)
     for title, facts in sections.items():
-        _print_section(console, title, facts)
+        is_whole = verbose or title != MODEL
+        _print_section(console, title, {name: facts[name] for name in facts if is_whole or name in BRIEF})
     return 1 if any(problems.values()) else 0
 
 
@@ -110,12 +114,13 @@ def _examine(model: str, began: float, status: Status, measure: bool) -> Examina
     found = _measure_answers(completer, began)
     described = {name: str(value) for name, value in completer.describe().items() if not name.startswith("store")}
     described["model"] = model_name(described["model"])
-    described["languages"] = ", ".join(completer.models.languages)
+    described["languages"] = ", ".join(names_of(completer.models.languages))
+    described["parameters"] = _in_words(int(described["parameters"]))
     completer.close(CLOSING)
     facts = {name.replace("_", " "): value for name, value in described.items() if value}
     why_not = native_missing(read_config(EMBEDDED)) if described["device"] == "cpu" else None
     slower = f"the compiled decoder is left out: {why_not}" if why_not else None
-    sections = {**found.sections, "model": facts}
+    sections = {**found.sections, MODEL: facts}
     if len(models := _models(completer)) > 1:
         sections["model of each language"] = models
     if measure:
@@ -195,6 +200,12 @@ def listed(languages: Sequence[str]) -> str:
 
 def _answer(completer: Completer, text: str, uri: str = "doctor:sample") -> Answer:
     return completer.complete(Request(uri, text, len(text)), NEVER)
+
+
+def _in_words(parameters: int) -> str:
+    """Return a number of parameters in millions, or in billions."""
+    millions = parameters / 1e6
+    return f"{millions / 1e3:.1f} billion" if millions >= 1e3 else f"{millions:.0f} million"
 
 
 def _machine() -> Facts:

@@ -69,8 +69,10 @@ def read(path: Path) -> Document:
     _allow(verdict.refusal(0))
     try:
         text = read_regular(path, BYTES_OF_A_CHARACTER * verdict.most_characters).decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Mistake(f"{path} cannot be read as UTF-8 text: {error}") from error
+    except UnicodeDecodeError as error:
+        raise Mistake(f"{path} is not UTF-8 text: convert it, or name another file") from error
+    except OSError as error:
+        raise Mistake(f"{path} cannot be read: {error}") from error
     _allow(verdict.refusal(len(text)))
     return Document(path.resolve().as_uri(), _language(path.resolve(), text), text)
 

@@ -15,6 +15,7 @@ export interface Appearance {
 
 type Link = Omit<Remedy, "icon">;
 
+const TELLING = 10; // accepted suggestions, of which a share tells something
 const REMEDIES = 2; // the most in the tooltip; the menu has all
 const OF_SERVER: readonly Link[] = [
     { title: "Explain", command: "efim-ls.explain" },
@@ -107,9 +108,9 @@ function details({ model, device, larger, remote, last, typical_ms, counters }: 
     if (counters?.shown) {
         const { shown: seen, accepted, partially_accepted, kept_rate } = counters;
         lines.push(`Suggestions: ${seen} seen, ${accepted} taken whole, ${partially_accepted} in part`);
-        lines.push(
-            ...(kept_rate === null ? [] : [`Of the characters you took, ${rounded(kept_rate)} were still there after 30 s`]),
-        );
+        if (kept_rate !== null && accepted + partially_accepted >= TELLING) {
+            lines.push(`Of the characters you took, ${rounded(kept_rate)} were still there after 30 s`);
+        }
     }
     return lines;
 }

@@ -9,7 +9,7 @@ export const LEVELS = {
     more: "More suggestions",
     balanced: "Balanced suggestions",
     sure: "Only sure suggestions",
-    "on request": "Suggestions on request",
+    "on request": "Only when I press a key",
 } as const;
 
 /** Return the word or the number in force. */

@@ -97,7 +97,7 @@ function levels(): Choice[] {
 
 function nextEdits(): Choice {
     const isOn = configuration().get("nextEdit", true);
-    const label = isOn ? "$(edit) Offer no next edits" : "$(edit) Offer next edits";
+    const label = isOn ? "$(edit) Turn next edits off" : "$(edit) Turn next edits on";
     return { label, command: "efim-ls.switchNextEdits", argument: !isOn };
 }
 

@@ -62,7 +62,7 @@ export async function installServer(
 /** Say that all is well and what to do next, unless something else is to be said of this server. */
 function welcome(condition: Condition): void {
     if (condition.kind === "running" && condition.status.state === "ready" && !condition.status.fallback) {
-        void window.showInformationMessage("efim-ls is ready: type, Tab takes it");
+        void window.showInformationMessage("efim-ls is ready. Grey text is a suggestion; Tab accepts it.");
     }
 }
 

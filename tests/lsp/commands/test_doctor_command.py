@@ -143,10 +143,17 @@ def test_without_the_compiled_decoder_it_says_why_it_is_slower(model: Path, tmp_
 
 def test_of_a_larger_model_and_the_one_that_answers_before_it_both_are_measured(model: Path, tmp_path: Path) -> None:
     code = "import sys; from model_runtime.loading import threads; threads.LARGE = 1000; "
-    code += f"from efim_ls.cli import main; sys.argv = ['efim-ls', 'doctor', '--model', {str(model)!r}]; main()"
+    code += f"from efim_ls.cli import main; main(['doctor', '--verbose', '--model', {str(model)!r}])"
     env = {**ENV, "COLUMNS": "200", "XDG_CACHE_HOME": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, encoding="utf-8", check=False)
     first, *lines = done.stdout.splitlines()
     assert re.match(rf"{VERDICT}; before that the embedded model answers \(Python", first), done
     assert [line.split()[:2] for line in lines].count(["first", "suggestion"]) == 2
     assert any(re.search(r"threads reason +(half of|there is one)", line) for line in lines)
+
+
+def test_how_the_model_is_computed_is_said_where_it_is_asked_for(model: Path, tmp_path: Path) -> None:
+    brief, verbose = (run("--model", str(model), *each, cache=tmp_path).stdout for each in ((), ("--verbose",)))
+    told = {text: re.findall(r"(?m)^  (\w+(?: \w+)?)  ", text) for text in (brief, verbose)}
+    assert {"parameters", "languages", "weights"} <= {*told[brief]}
+    assert {"arenas", "decoder reason", "head tokens"} <= {*told[verbose]} - {*told[brief]}

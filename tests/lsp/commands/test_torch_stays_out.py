@@ -71,7 +71,7 @@ def test_a_command_without_a_model_imports_no_torch(folder: Path, line: str) -> 
     [
         ("complete a.py:1:1 --model no/such/model/here", 1, "'no/such/model/here' is not a folder here"),
         ("complete a.py:1:1 --model empty", 1, "config.json does not exist: name a folder that holds a model"),
-        ("complete bytes.py:1:1", 2, "bytes.py cannot be read as UTF-8 text"),
+        ("complete bytes.py:1:1", 2, "bytes.py is not UTF-8 text: convert it"),
         ("complete none.py:1:1", 2, "none.py is not a file: check the path"),
         ("headless --model ./none", 1, "'./none' is not a folder here"),
     ],

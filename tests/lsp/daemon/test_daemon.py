@@ -153,7 +153,7 @@ async def test_complete_joins_a_daemon_that_runs(tmp_path: Path):
         file.write_bytes(b"\xff")
         with pytest.raises(subprocess.CalledProcessError) as failed:
             ask_all("complete", tmp_path, f"{file}:1:1")
-        assert failed.value.returncode == 2 and "cannot be read as UTF-8 text" in failed.value.stderr
+        assert failed.value.returncode == 2 and "is not UTF-8 text: convert it" in failed.value.stderr
         assert await editor.close() == 0
         ask_all("stop", tmp_path)
     assert not list((tmp_path / "efim-ls").glob("*/notes/*.note")), "something of the file was kept"

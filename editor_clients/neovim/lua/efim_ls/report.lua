@@ -11,15 +11,17 @@ function M.percent(share)
   return M.is_set(share) and ("%d %%"):format(math.floor(share * 100 + 0.5)) or "-"
 end
 
+local TELLING = 10 -- accepted suggestions, of which a share tells something
+
 ---@param counters table
 local function of_suggestions(counters)
-  return ("%d shown, %d accepted, %d in part, rate %s; %s of the accepted characters kept"):format(
-    counters.shown,
-    counters.accepted,
-    counters.partially_accepted,
-    M.percent(counters.acceptance_rate),
-    M.percent(counters.kept_rate)
-  )
+  local accepted, in_part = counters.accepted, counters.partially_accepted
+  local said = ("%d shown, %d accepted, %d in part"):format(counters.shown, accepted, in_part)
+  if accepted + in_part < TELLING then
+    return said
+  end
+  local rate, kept = M.percent(counters.acceptance_rate), M.percent(counters.kept_rate)
+  return ("%s, rate %s; %s of the accepted characters kept"):format(said, rate, kept)
 end
 
 ---@param costs table
