@@ -130,8 +130,8 @@ def sure_beginning(guess: Guess, least: float, divisible: bool = True) -> Beginn
     if not divisible and not joint[-1].probability >= least:
         return Beginning("", joint[-1].probability, "low confidence")
     # What cannot be divided is shown with the blanks before the code that follows.
-    end = last_shown(text, start, joint, least, NEXT_LINE).at if divisible else len(text)
-    shown = text[start:end]
+    last = last_shown(text, start, joint, least, NEXT_LINE)
+    shown = text[start : with_closers(text, start, joint, last).at if divisible else len(text)]
     return Beginning("", sure, "too little") if _adds_nothing(shown, spot, language) else Beginning(shown, sure, None)
 
 
@@ -263,6 +263,20 @@ def last_shown(text: str, start: int, ends: Sequence[WordEnd], least: float, fur
         if ends_statement(text[: before.at]):
             shown = before
     return shown
+
+
+def with_closers(text: str, start: int, ends: Sequence[WordEnd], shown: WordEnd) -> WordEnd:
+    """Return where on its line the brackets are closed that a text opens, `shown` if that is not likely enough."""
+    code, found = BalancedCode(text[start:], angles=False), shown
+    if not code.cut(shown.at - start, "").open:
+        return shown
+    for end in ends:
+        if end.at > shown.at:
+            if "\n" in text[shown.at : end.at] or not end.probability >= CLOSERS * shown.probability:
+                break
+            is_next = found == shown or is_closers(text[found.at : end.at])
+            found = end if is_next and not code.cut(end.at - start, "").open else found
+    return found
 
 
 def expected_saving(end: WordEnd, start: int) -> float:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from itertools import cycle
 from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.completion.suggestions.sure import FURTHER_LINES, ends_statement, shown_part
+from efim_ls.completion.filters.balance import BalancedCode
+from efim_ls.completion.suggestions.sure import CLOSERS, FURTHER_LINES, ends_statement, shown_part, with_closers
 from model_runtime.engine.output import TextProbability, WordEnd
 
 
@@ -65,6 +67,59 @@ def test_likely_closers_are_shown_with_what_they_close() -> None:
     sure.signs, unsure.signs = {")": 0.85}, {")": 0.75}
     shown_of = [shown_part(cast("TextProbability", each), 0, 0.2).shown for each in (sure, unsure)]
     assert shown_of == ["call(name):", "call(name"]
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        "json.loads(‸text)", "if isinstance(‸node, Name):", "print('(', ‸end)", "rows[‸0]", "f(a, ‸')')",
+        "app.get(‸path);", "const { ‸name }", "func(w ‸http.Writer)", "vec![‸0; size]", "strtoll(text, &rest,‸ 10);",
+        "name=$(‸basename $1)", "new Map<string, number>(‸[])",
+    ],
+)  # fmt: skip
+def test_what_closes_a_bracket_on_its_line_is_shown_where_it_is_likely(marked: str) -> None:
+    assert closers_shown(marked, CLOSERS) == marked.replace("‸", "")
+    assert closers_shown(marked, CLOSERS - 0.01) == marked.partition("‸")[0].rstrip()
+
+
+@pytest.mark.parametrize(
+    "marked", ["total = ‸first + second", "f(')')‸ + g(x)", "f(‸\n    a,\n)", "f('(')‸ or g(')')"]
+)
+def test_where_nothing_is_open_or_closed_further_down_nothing_more_is_shown(marked: str) -> None:
+    assert closers_shown(marked, 1.0) == marked.partition("‸")[0].rstrip()
+
+
+def closers_shown(marked: str, chance: float) -> str:
+    """Return how much is shown of a text whose words are certain up to a mark, and all that follows has a chance."""
+    before, _, behind = marked.partition("‸")
+    text, size = before + behind, len(before.rstrip())
+    pieces = re.finditer(r"\w+|[^\w\s]", text)
+    ends = [WordEnd(piece.end(), 1.0 if piece.end() <= size else chance) for piece in pieces]
+    return text[: with_closers(text, 0, ends, next(end for end in ends if end.at == size)).at]
+
+
+signs = st.sampled_from([*"()[]{}'\"a \n\\", "# ", ", "])
+
+
+@given(
+    text=st.lists(signs).map("".join),
+    before=st.integers(0, 3),
+    chances=st.lists(st.floats(0.7, 1), min_size=40),
+    data=st.data(),
+)
+def test_only_what_closes_is_added_and_never_a_line(
+    text: str, before: int, chances: list[float], data: st.DataObject
+) -> None:
+    text, ends, joint = "a(["[:before] + text + "a", list[WordEnd](), 1.0
+    for piece, chance in zip(re.finditer(r"\w|[^\w\s]", text[before:]), cycle(chances), strict=False):
+        joint *= chance
+        ends.append(WordEnd(before + piece.end(), joint))
+    shown = data.draw(st.sampled_from(ends))
+    closed, own = with_closers(text, before, ends, shown), BalancedCode(text[before:], angles=False)
+    assert closed in ends and closed.at >= shown.at and "\n" not in text[shown.at : closed.at]
+    assert closed.probability >= CLOSERS * shown.probability
+    if closed != shown:
+        assert own.cut(shown.at - before, "").open and not own.cut(closed.at - before, "").open
 
 
 def test_typing_through_a_suggestion_takes_nothing_back() -> None:

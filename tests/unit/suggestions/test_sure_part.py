@@ -14,10 +14,19 @@ from hypothesis import strategies as st
 from efim_ls.completion.filters.place import Place, place_at
 from efim_ls.completion.suggestions.levels import LEVELS
 from efim_ls.completion.suggestions.place_kind import spot_of
-from efim_ls.completion.suggestions.sure import MOST_LISTED, PAUSED, UNSAID, ShownPart, paused_part, sure_part
+from efim_ls.completion.suggestions.sure import (
+    MOST_LISTED,
+    PAUSED,
+    UNSAID,
+    Guess,
+    ShownPart,
+    paused_part,
+    sure_beginning,
+    sure_part,
+)
 from efim_ls.completion.suggestions.sureness import embedded_sureness
 from efim_ls.request import Expected, Names, Preset
-from model_runtime.engine.output import TextProbability
+from model_runtime.engine.output import TextProbability, WordEnd
 from tests.unit.likelihoods import suggestion
 
 AT = "‸"
@@ -50,6 +59,14 @@ def test_a_sure_suggestion_is_shown_as_far_as_it_is_sure() -> None:
     assert shown("x = f(‸", "self, width)", 0.95, 0.3) == "self"
     assert shown("x = f(‸", "self, width)", 0.3) == ""
     assert shown("def f(self):‸", "\n    return self\n    # No", 0.99) == "\n    return self\n    # No"
+
+
+def test_the_closer_of_a_bracket_that_is_shown_is_shown_where_it_is_likely_enough() -> None:
+    text, spot = "shapes.update_measured(r)", spot_of(place("‸"))
+    for chance, wanted in ((0.85, text), (0.75, "shapes.update_measured(")):
+        ends = [WordEnd(6, 1.0), WordEnd(23, 1.0), WordEnd(24, chance), WordEnd(25, chance)]
+        guess = Guess(text, 0, spot, ends, 6, 0.9, "python")
+        assert sure_beginning(guess, LEVELS["balanced"]).shown == wanted
 
 
 def test_a_word_of_the_file_is_shown_that_is_surer_than_the_models_guess() -> None:
