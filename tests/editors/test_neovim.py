@@ -171,6 +171,56 @@ def test_alternatives_are_chosen_from(editor: Neovim) -> None:
     editor.until("the second", lambda: "\n".join(editor.lines).endswith(begun + second.split(" (2/")[0]))
 
 
+CLOSING = """
+vim.keymap.set("i", "(", "()<Left>", { buffer = true })
+vim.keymap.set("i", "{", "{}<Left>", { buffer = true })
+vim.keymap.set("i", "<CR>", function()
+  local col = vim.fn.col(".")
+  return vim.fn.getline("."):sub(col - 1, col) == "{}" and "<CR><Esc>O" or "<CR>"
+end, { buffer = true, expr = true })
+"""
+HEAD_OF_LOOP = "while (shapes_to_draw.length > 0) {"
+LOOPS = 3 * f"{HEAD_OF_LOOP}\n    draw(shapes_to_draw.pop());\n}}\n\n"
+
+
+def test_what_closes_brackets_closes_the_one_that_accepted_text_ends_with(editor: Neovim) -> None:
+    editor.lua(CLOSING)
+    editor.type("o", "def area_of_ci")
+    editor.ghost()
+    editor.type("<C-Right>")
+    editor.line("def area_of_circle")
+    editor.ghost()
+    editor.type("<C-Right>")
+    editor.line("def area_of_circle()")
+    editor.type("radius")
+    editor.line("def area_of_circle(radius)")
+
+
+@pytest.mark.parametrize("closing", ["", CLOSING], ids=["plain", "closing"])
+def test_enter_behind_an_accepted_brace_makes_the_block_as_behind_a_typed_one(shared: Neovim, closing: str) -> None:
+    blocks = []
+    for keys in ("<C-Down>", HEAD_OF_LOOP[14:]):
+        edit_alone(shared, f"loops_{len(closing)}_{len(keys)}.js", LOOPS)
+        shared.ready()
+        shared.type("o", HEAD_OF_LOOP[:14])
+        shared.ghost()
+        shared.lua(f"vim.bo.shiftwidth = 4\n{closing}")
+        shared.type(keys)
+        shared.until("the head", lambda: shared.lines[12].startswith(HEAD_OF_LOOP))
+        shared.type("<CR>x")
+        blocks.append(shared.until("the block", lambda: shared.lines[13:] and shared.lines[12:]))
+    assert blocks[0] == blocks[1] == [HEAD_OF_LOOP, "    x", *(["}"] if closing else [])]
+
+
+def test_enter_behind_an_accepted_colon_makes_the_block(editor: Neovim) -> None:
+    editor.type("o", "def area_of_ci")
+    editor.ghost()
+    editor.type("<C-Down>")
+    editor.line("def area_of_circle(radius):")
+    editor.type("<CR>x")
+    editor.line("    x")
+
+
 def test_typing_through_ghost_text_keeps_it(editor: Neovim) -> None:
     editor.type("o", "def area_of_ci")
     editor.ghost()

@@ -27,6 +27,21 @@ local function tell(buf, left, part)
   end
 end
 
+--- Insert a text at a place; a bracket that it opens at its end is typed, for whatever closes the user's brackets.
+---@param at efim_ls.Place
+---@param text string
+---@return boolean false where anything else has changed on that line
+local function insert(at, text)
+  local inner, opener = text:match("^(.-)([%(%[{]?)$")
+  if opener == "" or place.typed_since(at) ~= "" then
+    return place.insert(at, text)
+  elseif not place.insert(at, inner) then
+    return false
+  end
+  api.nvim_feedkeys(opener, "it", false) -- before the keys that were pressed since
+  return true
+end
+
 --- Insert a part of the suggestion once the mapping has ended and the text may change. It goes where the cursor is now,
 --- whatever is typed until then.
 ---@param buf integer the current one
@@ -44,7 +59,7 @@ function M.accept(buf, part_of)
     pending = false
     if after_another then
       M.accept(buf, part_of)
-    elseif api.nvim_get_current_buf() == buf and place.insert(at, part) then
+    elseif api.nvim_get_current_buf() == buf and insert(at, part) then
       suggestions.refresh(buf)
       tell(buf, left, part)
     end
