@@ -26,6 +26,7 @@ NOTEBOOK = {
     "nbformat": 4,
     "nbformat_minor": 5,
 }  # fmt: skip
+TABLES = 3 * 'shapes_to_draw = {\n    "first": rect,\n}\n\n'
 AUTOMATIC = {"triggerKind": 2}  # no key asked for it
 
 
@@ -70,6 +71,21 @@ def see_likely_beginning(window: Window) -> None:
     window.show(SHAPES + OPEN_ENDED[:-1])
     window.type(OPEN_ENDED[-1])
     window.see_ghost(BEGINNING)
+
+
+@pytest.mark.parametrize("below", ["", "\n}"], ids=["open", "closed"])
+def test_enter_behind_an_accepted_bracket_makes_the_block(window: Window, below: str):
+    window.show(f"{TABLES}shapes_to{below}")
+    window.press(*below.strip().replace("}", "ArrowUp End").split())
+    window.type("_")
+    window.see_ghost("draw = {")
+    window.press("Tab")
+    window.see_line("shapes_to_draw = {")
+    window.press("Enter")
+    window.see_saved(TABLES + "shapes_to_draw = {\n    \n}")
+    window.see_ghost('"first": rect,')
+    window.type("x")
+    window.see_saved(TABLES + "shapes_to_draw = {\n    x\n}")
 
 
 def test_tab_takes_the_ghost_text_once_the_list_of_words_is_closed(window: Window):

@@ -2,6 +2,8 @@
 import {
     commands,
     InlineCompletionTriggerKind,
+    Range,
+    SnippetString,
     window,
     workspace,
     type CancellationToken,
@@ -29,6 +31,7 @@ interface Offer {
     seen: boolean;
 }
 
+const CLOSERS: Readonly<Record<string, string>> = { "(": ")", "[": "]", "{": "}" };
 const PAIRS = ["()", "[]", "{}", "<>", '""', "''", "``"];
 
 export const DID_IMPROVE_SUGGESTION = "efim/didImproveSuggestion";
@@ -49,6 +52,7 @@ export class Suggestions {
     private uri = "";
     private offset = 0; // where the rest begins, in the document
     private followed = 0; // UTF-16 units of the suggestion that stand before it
+    private opened = -1; // offset behind a bracket that accepted text ends with, until the next edit
     private asking = 0; // triggers for another suggestion that VS Code has not answered yet
 
     constructor(private readonly server: Asked) {}
@@ -84,11 +88,18 @@ export class Suggestions {
             return;
         }
         const text = withLineFeeds(change.text);
+        if (more.length === 0 && change.rangeOffset === this.opened && /^\n[ \t]*$/.test(text)) {
+            void closeBlock(document, this.opened + change.text.length);
+        }
+        this.opened = -1;
         const elsewhere = more.length > 0 || change.rangeLength > 0 || change.rangeOffset !== this.offset;
         this.offers = elsewhere || reason ? [] : this.offers.filter((offer) => this.rest(offer).startsWith(text));
         this.offset += change.text.length;
         this.followed += text.length;
         const [offer] = this.offers;
+        if (offer && wasTaken(text) && /[([{]$/.test(text)) {
+            this.opened = this.offset;
+        }
         if (offer && wasTaken(text) && this.followed < offer.text.length) {
             this.see(offer);
             const taken = { item: described(offer.item), acceptedLength: this.followed };
@@ -137,6 +148,28 @@ export class Suggestions {
 
     private rest(offer: Offer): string {
         return offer.text.slice(this.followed);
+    }
+}
+
+/**
+ * Close the bracket that stands at the end of the line above `offset`, where nothing below does.
+ *
+ * VS Code closes brackets that are typed, and none that are accepted. It refuses the edit if a key came in between.
+ */
+async function closeBlock(document: TextDocument, offset: number): Promise<void> {
+    const editor = window.activeTextEditor;
+    const at = document.positionAt(offset);
+    const [head, line] = [document.lineAt(at.line - 1), document.lineAt(at.line)];
+    const indent = head.text.slice(0, head.firstNonWhitespaceCharacterIndex);
+    const closer = `${indent}${CLOSERS[head.text.at(-1) ?? ""] ?? ""}`;
+    const rest = document.getText(new Range(at.line + 1, 0, document.lineCount, 0));
+    const below = rest.replace(/^\s*\n/, "").trimEnd();
+    const goesOn = below.startsWith(closer) || (below.startsWith(indent) && /^[ \t]/.test(below.slice(indent.length)));
+    const wanted = workspace.getConfiguration("editor", document).get("autoClosingBrackets") !== "never";
+    if (editor?.document === document && wanted && !goesOn && line.range.end.isEqual(at)) {
+        const block = new SnippetString().appendText(line.text).appendTabstop(0).appendText(`\n${closer}`);
+        const merged = { undoStopBefore: false, undoStopAfter: false, keepWhitespace: true };
+        await editor.insertSnippet(block, line.range, merged);
     }
 }
 
