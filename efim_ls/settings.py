@@ -69,12 +69,7 @@ class Settings:
         basic=True,
     )
     enabled: bool = setting(True, "Show suggestions.", "Suggestions", basic=True)
-    max_lines: int = setting(
-        12,
-        "The most lines a suggestion can have.",
-        "Suggestions",
-        basic=True,
-    )
+    max_lines: int = setting(12, "The most lines a suggestion can have.", "Suggestions", basic=True)
     suggestions: Suggestions = setting(
         "balanced",
         "How confident the model must be to show a suggestion while you type. The named levels adapt to context. A "

@@ -9,8 +9,8 @@ from efim_lab.gate.outlined_files import OutlinedFiles
 from efim_ls.languages.table import LANGUAGES
 from efim_ls.request import ListedNames, Names
 from efim_ls.text.outline import outline
-from efim_ls.workspace.imports.parameters import CallingText, find_parameters
-from efim_ls.workspace.imports.paths import IndexedFiles
+from efim_ls.workspace.imports.parameters import find_parameters
+from efim_ls.workspace.imports.paths import IndexedFiles, ReferringFile
 from efim_ls.workspace.modules.document import REACH, called_at
 
 
@@ -33,7 +33,7 @@ class PackageKeywords:
                 {each.path: outline(each.text, each.language) for each in package}
             )
         callee, files = called.callee.rpartition(".")[2], self._read[document.kin]
-        calling = CallingText(document.path, document.language, text)
+        calling = ReferringFile(document.path, document.language, text)
         found = find_parameters(IndexedFiles(files, (), is_shown=bool, read=str), calling, callee)
         names = Names(dict.fromkeys(found, "value"), is_open=True).without(called.given)
         return ListedNames(cursor - len(called.stub), "keyword", names, owner=callee) if found else None

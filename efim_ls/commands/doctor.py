@@ -115,7 +115,7 @@ def _examine(model: str, began: float, status: Status, measure: bool) -> Examina
     described = {name: str(value) for name, value in completer.describe().items() if not name.startswith("store")}
     described["model"] = model_name(described["model"])
     described["languages"] = ", ".join(names_of(completer.models.languages))
-    described["parameters"] = _in_words(int(described["parameters"]))
+    described["parameters"] = f"{int(described['parameters']) / 1e6:,.0f} million"
     completer.close(CLOSING)
     facts = {name.replace("_", " "): value for name, value in described.items() if value}
     why_not = native_missing(read_config(EMBEDDED)) if described["device"] == "cpu" else None
@@ -200,12 +200,6 @@ def listed(languages: Sequence[str]) -> str:
 
 def _answer(completer: Completer, text: str, uri: str = "doctor:sample") -> Answer:
     return completer.complete(Request(uri, text, len(text)), NEVER)
-
-
-def _in_words(parameters: int) -> str:
-    """Return a number of parameters in millions, or in billions."""
-    millions = parameters / 1e6
-    return f"{millions / 1e3:.1f} billion" if millions >= 1e3 else f"{millions:.0f} million"
 
 
 def _machine() -> Facts:

@@ -22,9 +22,9 @@ from efim_ls.text.document import Document
 from efim_ls.text.outline import Importable
 from efim_ls.workspace.files.context import RetrievalPlace
 from efim_ls.workspace.imports.calling import CalledDefinition, CallingFile, find_call
-from efim_ls.workspace.imports.importable import ImportingFile, find_imports
-from efim_ls.workspace.imports.parameters import CallingText, find_parameters
-from efim_ls.workspace.imports.paths import IndexedFiles
+from efim_ls.workspace.imports.importable import find_imports
+from efim_ls.workspace.imports.parameters import find_parameters
+from efim_ls.workspace.imports.paths import IndexedFiles, ReferringFile
 from efim_ls.workspace.index import Question, Scope
 from efim_ls.workspace.modules.document import REACH, called_at
 from efim_ls.workspace.modules.environment import find_environment
@@ -144,7 +144,7 @@ class SessionWorkspace:
         """Return how a document would import names that it lacks, if that is found soon."""
         if not document.path or not self._documents.may_be_read(document):
             return ()
-        file = ImportingFile(document.path, document.language, document.text)
+        file = ReferringFile(document.path, document.language, document.text)
         return await self._ask(lambda files: find_imports(files, file, names)) or ()
 
     async def find_call(
@@ -179,7 +179,7 @@ class SessionWorkspace:
             return
         document.listed_for = call.callee, start
         callee, loop = call.callee.rpartition(".")[2], asyncio.get_running_loop()
-        calling = CallingText(document.path, document.language, document.text)
+        calling = ReferringFile(document.path, document.language, document.text)
 
         def find(files: IndexedFiles) -> Generator[None, None, Sequence[str]]:
             yield

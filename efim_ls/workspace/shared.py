@@ -102,8 +102,7 @@ class IndexClient:
         index; questions while it ends are never answered.
         """
         if self._thread:
-            post = self._thread.post if waits_for_pause else self._thread.ask
-            post(lambda index: index.answer(question, found))
+            self._thread.post(lambda index: index.answer(question, found), at_once=not waits_for_pause)
         return self._thread is not None
 
     def view(self, family: str, without: Collection[str]) -> CountsView | None:

@@ -89,18 +89,11 @@ class IndexThread:
         if wanted:
             yield from index.retrieve(overlay, wanted)
 
-    def post(self, work: Work) -> None:
-        """Do something with the index, after earlier posts."""
+    def post(self, work: Work, at_once: bool = False) -> None:
+        """Do something with the index, after earlier posts; something short `at_once`, even while the user types."""
         with self._changed:
             if not self._closed:
-                self._work.append(work)
-                self._changed.notify_all()
-
-    def ask(self, work: Work) -> None:
-        """Do something short, before earlier posts and even while the user types."""
-        with self._changed:
-            if not self._closed:
-                self._asked.append(work)
+                (self._asked if at_once else self._work).append(work)
                 self._changed.notify_all()
 
     def wait(self, seconds: float) -> bool:

@@ -25,7 +25,8 @@ from efim_ls.next_edit.situation import Situation
 from efim_ls.text.document import Document, EditHistory, PastEdit
 from efim_ls.text.lines import enclosing_line
 from efim_ls.text.outline import MEMBERS, Importable, Outline, outline
-from efim_ls.workspace.imports.importable import ImportingFile, find_importable
+from efim_ls.workspace.imports.importable import find_importable
+from efim_ls.workspace.imports.paths import ReferringFile
 
 LARGEST = 200_000  # bytes of a file that is read
 
@@ -124,7 +125,7 @@ def offered(tree: SourceTree, line: WrittenLine) -> tuple[Verdict, Example | Non
     edits = NextEdits(history)
     if not (names := edits.unknown_names(document, cursor)):
         return "silent", None
-    file = ImportingFile(line.path, line.language, line.text)
+    file = ReferringFile(line.path, line.language, line.text)
     own = outline(line.text, line.language).imports
     known = [found for name in names if (found := find_importable(tree, file, own, name, lambda _: True))]
     example = _example(line, document, history, cursor, known)

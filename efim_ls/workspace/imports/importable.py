@@ -8,13 +8,19 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from os.path import commonprefix
 from pathlib import PurePath
-from typing import NamedTuple
 
 from efim_ls.languages.forms.language import Import
 from efim_ls.languages.table import LANGUAGES, family_of, language_of
 from efim_ls.text.outline import MEMBERS, Importable, outline
 from efim_ls.workspace.database.queries import FoundImport
-from efim_ls.workspace.imports.paths import PACKAGE_FILES, ImportSource, IndexedFiles, read_import, takes
+from efim_ls.workspace.imports.paths import (
+    PACKAGE_FILES,
+    ImportSource,
+    IndexedFiles,
+    ReferringFile,
+    read_import,
+    takes,
+)
 
 SCRIPT_ENDINGS = frozenset({".cjs", ".js", ".jsx", ".mjs", ".ts", ".tsx"})  # that some files write behind a module
 DEEPEST = 8  # packages within one another
@@ -141,16 +147,8 @@ def _crate(path: str) -> str:
     return str(next(above, ""))
 
 
-class ImportingFile(NamedTuple):
-    """The file that lacks an import: its real path, its language and its text."""
-
-    path: str
-    language: str
-    text: str
-
-
 def find_imports(
-    files: IndexedFiles, file: ImportingFile, names: Sequence[str]
+    files: IndexedFiles, file: ReferringFile, names: Sequence[str]
 ) -> Generator[None, None, list[Importable]]:
     """Find, in small steps, imports for the names a file uses but does not define."""
     found, imports = list[Importable](), outline(file.text, file.language).imports
@@ -163,7 +161,7 @@ def find_imports(
 
 
 def find_importable(
-    source: ImportSource, file: ImportingFile, imports: Sequence[Import], name: str, is_shown: Callable[[str], bool]
+    source: ImportSource, file: ReferringFile, imports: Sequence[Import], name: str, is_shown: Callable[[str], bool]
 ) -> Importable | None:
     """Return how a file with these imports would import a name; None unless one other file defines it.
 

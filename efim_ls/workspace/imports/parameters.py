@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import PurePath
 from textwrap import dedent
-from typing import NamedTuple
 
 from efim_ls.languages.table import family_of, language_of
 from efim_ls.text.outline import TYPES, Outline, outline, with_owners
 from efim_ls.workspace.files.counts import nearest
-from efim_ls.workspace.imports.paths import IndexedFiles
+from efim_ls.workspace.imports.paths import IndexedFiles, ReferringFile
 
 MOST_DEFINING = 32  # files whose definitions of a name are read, the nearest ones, in some 0.1 ms each
 ANNOTATED = re.compile(r"\w+\s*:")
@@ -26,15 +25,7 @@ DECLARED = re.compile(r"\s*([^\W\d]\w*)\s*[:=,)]")
 PARTS = re.compile(r"""[][(){},]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")
 
 
-class CallingText(NamedTuple):
-    """The text of an open document in which something is called, by its real path."""
-
-    path: str
-    language: str
-    text: str
-
-
-def find_parameters(files: IndexedFiles, calling: CallingText, name: str) -> tuple[str, ...]:
+def find_parameters(files: IndexedFiles, calling: ReferringFile, name: str) -> tuple[str, ...]:
     """Return the parameters of the functions and classes of a name: in the calling text, then the nearest files.
 
     Nobody knows which one of them is meant.

@@ -48,6 +48,14 @@ class IndexedFiles(NamedTuple):
     read: Callable[[str], str | None]
 
 
+class ReferringFile(NamedTuple):
+    """The text of an open document that refers to names elsewhere, with its real path."""
+
+    path: str
+    language: str
+    text: str
+
+
 class ImportedName(NamedTuple):
     """A name, the folders and the file that its import names, and the folder they are in.
 

@@ -9,7 +9,8 @@ import pytest
 
 from efim_ls.languages.table import language_of
 from efim_ls.text.outline import outline
-from efim_ls.workspace.imports.importable import ImportingFile, find_importable
+from efim_ls.workspace.imports.importable import find_importable
+from efim_ls.workspace.imports.paths import ReferringFile
 from efim_ls.workspace.index_file import IndexFile
 from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZERS, indexed
 
@@ -23,7 +24,7 @@ def found(folder: Path, files: Mapping[str, str], path: str, name: str) -> tuple
         (folder / each).write_text(text)
     opened, where = IndexFile(None, ORIGIN, TOKENIZERS, pytest.fail, "outlines"), str(folder / path)
     opened.put([indexed(str(folder / each), text, language_of(each)) for each, text in files.items()])
-    file = ImportingFile(where, language_of(path), files[path])
+    file = ReferringFile(where, language_of(path), files[path])
     own = outline(file.text, file.language).imports
     importable = find_importable(opened, file, own, name, lambda shown: "hidden" not in shown)
     return importable and (importable.module, importable.importers)

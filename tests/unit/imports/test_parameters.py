@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from efim_ls.languages.table import language_of
 from efim_ls.text.outline import outline
-from efim_ls.workspace.imports.parameters import CallingText, find_parameters, parameters_in
-from efim_ls.workspace.imports.paths import IndexedFiles
+from efim_ls.workspace.imports.parameters import find_parameters, parameters_in
+from efim_ls.workspace.imports.paths import IndexedFiles, ReferringFile
 from efim_ls.workspace.index_file import IndexFile
 from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZERS, indexed
 
@@ -43,7 +43,7 @@ def test_open_text_comes_first_and_files_that_are_not_shown_never(
     index = IndexFile(None, ORIGIN, TOKENIZERS, pytest.fail, "outlines")
     index.put([indexed(str(tmp_path / path), each, language_of(path)) for path, each in FILES.items()])
     files = IndexedFiles(index, FILES, lambda path: "hidden" not in path, lambda _: None)
-    calling = CallingText(str(tmp_path / "shop/main.py"), "python", text)
+    calling = ReferringFile(str(tmp_path / "shop/main.py"), "python", text)
     assert find_parameters(files, calling, name) == parameters
 
 
