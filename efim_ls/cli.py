@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser() -> Parser:
     """Return the parser of all commands."""
-    about = "A language server that completes code as you type, with small models on your own machine."
+    about = "Completes code as you type, with small models on your own machine."
     examples = epilog("efim-ls complete src/app.py:12:5", "efim-ls doctor")
     parser = Parser("efim-ls", description=about, epilog=examples)
     version = f"efim-ls {installed_version('efim-ls') or '(not installed)'}"
