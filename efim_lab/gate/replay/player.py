@@ -41,9 +41,13 @@ def replay(recorded: Trace, name: str, settings: Mapping[str, object]) -> list[K
     return asyncio.run(_replay(recorded, name.partition(".")[0], settings))
 
 
+def language_of(name: str) -> str:
+    """Return the language that a trace's name begins with."""
+    return next((known for known in TRACE_LANGUAGES if name.startswith(known)), "plaintext")
+
+
 async def _replay(recorded: Trace, name: str, settings: Mapping[str, object]) -> list[KeystrokeRow]:
-    console = Console(stderr=True)
-    language = next((known for known in TRACE_LANGUAGES if name.startswith(known)), "plaintext")
+    console, language = Console(stderr=True), language_of(name)
     async with editor({**settings, **REPLAY_SETTINGS}) as headless:
         player = Player(headless, f"file:///trace/{name}")
         headless.open(player.uri, recorded.start, language)
