@@ -156,16 +156,24 @@ class ElsewhereAnswerer:
         self._lock = threading.Lock()  # held where these three change
         self._waiting: _Asked | None = None
         self._running: _Asked | None = None
-        self._put_off: Upcoming | None = None  # a place to compute for once the model is free
+        self._put_off: _Asked | None = None  # a place to compute for once the model is free
         self._pause, self._resumes_at = 0.0, 0.0
         self._arrived = dict[str, Arrived]()  # by document, until they are taken
         self._saving: Future[None] | None = None  # of the document that was to be saved last
+
+    def stop_others(self, request: Request) -> None:
+        """Stop at once what a request that is to be asked makes useless."""
+
+        def is_useless(each: _Asked) -> bool:
+            return not _goes_on(each, request) or (each is self._waiting and each.request != request)
+
+        self._stop(is_useless)
 
     def ask(self, request: Request) -> Future[Arrived | None] | None:
         """Ask the model, and return the future of its answer, which is None if it has none.
 
         Return None instead while the model rests after a failure, or is late with an earlier request. The future is
-        cancelled if another request comes before this one is asked.
+        cancelled if another request comes before this one is asked. What runs is not stopped: see `stop_others`.
         """
         if monotonic() < self._resumes_at:
             return None
@@ -173,16 +181,14 @@ class ElsewhereAnswerer:
             for each in (self._waiting, self._running):
                 if each and not each.ahead and each.request == request:
                     return each.answer if self._is_in_time(each) else None
-            running, is_in_time = self._running, self._is_in_time(self._running)
-            asked, self._put_off = self._queue(_Asked(request)), None
-        if running and not _goes_on(running, request):
-            running.stop.set()
+            is_in_time = self._is_in_time(self._running)
+            asked = self._queue(_Asked(request))
         return asked.answer if is_in_time else None
 
     def prepare(self, place: Upcoming) -> None:
         """Have the model compute what a completion will need, once it is free, unless it rests or more is asked."""
         with self._lock:
-            self._put_off = place
+            self._put_off = _Asked(place.request, ahead=place)
             self._compute_ahead()
 
     def take(self, uri: str) -> Arrived | None:
@@ -204,7 +210,7 @@ class ElsewhereAnswerer:
 
     def close_document(self, uri: str, save: bool) -> None:
         """Forget a document, and stop computing for it; with `save`, its frames stay until saved."""
-        self._stop(uri)
+        self._stop(lambda each: each.request.uri == uri)
         self.model.submit(lambda: self._forget(uri, save))
 
     def forget_suggestions(self) -> None:
@@ -217,25 +223,25 @@ class ElsewhereAnswerer:
 
     def close(self, seconds: float, then: Settings | None) -> bool:
         """Stop the running request, save everything for up to `seconds`, and end; return whether that is done."""
-        self._stop()
+        self._stop(lambda _: True)
         return self.model.close(seconds, then)
 
-    def _stop(self, uri: str = "") -> None:
-        """Stop what waits or runs, in one document or in all."""
+    def _stop(self, is_useless: Callable[[_Asked], bool]) -> None:
+        """Stop what waits or runs and is useless."""
         with self._lock:
-            if self._put_off is not None and uri in ("", self._put_off.request.uri):
+            if self._put_off is not None and is_useless(self._put_off):
                 self._put_off = None
             for each in (self._waiting, self._running):
-                if each is not None and uri in ("", each.request.uri):
+                if each is not None and is_useless(each):
                     each.stop.set()
                     each.answer.cancel()  # unless it is under way: then it soon ends
 
     def _compute_ahead(self) -> None:
         """Queue the place that was put off if the model is free; to be called with the lock."""
         if self._put_off and self._waiting is None and self._running is None:
-            place, self._put_off = self._put_off, None
+            asked, self._put_off = self._put_off, None
             if monotonic() >= self._resumes_at:
-                self._queue(_Asked(place.request, ahead=place))
+                self._queue(asked)
 
     def _queue(self, asked: _Asked) -> _Asked:
         """Replace the waiting request; to be called with the lock."""
@@ -330,10 +336,11 @@ class HereThenElsewhere:
         asked = self._adopt(document, asked)
         if asked.left and asked.left.typed and not asked.request.explicit:
             return self._here.complete(document, asked, cancel)
-        coming = self._elsewhere.ask(asked.request)
+        self._elsewhere.stop_others(asked.request)
         answer = self._here.complete(document, asked, cancel)
         if answer.reason == "superseded":
             return answer
+        coming = self._elsewhere.ask(asked.request)  # not before: planning there would take the interpreter from here
         answer = replace(answer, better=_better(coming, answer)) if coming else answer
         self._last = asked, answer
         return answer

@@ -195,6 +195,64 @@ def test_it_stops_for_another_place_and_goes_on_for_more_letters(make: Make, eng
     assert better(elsewhere).text == "m(values, start)"
 
 
+def before_answers(completer: Completer, look: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the model here call a function before each answer."""
+    here = completer.models.first.engine
+    generate = here.generate
+    monkeypatch.setattr(here, "generate", lambda job, cancel: look() and generate(job, cancel))
+
+
+def test_it_is_asked_once_the_answer_here_is_made(
+    make: Make, larger: LargerModel, engine: Larger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    completer, seen = make(), list[int]()
+
+    def look() -> bool:
+        larger.submit(lambda: None).result(HANG)  # behind all that was asked before
+        seen.append(len(engine.jobs))
+        return True
+
+    before_answers(completer, look, monkeypatch)
+    assert better(completer.complete(request(), NEVER)).text == "m(values, start)"
+    assert (seen, len(engine.jobs)) == ([0], 1)
+
+
+def test_what_a_key_makes_useless_is_stopped_before_the_answer_here(
+    make: Make, engine: Larger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    completer, engine.waits = make(), True
+    completer.complete(request(), NEVER)
+    assert engine.began.wait(HANG)
+    engine.waits = False
+    before_answers(completer, lambda: engine.stopped.wait(HANG), monkeypatch)
+    assert better(completer.complete(request(f"\n{TEXT}"), NEVER)).text == "m(values, start)"
+
+
+def test_of_requests_that_wait_none_begins_while_a_later_one_is_answered_here(
+    make: Make, larger: LargerModel, engine: Larger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    completer, free = make(), threading.Event()
+
+    def work(cancel: Cancel) -> None:
+        engine.began.set()
+        assert free.wait(HANG)
+
+    monkeypatch.setattr(engine, "_wait", work)
+    completer.complete(request(), NEVER)
+    assert engine.began.wait(HANG)
+    second = completer.complete(request(TEXT + "x"), NEVER)
+
+    def look() -> bool:
+        free.set()
+        larger.submit(lambda: None).result(HANG)
+        assert len(engine.jobs) == 1
+        return True
+
+    before_answers(completer, look, monkeypatch)
+    better(completer.complete(request(TEXT + "xy"), NEVER))
+    assert second.better is not None and second.better.cancelled() and len(engine.jobs) == 2
+
+
 def test_what_it_may_compute_ahead_is_limited(make: Make, engine: Larger) -> None:
     completer = make(replace(MINE, prefetch_seconds_per_minute=0))
     completer.prepare(Upcoming(request()), NEVER)
