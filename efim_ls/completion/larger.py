@@ -1,18 +1,16 @@
-"""A larger model in this process: a thread of lower priority opens it, and alone touches its engine."""
+"""A larger model in this process: a thread that gives way opens it, and alone touches its engine."""
 
 from __future__ import annotations
 
 import logging
-import os
-import sys
 import threading
 from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import suppress
 from dataclasses import replace
 
 from efim_ls.completion.answerers.elsewhere import Progress, Told
 from efim_ls.completion.completer import CLOSING, Completer
+from efim_ls.completion.giving_way import give_way, hurrying
 from efim_ls.completion.idle_budget import IdleBudget
 from efim_ls.completion.model_in_use import ModelInUse, summary
 from efim_ls.completion.models.open import OpenedModel
@@ -23,8 +21,6 @@ from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.errors import ModelError
 from model_runtime.prompt.context import ContextBudget
-
-NICENESS = 10  # of the thread: about a tenth of the processor's time where others want all of it
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +79,8 @@ class LargerModel:
         self._ending.set()
         closing = self._thread.submit(end)
         self._thread.shutdown(wait=False)
-        wait([closing], max(seconds, CLOSING))  # its memory may be needed
+        with hurrying():
+            wait([closing], max(seconds, CLOSING))  # its memory may be needed
         if closing.done():
             closing.result()
 
@@ -180,7 +177,8 @@ class LargerDocuments:
         """Save everything, for up to `seconds`, and leave the model to others; return whether that is done."""
         self._shared.budget.allow(0, self._client)
         closing = self.submit(lambda: self._close(seconds, then))
-        wait([closing], seconds)
+        with hurrying():
+            wait([closing], seconds)
         self._shared.clients.discard(self._client)
         if closing.done():
             closing.result()
@@ -227,11 +225,3 @@ class LargerDocuments:
         completer, self._completer = self._completer, None
         if completer:
             completer.close(seconds, then)
-
-
-def give_way() -> None:
-    """Lower this thread's priority, where threads have one: on Linux, unless a sandbox forbids it."""
-    if sys.platform == "linux":
-        thread = threading.get_native_id()
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, thread, max(NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))

@@ -10,6 +10,7 @@ from statistics import median
 from typing import cast
 
 from efim_ls.access.reasons import Refusal, as_dict, explain_refusal, refusal
+from efim_ls.completion.giving_way import answering
 from efim_ls.request import Answer, BetterAnswer, Reason, Request
 from efim_ls.session.documents import OpenDocument, OpenDocuments
 from efim_ls.session.engine_thread import EngineClient, Job
@@ -189,7 +190,8 @@ class Requests:
             document = self._documents.get(uri)
             work = self._under_way[uri] = _UnderWay(request, language, document.text if document else "")
             job = self._job(request, language)
-            computed = self._engine.run(uri, job, after=self._wait_before(request), turn=TURN)
+            wait = self._wait_before(request)
+            computed = self._engine.run(uri, job, after=wait, turn=TURN, meanwhile=answering())
             work.computed, work.answer = computed, asyncio.ensure_future(self._best(work))
             work.answer.add_done_callback(lambda _: computed.cancel())  # it may be cancelled before it has started
         work.asking += 1

@@ -13,6 +13,7 @@
 
 #define SHARED 16 /* outputs of a product are shared out in such units */
 #define TILED 3   /* rows from which tiles are faster */
+#define PIECE (1 << 20) /* weights of a piece of a product, which takes a row about a tenth of a millisecond */
 
 static int64_t begin_of(int64_t count, int64_t unit, int threads, int thread) {
     int64_t units = (count + unit - 1) / unit, at = units * thread / threads * unit;
@@ -24,9 +25,12 @@ static int64_t begin_of(int64_t count, int64_t unit, int threads, int thread) {
                  INDEX##_end = begin_of(COUNT, 1, p->threads, thread + 1);                                           \
          INDEX < INDEX##_end; INDEX++)
 
-/* The outputs from `first` up to `last` of a product of rows. */
+/* The outputs from `first` up to `last` of a product of rows, in pieces after which a pass may have to give way. */
 ONCE void product_of(Pass *p, const Matrix *m, const Rows *x, int64_t rows, int64_t first, int64_t last, float *out,
                      int64_t stride) {
+    for (int64_t piece = (PIECE / SHARED / m->in + 1) * SHARED; last - first > piece; first += piece)
+        product_of(p, m, x, rows, first, first + piece, out, stride);
+    give_way(p);
     if (p->has_tiles && rows >= TILED) tiles_multiply(m, x, rows, first, last, out, stride);
     else multiply(m, p->model->form, x, rows, first, last, out, stride);
     for (int64_t j = 0; m->bias && j < rows; j++) add_bias(m, first, last, out + j * stride);
@@ -163,6 +167,7 @@ static int64_t run_of(const Place *places, int64_t row, int64_t last) {
 
 /* One task of attention: some rows, a key head, and one of its parts. What arenas have in common is read once. */
 static void attend(Pass *p, int thread, const Layer *layer, int64_t task, int64_t in) {
+    give_way(p);
     const Model *m = p->model;
     int64_t group = m->heads / m->kv_heads, parts = parts_of(p), dim = m->head_dim, height = rows_a_task(p);
     int64_t part = task % parts, kv_head = task / parts % m->kv_heads, first = task / parts / m->kv_heads * height;

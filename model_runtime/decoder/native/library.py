@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import platform
-from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_float, c_int, c_int32, c_int64, c_void_p
+from ctypes import CFUNCTYPE, POINTER, PYFUNCTYPE, Structure, c_char_p, c_float, c_int, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
@@ -171,6 +171,21 @@ def library() -> ctypes.CDLL | str:
     lib.efim_pass.restype = None
     lib.efim_pass.argtypes = (c_void_p, c_int64, c_int64, *[c_void_p] * 3, c_int64, *[c_void_p] * 2)
     return lib
+
+
+def give_way() -> None:
+    """Have passes of this thread wait, between their parts, while there are answers under way."""
+    if not isinstance(lib := library(), str):
+        lib.efim_give_way()
+
+
+def count_answers(more: int) -> None:
+    """Count more answers under way, or fewer; on any thread.
+
+    Unlike a pass this keeps the interpreter lock, which a busy thread would not soon give back.
+    """
+    if not isinstance(lib := library(), str):
+        PYFUNCTYPE(None, c_int)(("efim_count_answers", lib))(more)
 
 
 def instruction_sets() -> list[str]:

@@ -40,6 +40,30 @@ static int64_t now(void) {
     return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
 }
 
+/* Answers under way that keys wait for: passes of threads that give way wait until there are none. */
+static atomic_int answers;
+static pthread_mutex_t answers_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t answered = PTHREAD_COND_INITIALIZER;
+static _Thread_local int gives_way;
+
+/* Have the passes of this thread wait for answers. */
+void efim_give_way(void) { gives_way = 1; }
+
+/* Count more answers, or fewer. */
+void efim_count_answers(int more) {
+    if (atomic_fetch_add(&answers, more) + more > 0) return;
+    pthread_mutex_lock(&answers_lock);
+    pthread_cond_broadcast(&answered);
+    pthread_mutex_unlock(&answers_lock);
+}
+
+void give_way(const Pass *p) {
+    if (!p->gives_way || atomic_load_explicit(&answers, memory_order_relaxed) <= 0) return;
+    pthread_mutex_lock(&answers_lock);
+    while (atomic_load(&answers) > 0) pthread_cond_wait(&answered, &answers_lock);
+    pthread_mutex_unlock(&answers_lock);
+}
+
 void meet(Pass *p) {
     if (p->threads == 1) return;
     Runner *r = (Runner *)p; /* whose first member it is */
@@ -239,7 +263,7 @@ void efim_pass(Runner *r, int64_t rows, int64_t shared, const Place *places, flo
                const float *token_values, int64_t wanted, const int64_t *wanted_rows, float *logits) {
     Pass *p = &r->pass;
     p->rows = rows, p->shared = shared / KEYS * KEYS, p->places = places;
-    p->x = x, p->token_values = token_values;
+    p->x = x, p->token_values = token_values, p->gives_way = gives_way;
     if (rows && p->shared <= places->begin) p->shared = 0;
     p->wanted = wanted, p->wanted_rows = wanted_rows, p->logits = logits;
     for (int64_t h = 0; p->head.first && h <= p->model->heads; h++) p->head.first[h] = (int32_t)(h * rows);

@@ -166,7 +166,7 @@ typedef struct {
 
 typedef struct {
     const Model *model;
-    int threads;
+    int threads, gives_way;
     int64_t rows, wanted, wide_stride;
     /* End of the keys and values that all rows' arenas have in common and all rows see from the same `begin` on, a
        multiple of KEYS; 0 if there are none. */
@@ -197,3 +197,6 @@ static inline int64_t attention_size(int64_t dim, int64_t width) {
 
 /* Wait until all threads of the pass are here. */
 void meet(Pass *p);
+
+/* Wait while there are answers under way, in passes of a thread that gives way. */
+void give_way(const Pass *p);

@@ -1,10 +1,13 @@
 /* Random models and passes through the compiled decoder, beside a reference in double precision.
 
    Arguments: seconds, first seed, set of instructions. Every buffer that the decoder is given has its exact size, so that a sanitizer sees
-   what is read or written past its end. A row must have the same bits alone as in company. */
+   what is read or written past its end. A row must have the same bits alone as in company. All passes give way to the
+   answers of another thread. */
 
 #include "pass.h"
 #include <math.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +20,8 @@ Runner *efim_open(const Model *model, int threads, const char *set);
 void efim_close(Runner *r);
 void efim_pass(Runner *r, int64_t rows, int64_t shared, const Place *places, float *x, const float *token_values,
                int64_t wanted, const int64_t *wanted_rows, float *logits);
+void efim_give_way(void);
+void efim_count_answers(int more);
 int efim_supported(const char *set);
 
 /* A matrix as the decoder has it, and as numbers [outputs][inputs]. */
@@ -387,14 +392,30 @@ static void run(Case *c, long *passes) {
     for (int i = 0; i < c->count; i++) free(c->owned[i]);
 }
 
+static void *answer(void *over) {
+    while (!atomic_load((atomic_int *)over)) {
+        efim_count_answers(1);
+        sched_yield();
+        efim_count_answers(-1);
+        sched_yield();
+    }
+    return NULL;
+}
+
 int main(int count, char **arguments) {
+    static atomic_int over;
+    pthread_t answering;
     static Case c;
     unsigned long models = count > 1 ? strtoul(arguments[1], NULL, 10) : 100;
     unsigned long first = seed = count > 2 ? strtoul(arguments[2], NULL, 10) : 0;
     long passes = 0;
     if (count > 3) set = arguments[3];
     if (!efim_supported(set)) return printf("this CPU has no %s\n", set), 77;
+    efim_give_way();
+    if (pthread_create(&answering, NULL, answer, &over)) fail("no thread", 0);
     for (; seed < first + models; seed++) state = seed * 0x9e3779b97f4a7c15u + 1, run(&c, &passes);
+    atomic_store(&over, 1);
+    pthread_join(answering, NULL);
     printf("%lu models, %ld passes\n", models, passes);
     return 0;
 }
