@@ -19,6 +19,7 @@ from efim_ls.languages.table import ANY
 from efim_ls.request import Ahead, Request, Upcoming
 from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel, Cancelled
+from model_runtime.decoder.native.library import wait_for_answers
 from model_runtime.errors import ModelError
 from model_runtime.prompt.context import ContextBudget
 
@@ -59,8 +60,13 @@ class LargerModel:
         return self._opening
 
     def submit(self, job: Callable[[], None]) -> Future[None]:
-        """Have a job done on the thread, behind those that were submitted before."""
-        return self._thread.submit(job)
+        """Have a job done on the thread, behind those that were submitted before, once no key waits."""
+
+        def work() -> None:
+            wait_for_answers()
+            job()
+
+        return self._thread.submit(work)
 
     def share_memory(self, parts: int) -> None:
         """Have it use one of `parts` equal parts of the memory for keys and values, once it is open."""

@@ -179,6 +179,12 @@ def give_way() -> None:
         lib.efim_give_way()
 
 
+def wait_for_answers() -> None:
+    """Wait, without the interpreter lock, until no answer is under way."""
+    if not isinstance(lib := library(), str):
+        lib.efim_wait_for_answers()
+
+
 def count_answers(more: int) -> None:
     """Count more answers under way, or fewer; on any thread.
 

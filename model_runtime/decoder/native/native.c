@@ -57,11 +57,16 @@ void efim_count_answers(int more) {
     pthread_mutex_unlock(&answers_lock);
 }
 
-void give_way(const Pass *p) {
-    if (!p->gives_way || atomic_load_explicit(&answers, memory_order_relaxed) <= 0) return;
+/* Wait until there are none. */
+void efim_wait_for_answers(void) {
+    if (atomic_load_explicit(&answers, memory_order_relaxed) <= 0) return;
     pthread_mutex_lock(&answers_lock);
     while (atomic_load(&answers) > 0) pthread_cond_wait(&answered, &answers_lock);
     pthread_mutex_unlock(&answers_lock);
+}
+
+void give_way(const Pass *p) {
+    if (p->gives_way) efim_wait_for_answers();
 }
 
 void meet(Pass *p) {

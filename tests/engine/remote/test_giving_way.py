@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from efim_ls.completion.giving_way import answering, give_way, hurrying
+from efim_ls.completion.larger import LargerModel
 from efim_ls.request import Request
 from efim_ls.session.session import Session
 from model_runtime.checkpoint.config import read_config
@@ -136,3 +137,15 @@ async def test_a_pass_waits_until_a_key_is_answered_or_nobody_waits(
     assert not waiting.done()
     await end(client)
     waiting.result(HANG)
+
+
+def test_a_job_of_a_larger_model_begins_once_no_key_waits() -> None:
+    require_compiled()
+    larger, began = LargerModel("larger", lambda progress: pytest.fail("it is not opened")), threading.Event()
+    with answering():
+        with answering():
+            begun = larger.submit(began.set)
+        assert not began.is_set()
+    begun.result(HANG)
+    with answering():
+        larger.close(0)
