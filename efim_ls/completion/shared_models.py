@@ -26,9 +26,9 @@ from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.checkpoint.gguf.header import part_paths
 from model_runtime.checkpoint.hub_names import hub_origin
 
-# Seconds after which a thread that waits for the interpreter gets it. While a larger model plans and chooses in Python, a
-# key asks for the interpreter several times, and the usual 5 ms each are more than most answers take. It is the whole
-# process's, and costs the larger model little.
+# Seconds after which a thread that waits for the interpreter gets it. While a larger model plans and chooses in
+# Python, a key asks for the interpreter several times, and the usual 5 ms each are more than most answers take.
+# It is the whole process's, and costs the larger model little.
 TURN = 0.001
 OF_CLIENT = ("private_files", "max_lines", "model_languages")  # settings that clients of one model may differ in
 # Settings that the models differ in which share the memory of a client.

@@ -144,8 +144,11 @@ def test_a_job_of_a_larger_model_begins_once_no_key_waits() -> None:
     larger, began = LargerModel("larger", lambda progress: pytest.fail("it is not opened")), threading.Event()
     with answering():
         with answering():
-            begun = larger.submit(began.set)
+            job = larger.submit(began.set)
+        for _ in range(MEANWHILE):  # jobs of other threads
+            with ThreadPoolExecutor(1, initializer=give_way) as other:
+                other.submit(lambda: None).result(HANG)
         assert not began.is_set()
-    begun.result(HANG)
+    job.result(HANG)
     with answering():
         larger.close(0)
