@@ -28,7 +28,7 @@ from efim_lab.gate.replay.player import language_of
 from efim_lab.gate.replay.report import percentile
 from efim_lab.gate.replay.trace import Event, Trace
 
-TURNS, KEYS = 20, 60  # keys of a turn; the first turn is not counted
+TURNS, KEYS = 12, 60  # keys of a turn; the first turn is not counted
 KEY_SECONDS = 0.1
 ALONE, BOTH = "the embedded model", "both models"
 TARGET = 1.05  # of the 95th percentile

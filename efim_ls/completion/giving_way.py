@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
 
 from model_runtime.decoder.native import library
@@ -34,7 +34,7 @@ def hurrying() -> AbstractContextManager[None]:
 
 
 @contextmanager
-def _counted(answers: int) -> Iterator[None]:
+def _counted(answers: int) -> Generator[None]:
     library.count_answers(answers)
     try:
         yield

@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,7 +84,7 @@ class Client:
     """A session whose completer answers once its gate is open."""
 
     def __init__(self) -> None:
-        self.fake = Fake()
+        self.fake: Any = Fake()
         self.fake.gate.clear()
         self.session = Session(lambda settings, progress: self.fake)
         self.asking: asyncio.Task[object]
