@@ -26,10 +26,6 @@ from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.checkpoint.gguf.header import part_paths
 from model_runtime.checkpoint.hub_names import hub_origin
 
-# Seconds after which a thread that waits for the interpreter gets it. While a larger model plans and chooses in
-# Python, a key asks for the interpreter several times, and the usual 5 ms each are more than most answers take.
-# It is the whole process's, and costs the larger model little.
-TURN = 0.001
 OF_CLIENT = ("private_files", "max_lines", "model_languages")  # settings that clients of one model may differ in
 # Settings that the models differ in which share the memory of a client.
 OF_ONE_MODEL = ("model", "template", "engine", "device", "other_files")
@@ -106,7 +102,7 @@ class SharedModels:
         self._loaded: dict[ModelKey, SharedModel] = {}
         self._larger: dict[ModelKey, LargerModel] = {}
         self._alike: dict[ModelKey, ModelKey] = {}  # of models that by themselves read no text of other files
-        self._numbers, self._turn = itertools.count(1), sys.getswitchinterval()
+        self._numbers = itertools.count(1)
 
     def load(self, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
         """Return a client's completer, with models that are in memory or are loaded; raises ModelError.
@@ -144,7 +140,6 @@ class SharedModels:
             except Exception as error:  # the next one still has something to write
                 logger.error("a model could not be closed", exc_info=error)
         if unused:
-            sys.setswitchinterval(TURN if self._larger else self._turn)
             gc.collect()  # cycles may keep a model alive, and its arenas are large
             self._share_memory()
 
@@ -176,7 +171,6 @@ class SharedModels:
             self.close_unused(0)
             name, _ = hub_origin(folder)
             self._larger[key] = LargerModel(name, partial(kind_of(settings).open, settings))
-            sys.setswitchinterval(TURN)
         documents = LargerDocuments(self._larger[key], settings, self._new_client())
         return ElsewhereAnswerer(documents, settings.engine.wait_seconds)
 

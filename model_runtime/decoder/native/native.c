@@ -8,6 +8,7 @@
 
 #define MOST_THREADS 64
 #define SPINS 2000 /* about a tenth of a millisecond: between the passes of an answer helpers stay awake */
+#define ASLEEP 500000 /* nanoseconds between looks for answers: who ends an answer need not wake others, which takes time */
 #define AWAKE 1000000 /* nanoseconds in which all threads of a pass meet, unless others have the cores */
 
 typedef struct {
@@ -42,27 +43,17 @@ static int64_t now(void) {
 
 /* Answers under way that keys wait for: passes of threads that give way wait until there are none. */
 static atomic_int answers;
-static pthread_mutex_t answers_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t answered = PTHREAD_COND_INITIALIZER;
 static _Thread_local int gives_way;
 
 /* Have the passes of this thread wait for answers. */
 void efim_give_way(void) { gives_way = 1; }
 
 /* Count more answers, or fewer. */
-void efim_count_answers(int more) {
-    if (atomic_fetch_add(&answers, more) + more > 0) return;
-    pthread_mutex_lock(&answers_lock);
-    pthread_cond_broadcast(&answered);
-    pthread_mutex_unlock(&answers_lock);
-}
+void efim_count_answers(int more) { atomic_fetch_add(&answers, more); }
 
 /* Wait until there are none. */
 void efim_wait_for_answers(void) {
-    if (atomic_load_explicit(&answers, memory_order_relaxed) <= 0) return;
-    pthread_mutex_lock(&answers_lock);
-    while (atomic_load(&answers) > 0) pthread_cond_wait(&answered, &answers_lock);
-    pthread_mutex_unlock(&answers_lock);
+    while (atomic_load(&answers) > 0) nanosleep(&(struct timespec){0, ASLEEP}, NULL);
 }
 
 void give_way(const Pass *p) {

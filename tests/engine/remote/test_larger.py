@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -18,7 +17,7 @@ from efim_ls.completion.model_in_use import ModelInUse
 from efim_ls.completion.models.kinds import of_embedded
 from efim_ls.completion.models.open import OpenedModel
 from efim_ls.completion.models_by_language import Models
-from efim_ls.completion.shared_models import TURN, SharedModels
+from efim_ls.completion.shared_models import SharedModels
 from efim_ls.request import Answer, Request, Upcoming
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
@@ -380,15 +379,3 @@ def test_settings_that_cannot_be_met_leave_no_client_behind(speaker: Path, tmp_p
         models.load(replace(MINE, model=str(speaker), max_new_tokens=1 << 20), lambda *_: None)
     models.close_unused(HANG)
     assert models.describe() == []
-
-
-def test_threads_wait_less_for_the_interpreter_while_it_is_open(speaker: Path, tmp_path: Path) -> None:
-    before, settings = sys.getswitchinterval(), replace(SETTINGS, cache_folder=str(tmp_path / "cache"))
-    models = SharedModels()
-    alone, both = (models.load(each, lambda *_: None) for each in (settings, replace(settings, model=str(speaker))))
-    assert sys.getswitchinterval() == pytest.approx(TURN)
-    both.close(HANG)
-    models.close_unused(HANG)
-    assert sys.getswitchinterval() == pytest.approx(before)
-    alone.close(HANG)
-    models.close_unused(HANG)
