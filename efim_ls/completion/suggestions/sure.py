@@ -34,7 +34,7 @@ ONLY = 0.9  # sureness of the only listed name that begins as the word at the cu
 MOST_LISTED, UNSAID = 64, 0.005
 COUNTED = 0.02  # share of a word's probability by which the workspace's files have it
 _CLOSING = re.compile(r"[\s)\]},;:]+")
-_ALNUM = re.compile(r"[^\W_]")
+_ALNUM, _OPENER = re.compile(r"[^\W_]"), re.compile(r"[(\[{]")
 # A further line must be as likely as this power of the least probability: of 0.2, 0.67.
 FURTHER_LINES = 0.25
 # Closers and punctuation behind the shown part are shown if they are this likely: without them it reads badly.
@@ -267,6 +267,8 @@ def last_shown(text: str, start: int, ends: Sequence[WordEnd], least: float, fur
 
 def with_closers(text: str, start: int, ends: Sequence[WordEnd], shown: WordEnd) -> WordEnd:
     """Return where on its line the brackets are closed that a text opens, `shown` if that is not likely enough."""
+    if not _OPENER.search(text, start, shown.at):
+        return shown
     code, found = BalancedCode(text[start:], angles=False), shown
     if not code.cut(shown.at - start, "").open:
         return shown
