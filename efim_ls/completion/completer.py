@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from time import perf_counter
 from typing import Any, Self
 
@@ -33,6 +33,8 @@ class Completer:
     def __init__(self, models: Models, settings: Settings) -> None:
         """Take the models that were opened for these settings, which `close` closes."""
         self.models, self._settings, self._elsewhere = models, settings, models.elsewhere
+        # Has a larger model here give way to an answer that a key waits for; on any thread.
+        self.answering = self._elsewhere.model.answering if self._elsewhere else nullcontext[None]
         self._documents: dict[str, DocumentState] = {}  # most recently used last
         self._model_of: dict[str, ModelInUse] = {}  # by document, open or remembered
         self._focused = ""

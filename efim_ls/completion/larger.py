@@ -6,11 +6,12 @@ import logging
 import threading
 from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from efim_ls.completion.answerers.elsewhere import Progress, Told
 from efim_ls.completion.completer import CLOSING, Completer
-from efim_ls.completion.giving_way import give_way, hurrying
+from efim_ls.completion.giving_way import answering, give_way, hurrying
 from efim_ls.completion.idle_budget import IdleBudget
 from efim_ls.completion.model_in_use import ModelInUse, summary
 from efim_ls.completion.models.open import OpenedModel
@@ -140,6 +141,10 @@ class LargerDocuments:
     def submit(self, job: Callable[[], None]) -> Future[None]:
         """Have a job done on the model's thread; on any thread."""
         return self._shared.submit(job)
+
+    def answering(self) -> AbstractContextManager[None]:
+        """Have the model wait, between the parts of its passes, while a key waits for an answer; on any thread."""
+        return answering()
 
     def allow(self, seconds: float) -> None:
         """Set how many seconds of a minute the model may compute ahead of need; on any thread."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -87,6 +88,9 @@ class StandIn:
 
     def flush(self, seconds: float) -> bool:
         return True
+
+    def answering(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def open_elsewhere(self, progress: Progress) -> None: ...
 

@@ -9,7 +9,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection
 from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
@@ -76,6 +76,10 @@ class ModelElsewhere(Protocol):
 
     def submit(self, job: Callable[[], None]) -> Future[None]:
         """Have a job done on the model's thread, behind those that were submitted before; on any thread."""
+        ...
+
+    def answering(self) -> AbstractContextManager[None]:
+        """Have what computes on this machine give way to an answer that a key waits for; on any thread."""
         ...
 
     def allow(self, seconds: float) -> None:
@@ -163,11 +167,7 @@ class ElsewhereAnswerer:
 
     def stop_others(self, request: Request) -> None:
         """Stop at once what a request that is to be asked makes useless."""
-
-        def is_useless(each: _Asked) -> bool:
-            return not _goes_on(each, request) or (each is self._waiting and each.request != request)
-
-        self._stop(is_useless)
+        self._stop(lambda each: not _goes_on(each, request) or (each is self._waiting and each.request != request))
 
     def ask(self, request: Request) -> Future[Arrived | None] | None:
         """Ask the model, and return the future of its answer, which is None if it has none.

@@ -86,6 +86,7 @@ class Client:
     def __init__(self) -> None:
         self.fake: Any = Fake()
         self.fake.gate.clear()
+        self.fake.answering = answering
         self.session = Session(lambda settings, progress: self.fake)
         self.asking: asyncio.Task[object]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
@@ -39,6 +40,9 @@ class Fake:
     @property
     def context_budget(self) -> ContextBudget:
         return ()
+
+    def answering(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def open_elsewhere(self, progress: object) -> None: ...
 

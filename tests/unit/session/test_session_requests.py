@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
@@ -52,6 +53,9 @@ class Fake:
     @property
     def context_budget(self) -> ContextBudget:
         return ()
+
+    def answering(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def open_elsewhere(self, progress: object) -> None: ...
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,9 @@ class Fake:
     @property
     def context_budget(self) -> ContextBudget:
         return ()
+
+    def answering(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def open_elsewhere(self, progress: object) -> None: ...
 
