@@ -193,9 +193,14 @@ class Window:
         rows = self.open_menu()
         eventually(lambda: label in rows.first.inner_text(), lambda: f"the first row is {rows.first.inner_text()!r}")
 
-    def choose(self, label: str) -> None:
-        """Click a row of the list that is open, then go back to the end of the file."""
+    def pick(self, label: str) -> None:
+        """Click a row of the list that is open, and wait until that is closed: the next one may look like it."""
         self.choices.filter(has_text=label).first.click()
+        self.page.locator(".quick-input-widget").wait_for(state="hidden")
+
+    def choose(self, label: str) -> None:
+        """Pick a row of the list that is open, then go back to the end of the file."""
+        self.pick(label)
         self.page.locator(".monaco-editor .view-lines").click()
         self.press("Control+End")
 

@@ -121,10 +121,10 @@ def test_tab_indents_where_it_moves_no_focus_and_nothing_is_shown(window: Window
 def test_the_menu_turns_it_off_and_on(window: Window):
     see(window, ("struck", "width"), SECOND)
     window.open_menu()
-    window.choices.filter(has_text="Turn next edits off").first.click()
+    window.pick("Turn next edits off")
     see(window)
     window.open_menu()
-    window.choices.filter(has_text="Turn next edits on").first.click()
+    window.pick("Turn next edits on")
     see(window, ("struck", "width"), SECOND)
 
 
