@@ -7,7 +7,7 @@ import logging
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from math import inf
 from time import monotonic
@@ -19,7 +19,6 @@ from model_runtime.cancel import Cancel, Cancelled
 T = TypeVar("T")
 V = TypeVar("V")
 Job = Callable[[Cancel], T]
-NOTHING = nullcontext()
 
 logger = logging.getLogger(__name__)
 
@@ -62,24 +61,16 @@ class EngineThread:
         self._thread.start()
 
     def run(
-        self,
-        key: Hashable,
-        job: Job[T],
-        after: float = 0.0,
-        client: object = None,
-        turn: float = inf,
-        meanwhile: AbstractContextManager[object] = NOTHING,
+        self, key: Hashable, job: Job[T], after: float = 0.0, client: object = None, turn: float = inf
     ) -> asyncio.Future[T]:
         """Queue a job that supersedes an older one with its key, which is stopped and gets `Cancelled`.
 
         The older one is superseded at once; this one is queued after `after` seconds. Cancelling the result stops
         the job; a job that has not started never runs. After `turn` seconds the job is stopped if others wait;
-        it raises `Cancelled`, and is called again for twice as long. `meanwhile` is entered at once, and left as
-        soon as nobody waits for the job.
+        it raises `Cancelled`, and is called again for twice as long.
         """
         self.supersede(key)
         ticket = _Ticket(job, client, turn, self.clock)
-        ticket.meanwhile.enter_context(meanwhile)
         with self._changed:
             self._tickets[key] = ticket
         ticket.waiter.add_done_callback(lambda _: self._remove(key, ticket))
@@ -271,16 +262,9 @@ class EngineClient:
         self.idle_seconds = max(0.0, seconds)
         self._thread.idle_budget.allow(seconds, self)
 
-    def run(
-        self,
-        key: Hashable,
-        job: Job[T],
-        after: float = 0.0,
-        turn: float = inf,
-        meanwhile: AbstractContextManager[object] = NOTHING,
-    ) -> asyncio.Future[T]:
+    def run(self, key: Hashable, job: Job[T], after: float = 0.0, turn: float = inf) -> asyncio.Future[T]:
         """Queue a job that supersedes an older one with its key; see `EngineThread.run`."""
-        return self._thread.run((self, key), job, after, client=self, turn=turn, meanwhile=meanwhile)
+        return self._thread.run((self, key), job, after, client=self, turn=turn)
 
     def is_pending(self, key: Hashable) -> bool:
         """Return whether a job with this key is unanswered."""
@@ -328,14 +312,12 @@ class _Ticket(Generic[T]):
         self._turn, self._clock = turn, clock
         self._stop = threading.Event()
         self._job: Job[T] | None = job
-        self.meanwhile = ExitStack()  # left when the job is dropped
         self.waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def drop(self) -> None:
         """Stop the job, or keep it from starting, and release its resources."""
         self._stop.set()
         self._job = None
-        self.meanwhile.close()
 
     def execute(self, others_wait: Callable[[], bool]) -> bool:
         """Run the job, on the engine thread, unless it was dropped; return whether it is over."""

@@ -6,13 +6,14 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 from statistics import median
 from typing import cast
 
 from efim_ls.access.reasons import Refusal, as_dict, explain_refusal, refusal
 from efim_ls.request import Answer, BetterAnswer, Reason, Request
 from efim_ls.session.documents import OpenDocument, OpenDocuments
-from efim_ls.session.engine_thread import NOTHING, EngineClient, Job
+from efim_ls.session.engine_thread import EngineClient, Job
 from efim_ls.session.loader import ModelLoader
 from efim_ls.usage.counters import Counters
 from model_runtime.cancel import Cancel, Cancelled
@@ -189,9 +190,11 @@ class Requests:
             document = self._documents.get(uri)
             work = self._under_way[uri] = _UnderWay(request, language, document.text if document else "")
             job = self._job(request, language)
-            completer, wait = self._model.completer, self._wait_before(request)
-            meanwhile = completer.answering() if completer else NOTHING
-            computed = self._engine.run(uri, job, after=wait, turn=TURN, meanwhile=meanwhile)
+            computed = self._engine.run(uri, job, after=self._wait_before(request), turn=TURN)
+            if completer := self._model.completer:
+                held = ExitStack()
+                held.enter_context(completer.answering())
+                computed.add_done_callback(lambda _: held.close())
             work.computed, work.answer = computed, asyncio.ensure_future(self._best(work))
             work.answer.add_done_callback(lambda _: computed.cancel())  # it may be cancelled before it has started
         work.asking += 1
