@@ -144,7 +144,7 @@ def object_setting(option: str, name: str, text: str, others: Mapping[str, objec
     try:
         given: object = json.loads(text)
     except ValueError as error:
-        raise Mistake(f"{option} is no JSON object ({error}): write braces and double quotes") from None
+        raise Mistake(f'{option} is no JSON object ({error}): write it like {{"name": "value"}}') from None
     settings, problems = parse({**others, name: given})
     if problems:
         raise Mistake(problems[0])

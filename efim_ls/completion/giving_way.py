@@ -29,7 +29,7 @@ def answering() -> AbstractContextManager[None]:
 
 
 def hurrying() -> AbstractContextManager[None]:
-    """Have threads that give way go on whatever keys wait for: the caller waits for such a thread."""
+    """Let threads that give way go on even while keys wait: the caller waits for such a thread."""
     return _counted(-MANY)
 
 

@@ -301,7 +301,7 @@ class RelayedLog(logging.Handler):
 
 
 def _free_after(seconds: float, gone: weakref.ref[EfimServer]) -> None:
-    """Free what a client has left: a cycle, of which another thread may hold a part for longer. Then try again."""
+    """Free the reference cycle that a client left; try again later if another thread still holds a part of it."""
 
     def free() -> None:
         release_memory()

@@ -166,7 +166,7 @@ class ElsewhereAnswerer:
         self._saving: Future[None] | None = None  # of the document that was to be saved last
 
     def stop_others(self, request: Request) -> None:
-        """Stop at once what a request that is to be asked makes useless."""
+        """Stop the work that the next request makes useless, before that is asked."""
         self._stop(lambda each: not _goes_on(each, request) or (each is self._waiting and each.request != request))
 
     def ask(self, request: Request) -> Future[Arrived | None] | None:

@@ -266,7 +266,7 @@ def last_shown(text: str, start: int, ends: Sequence[WordEnd], least: float, fur
 
 
 def with_closers(text: str, start: int, ends: Sequence[WordEnd], shown: WordEnd) -> WordEnd:
-    """Return where on its line the brackets are closed that a text opens, `shown` if that is not likely enough."""
+    """Return where a text's open brackets are closed on the same line; `shown` if that is not likely enough."""
     if not _OPENER.search(text, start, shown.at):
         return shown
     code, found = BalancedCode(text[start:], angles=False), shown
