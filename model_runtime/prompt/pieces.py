@@ -29,6 +29,7 @@ PROBE_ENDS, PROBE_BREAKS = (
     ("\n", "\r\n", "\r", "\n\n", "  \n", " \r\n\r\n", "\n  \n"),
 )
 PROBE_INDENTS, PROBE_STARTS = ("", " ", "    ", "\t", "\t\t "), ("b", "(", "2", "_c", "é", "#", "'s", "/", "//")
+PROBE = "".join(map("".join, product(PROBE_ENDS, PROBE_BREAKS, PROBE_INDENTS, PROBE_STARTS)))
 
 # How a line may go on where that moves a cut before the cursor, and such lines: contractions, letters without a case,
 # slashes behind a line end, the blanks of an indentation. And texts whose beginnings can have other pieces alone.
@@ -76,12 +77,12 @@ class Pieces:
         self._added = re.compile("|".join(map(re.escape, reversed(self._texts)))) if self._texts else None
         self._rests = {text[:end]: text[end:] for text in self._texts for end in range(1, len(text))}
         self._differ_alone = any(not self._stand_alone(text) for text in PARTED)
+        self._probe_cuts = {*self.starts(PROBE)}
         self._moving = list[str]()
         for rest in CONTINUATIONS:
-            if any(
-                self._settled(text, [*self._moving, rest]) < self._settled(text, self._moving) for text in CONTINUED
-            ):
-                self._moving.append(rest)
+            tried = [*self._moving, rest]
+            if any(self._settled(text, tried) < self._settled(text, self._moving) for text in CONTINUED):
+                self._moving = tried
 
     def starts(self, text: str) -> list[int]:
         """Return where the pieces of a text begin, in characters; none where there is no pre-tokenizer."""
@@ -100,8 +101,7 @@ class Pieces:
 
     def are_cut_at(self, cut: re.Pattern[str]) -> bool:
         """Return whether there is a cut wherever `cut` is, judged by a text with all kinds of line ends."""
-        probe = "".join(map("".join, product(PROBE_ENDS, PROBE_BREAKS, PROBE_INDENTS, PROBE_STARTS)))
-        is_cut = {match.start() for match in cut.finditer(probe)} <= {*self.starts(probe)}
+        is_cut = {match.start() for match in cut.finditer(PROBE)} <= self._probe_cuts
         return is_cut and not any(ACROSS_CUT[cut].search(text.encode()) for text in self._texts)
 
     @property

@@ -88,7 +88,7 @@ def _sentence_piece(token: str) -> bytes:
 
 
 def _byte_level(token: str) -> bytes:
-    return bytes(_ALPHABET[c] for c in token)
+    return bytes(map(_ALPHABET.__getitem__, token))
 
 
 def _byte_alphabet() -> dict[str, int]:

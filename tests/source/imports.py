@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 
 def imports(path: Path, root: Path) -> set[str]:
     """Return every module and name that a file below `root` imports, wherever in the file, as dotted names."""
-    package, found = ".".join(path.relative_to(root).parent.parts), set[str]()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    return _imported(path.read_text("utf-8"), ".".join(path.relative_to(root).parent.parts))
+
+
+@cache
+def _imported(text: str, package: str) -> set[str]:
+    found = set[str]()
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             found |= {each.name for each in node.names}
         elif isinstance(node, ast.ImportFrom):

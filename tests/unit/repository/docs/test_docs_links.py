@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[4]
 PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients", "tests", "benchmarks")
-FOREIGN = {"node_modules", ".venv", ".venv-gpu", ".pytest_cache", "build", "dist"}
-PAGES = sorted(page for page in ROOT.rglob("*.md") if not FOREIGN & set(page.relative_to(ROOT).parts))
+FOREIGN = {"node_modules", ".git", ".venv", ".venv-gpu", ".pytest_cache", "__pycache__", "build", "dist"}
+
+
+def below(folder: Path) -> Iterator[Path]:
+    """Yield what a folder holds of this repository, however deep."""
+    for path in (path for path in folder.iterdir() if path.name not in FOREIGN):
+        yield path
+        if path.is_dir():
+            yield from below(path)
+
+
+PAGES = sorted(path for path in below(ROOT) if path.suffix == ".md")
 BLOCK = re.compile(r"^```.*?^```$|^ {4}.*?$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -23,7 +34,7 @@ CREATED = {
 }  # by a command, by the server
 SUBJECTS = ["daemon", "suggestions", "computing", "store"]  # of ARCHITECTURE, each with a page
 DEVELOPERS = ["ARCHITECTURE.md", "CONTRIBUTING.md", *(f"docs/{each}.md" for each in SUBJECTS)]
-PATHS = [path.as_posix() for package in PACKAGES for path in (ROOT / package).rglob("*")]
+PATHS = [path.as_posix() for package in PACKAGES for path in below(ROOT / package)]
 
 
 def name(page: Path) -> str:
