@@ -421,6 +421,29 @@ def test_alone_the_command_shows_what_there_is(editor: Neovim) -> None:
     editor.ready()
 
 
+LATE_END = """
+local ends, defer = {}, vim.defer_fn
+vim.defer_fn = function(fn)
+  ends[#ends + 1] = fn
+  return vim.uv.new_timer()
+end
+local efim = require("efim_ls")
+efim.snooze()
+efim.snooze()
+vim.defer_fn = defer
+local after = {}
+for index, fn in ipairs(ends) do
+  fn()
+  after[index] = require("efim_ls.server").enabled
+end
+return after
+"""
+
+
+def test_the_end_of_a_snooze_does_not_end_the_next_one(editor: Neovim) -> None:
+    assert editor.lua(LATE_END) == [False, True]
+
+
 def test_a_snooze_ends_by_itself_or_with_the_next_command(editor: Neovim) -> None:
     editor.efim("snooze(0.0001)")
     editor.ready()

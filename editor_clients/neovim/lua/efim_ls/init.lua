@@ -136,7 +136,13 @@ end
 ---@param minutes number?
 function M.snooze(minutes)
   switch(false)
-  waking = vim.defer_fn(M.enable, (minutes or SNOOZE) * 60000)
+  local timer
+  timer = vim.defer_fn(function()
+    if waking == timer then -- a snooze that began meanwhile goes on
+      M.enable()
+    end
+  end, (minutes or SNOOZE) * 60000)
+  waking = timer
 end
 
 --- Choose how sure the model must be of a suggestion before it is shown, until Neovim ends: the setting `suggestions`.
