@@ -335,9 +335,9 @@ def _stats(arguments: argparse.Namespace) -> int:
 
 
 def _models(arguments: argparse.Namespace) -> int:
-    from efim_ls.commands import models
+    from efim_ls.commands.models import table
 
-    return models.show(arguments.json, arguments.model)
+    return table.show(arguments.json, arguments.model)
 
 
 def _completion(arguments: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate
+from operator import mul
 from statistics import median
 from time import perf_counter
 from typing import NamedTuple
@@ -36,7 +37,7 @@ COLD_PASSES = 4.0  # of one row, to decode what follows; the median
 
 
 class PassTimes(NamedTuple):
-    """Milliseconds of passes of 1, 4 and 64 rows, as `TIMED_ROWS` has them."""
+    """Milliseconds of passes of 1, 4 and 64 rows, as `TIMED_ROWS` has them; of the last one row has logits."""
 
     one: float
     few: float
@@ -51,7 +52,8 @@ class PassTimes(NamedTuple):
 def measure_passes(config: ModelConfig, ways: Sequence[CpuMethod], threads: int) -> dict[CpuMethod, PassTimes]:
     """Return each way's median times of passes, of a sample scaled up to the model's size; the ways take turns."""
     sample = _sample(config)
-    larger = count_active(config) / count_active(sample)
+    few, many = (computed / _computed(sample) for computed in (_computed(config), _computed(config, logits=False)))
+    larger = few, few, many
     noise = np.sin(np.arange(NOISE, dtype=np.float32) ** 2) * np.float32(0.02)
     weights: Weights = {name: np.resize(noise, shape) for name, shape in expected_shapes(sample).items()}
     runs = {way: _timer(way.decoder(sample, weights, threads), sample) for way in ways}
@@ -59,9 +61,13 @@ def measure_passes(config: ModelConfig, ways: Sequence[CpuMethod], threads: int)
     for _ in range(TIMED_REPEATS):
         for way, run in runs.items():
             times[way].append(run())
-    return {
-        way: PassTimes(*(larger * median(each) for each in zip(*turns, strict=True))) for way, turns in times.items()
-    }
+    return {way: PassTimes(*map(mul, larger, map(median, zip(*turns, strict=True)))) for way, turns in times.items()}
+
+
+def _computed(config: ModelConfig, logits: bool = True) -> int:
+    """Return the parameters that a row is computed with: the embedding is read, and the head is only for logits."""
+    matrix = config.vocab * config.hidden
+    return count_active(config) - (0 if config.tied else matrix) - (0 if logits else matrix)
 
 
 def _timer(decoder: AnyDecoder, config: ModelConfig) -> Callable[[], list[float]]:
@@ -72,7 +78,7 @@ def _timer(decoder: AnyDecoder, config: ModelConfig) -> Callable[[], list[float]
     def one(rows: int) -> float:
         arena.truncate(TIMED_CONTEXT)
         began = perf_counter()
-        decoder.forward(ids[:rows], arena)
+        decoder.forward(ids[:rows], arena, rows)  # logits of all rows: without them the last layer leaves rows out
         return (perf_counter() - began) * 1e3
 
     return lambda: [one(rows) for rows in TIMED_ROWS]

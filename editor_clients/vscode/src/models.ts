@@ -4,7 +4,7 @@ import { ConfigurationTarget, QuickPickItemKind, Uri, window, type QuickPick, ty
 import { findServer, type Server } from "./finding";
 import { lastLine, run } from "./process";
 import type { Service } from "./service";
-import { MODEL, configuration } from "./settings";
+import { ENGINE, MODEL, configuration } from "./settings";
 
 /** A model, as `efim-ls models --json` reports it; null is unknown. */
 interface Model {
@@ -15,16 +15,30 @@ interface Model {
     readonly parameters: number | null;
     readonly fits: readonly string[];
     readonly fits_gpu: readonly string[];
-    /** Of a typical key, and of the first one at a cold place. */
-    readonly milliseconds: number | null;
-    readonly cold_milliseconds: number | null;
-    readonly measured: boolean;
+    readonly in_part: string | null;
     readonly problem: string | null;
+    /** Of an embedded model, by the names that people use. */
+    readonly languages: readonly string[];
+    /** The address of a server on this machine that has the model. */
+    readonly engine: string | null;
+    readonly recommended: boolean;
+    /** What keys take, in words. */
+    readonly speed: string;
 }
 
+/** The value of the setting for models, and the address of the server that has the model, null for this machine. */
+type Chosen = Pick<Model, "setting" | "engine">;
+
 interface Choice extends QuickPickItem {
-    /** Returns the value of the setting, undefined if the user changed their mind. */
-    readonly value?: () => string | undefined | Promise<string | undefined>;
+    /** Returns the choice, undefined if the user changed their mind. */
+    readonly value?: () => Chosen | undefined | Promise<Chosen | undefined>;
+}
+
+/** The part of the setting `engine` that the choice of a model changes, and the part that stays. */
+interface Engine {
+    readonly url?: string;
+    readonly wait_seconds?: number;
+    readonly alone?: boolean;
 }
 
 const PATIENCE = 60_000; // ms: the server measures how fast this machine reads memory
@@ -76,15 +90,30 @@ async function fill(list: QuickPick<Choice>, { command, args }: Server, stopped:
     }
     const { models }: { models: readonly Model[] } = JSON.parse(told.output);
     const embedded = models.filter(({ setting }) => setting === "");
-    const here = models.filter(({ bytes_on_disk, setting }) => bytes_on_disk !== null && setting !== "");
-    const elsewhere = models.filter((each) => each.bytes_on_disk === null);
+    const others = unique(models.filter(({ setting }) => setting !== ""));
+    const all = [...together(embedded), ...others];
+    const first = all.filter(({ recommended }) => recommended);
+    const rest = all.filter(({ recommended }) => !recommended);
+    const fitting = rest.filter((each) => !isHere(each) && fits(each));
     list.items = [
-        separator("on this machine"),
-        ...[...together(embedded), ...unique(here)].map(choice),
-        separator("downloaded when you choose one"),
-        ...elsewhere.map(choice),
+        ...group("recommended here", first),
+        ...group("on this machine", rest.filter(isHere)),
+        ...group("to download", fitting),
+        ...group("too large for this machine", rest.filter((each) => !isHere(each) && !fits(each))),
         ...named(),
     ];
+}
+
+function isHere({ bytes_on_disk, engine }: Model): boolean {
+    return bytes_on_disk !== null || engine !== null;
+}
+
+function fits(model: Model): boolean {
+    return model.fits.length + model.fits_gpu.length > 0 || model.in_part !== null;
+}
+
+function group(title: string, models: readonly Model[]): Choice[] {
+    return models.length === 0 ? [] : [separator(title), ...models.map(choice)];
 }
 
 /** Return the choices that need no list. */
@@ -97,42 +126,25 @@ function named(): Choice[] {
 }
 
 function choice(model: Model): Choice {
-    const { name, setting, parameters, problem } = model;
-    const current = setting === configuration().get(MODEL, "");
+    const { name, setting, parameters, problem, speed, languages } = model;
+    const current = setting === configuration().get(MODEL, "") && (model.engine ?? "") === engineUrl();
+    const details = [
+        speed,
+        ...(languages.length === 0 ? [] : [languages.join(", ")]),
+        ...(model.bytes_on_disk === null ? [] : [`${large(model.bytes_on_disk, "MB", "GB")} on disk`]),
+        ...(languages.length > 0 || model.fits.length === 0 ? [] : [model.fits.join(", ")]),
+    ];
     return {
         label: `${current ? "$(check)" : "$(blank)"} ${name}`,
-        description: [
-            ...(parameters === null ? [] : [`${large(parameters, "million", "billion")} parameters`]),
-            ...(model.bytes_on_disk === null ? [] : [`${large(model.bytes_on_disk, "MB", "GB")} on disk`]),
-        ].join(", "),
-        detail: problem === null ? fit(model) : `Cannot be used: ${problem}`,
-        value: () => setting,
+        // The title of a group stands on the same line, and would cut more than a few words.
+        description: parameters === null ? "" : `${large(parameters, "million", "billion")} parameters`,
+        detail: problem === null ? details.join(" · ") : `Cannot be used: ${problem}`,
+        value: () => model,
     };
 }
 
 function large(count: number, millions: string, billions: string): string {
     return count < 1e9 ? `${Math.round(count / 1e6)} ${millions}` : `${(count / 1e9).toFixed(1)} ${billions}`;
-}
-
-/** Return whether a model fits, and how long keys take. */
-function fit({ fits, fits_gpu, milliseconds, cold_milliseconds, measured }: Model): string {
-    if (fits_gpu.length > 0) {
-        return "Fits the GPU of this machine";
-    }
-    if (fits.length === 0) {
-        return "Too large for the memory that is free on this machine";
-    }
-    const about = measured ? "" : "about ";
-    const times = [
-        ...(milliseconds === null ? [] : [`a typical key takes ${about}${duration(milliseconds)}`]),
-        ...(cold_milliseconds === null ? [] : [`a cold place ${about}${duration(cold_milliseconds)}`]),
-    ];
-    return [`Fits this machine as ${fits.join(" or ")}`, ...times].join(", ");
-}
-
-function duration(milliseconds: number): string {
-    const [count, unit] = milliseconds < 1000 ? [milliseconds, "ms"] : [milliseconds / 1000, "s"];
-    return `${count.toFixed(count < 10 ? 1 : 0)} ${unit}`;
 }
 
 /** Return the embedded models, each for its languages, as the one choice that they are. */
@@ -142,7 +154,8 @@ function together(embedded: readonly Model[]): Model[] {
         return [];
     }
     const size = embedded.reduce((sum, { bytes_on_disk }) => sum + (bytes_on_disk ?? 0), 0);
-    return [{ ...first, name: embedded.map(({ name }) => name).join("; "), bytes_on_disk: size }];
+    const languages = embedded.flatMap((each) => each.languages);
+    return [{ ...first, name: "Built in", languages, bytes_on_disk: size }];
 }
 
 /** Return the first of each name: other revisions take a second setting. */
@@ -150,7 +163,7 @@ function unique(models: readonly Model[]): Model[] {
     return [...new Map(models.toReversed().map((each) => [each.name, each])).values()].toReversed();
 }
 
-async function folder(): Promise<string | undefined> {
+async function folder(): Promise<Chosen | undefined> {
     const [chosen] =
         (await window.showOpenDialog({
             canSelectFiles: false,
@@ -159,26 +172,53 @@ async function folder(): Promise<string | undefined> {
             openLabel: "Use This Model",
             title: "Choose the folder of a model: one with config.json, tokenizer.json and weights in it",
         })) ?? [];
-    return chosen?.fsPath;
+    return chosen && { setting: chosen.fsPath, engine: null };
 }
 
-async function hubName(): Promise<string | undefined> {
-    return await window.showInputBox({
+async function hubName(): Promise<Chosen | undefined> {
+    const setting = await window.showInputBox({
         title: "Name a model of the Hugging Face hub",
         prompt: "It is downloaded once, and has to know fill-in-the-middle.",
         placeHolder: "Qwen/Qwen2.5-Coder-1.5B",
         validateInput: (text) => (HUB_NAME.test(text) ? undefined : "A name has two parts: owner/name"),
     });
+    return setting === undefined ? undefined : { setting, engine: null };
 }
 
-/** Write the setting where it is set now, else for all workspaces. The template belongs to the model before. */
-async function write(value: string): Promise<void> {
+/** Write the settings where they are set now, else for all workspaces. The template belongs to the model before. */
+async function write({ setting, engine }: Chosen): Promise<void> {
     const ours = configuration();
-    const place = ours.inspect(MODEL)?.workspaceValue === undefined ? ConfigurationTarget.Global : ConfigurationTarget.Workspace;
     if (ours.inspect("template")?.globalValue !== undefined) {
         await ours.update("template", undefined, ConfigurationTarget.Global);
     }
-    await ours.update(MODEL, value === "" && place === ConfigurationTarget.Global ? undefined : value, place);
+    if (engine !== null) {
+        await writeEngine(engine); // first: what a server computes must not be loaded here in between
+    }
+    const place = placeOf(MODEL);
+    await ours.update(MODEL, setting === "" && place === ConfigurationTarget.Global ? undefined : setting, place);
+    if (engine === null && engineUrl() !== "") {
+        await writeEngine();
+    }
+}
+
+/** Write the server's address; what the setting says of another server goes with the address. */
+async function writeEngine(url?: string): Promise<void> {
+    const { wait_seconds, alone } = configuration().get<Engine>(ENGINE, {});
+    const engine: Engine = {
+        ...(url === undefined ? {} : { url }),
+        ...(wait_seconds === undefined ? {} : { wait_seconds }),
+        ...(alone === undefined || url !== undefined ? {} : { alone }),
+    };
+    await configuration().update(ENGINE, Object.keys(engine).length === 0 ? undefined : engine, placeOf(ENGINE));
+}
+
+function engineUrl(): string {
+    return configuration().get<Engine>(ENGINE, {}).url ?? "";
+}
+
+function placeOf(name: string): ConfigurationTarget {
+    const isOfWorkspace = configuration().inspect(name)?.workspaceValue !== undefined;
+    return isOfWorkspace ? ConfigurationTarget.Workspace : ConfigurationTarget.Global;
 }
 
 function separator(label: string): Choice {

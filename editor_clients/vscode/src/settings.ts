@@ -5,6 +5,7 @@ export const SECTION = "efim-ls";
 export const PYTHON = "python";
 export const NAMES = "names";
 export const MODEL = "model";
+export const ENGINE = "engine";
 
 export function configuration(): WorkspaceConfiguration {
     return workspace.getConfiguration(SECTION);

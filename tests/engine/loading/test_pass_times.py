@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -11,10 +13,13 @@ from model_runtime.checkpoint.tensor_shapes import expected_shapes
 from model_runtime.checkpoint.weights import Weights
 from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.decoder.native.held_experts import ExpertKeeper
+from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
 from model_runtime.loading import pass_times
 from model_runtime.loading.memory_fit import model_size
 from model_runtime.loading.pass_times import SAMPLE_PARAMETERS, TIMED_CONTEXT, TIMED_ROWS, PassTimes, measure_passes
 from model_runtime.loading.weight_format import CpuMethod, usable_methods
+from model_runtime.logits import Logits
 from tests.models import Tiny, config, reshaped
 
 SHAPE = parse_config(config(Tiny()))
@@ -60,13 +65,35 @@ def test_it_really_measures_every_way_that_works_here() -> None:
     assert all(ms > 0 for times in found.values() for ms in times)
 
 
-def test_a_samples_times_are_scaled_up_to_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    large = replace(SHAPE, vocab=100_000)
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_samples_times_are_scaled_up_to_the_model(monkeypatch: pytest.MonkeyPatch, tied: bool) -> None:
+    """By the parameters that a row is computed with: no embedding, and in a wide pass the head for one row alone."""
+    large = replace(SHAPE, vocab=100_000, tied=tied)
     taken = PassTimes(1.0, 2.0, 64.0)
     monkeypatch.setattr(pass_times, "_timer", lambda decoder, config: lambda: [*taken])
     [way, *_] = usable_methods(large)
-    larger = model_size(large).parameters / model_size(replace(large, vocab=4096)).parameters
-    assert measure_passes(large, [way], 1)[way] == pytest.approx([larger * ms for ms in taken])
+    layers = model_size(replace(large, vocab=1, tied=True)).parameters - SHAPE.hidden
+    sample, whole = (layers + words * SHAPE.hidden for words in (4096, large.vocab))
+    expected = [1.0 * whole / sample, 2.0 * whole / sample, 64.0 * layers / sample]
+    assert measure_passes(large, [way], 1)[way] == pytest.approx(expected)
+
+
+def test_logits_are_asked_of_all_rows_since_the_last_layer_leaves_out_the_others() -> None:
+    asked = set[tuple[int, int]]()
+
+    class Recording(CpuMethod):
+        def decoder(self, *shape: Any, **options: Any) -> AnyDecoder:
+            real = super().decoder(*shape, **options)
+
+            def forward(ids: Ids, arena: Arena, rows: int = 1) -> Logits:
+                asked.add((len(ids), rows))
+                return real.forward(ids, arena, rows)
+
+            return cast(AnyDecoder, SimpleNamespace(forward=forward))
+
+    [way, *_] = usable_methods(SHAPE)
+    measure_passes(SHAPE, [Recording(way.form, way.compiled)], threads=1)
+    assert asked - {(TIMED_CONTEXT, 1)} == {(rows, rows) for rows in TIMED_ROWS}
 
 
 def test_a_row_of_a_prompt_follows_from_the_widest_pass() -> None:

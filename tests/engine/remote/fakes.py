@@ -41,6 +41,7 @@ class FakeServer(ThreadingHTTPServer):
 
     def __init__(self, decoder: AnyDecoder, tokenizer: Tokenizer, port: int = 0) -> None:
         self.tokenizer, self.model, self.context = tokenizer, "tiny", 0
+        self.model_path = ""  # llama.cpp's file
         self.asked, self.keys, self.sessions = list[tuple[str, Event]](), list[str](), list[str]()
         self.go, self.came, self.left = threading.Event(), threading.Event(), threading.Event()
         self.paused = threading.Event()
@@ -177,7 +178,9 @@ class FakeLlamaCpp(FakeServer):
 
     def get(self, path: str) -> Event | str:
         if path == "/props":
-            return {"default_generation_settings": {"n_ctx": self.context or 600}, "total_slots": self.slots}
+            settings = {"n_ctx": self.context or 600}
+            about = {"default_generation_settings": settings, "total_slots": self.slots}
+            return {**about, "model_path": self.model_path}
         return super().get(path)
 
     def post(self, path: str, body: Event) -> Event:

@@ -13,6 +13,7 @@ import pytest
 from huggingface_hub import constants
 
 from efim_ls.cli import main
+from efim_ls.commands.models.running import RunningServer
 from efim_ls.memory_shares import share_out
 from efim_ls.settings import DEFAULTS
 from model_runtime.checkpoint.config import ModelConfig
@@ -30,6 +31,7 @@ from tests.waiting import HANG
 COMMIT = "a" * 40
 HERE = "Qwen/Qwen2.5-Coder-0.5B"  # known by its name; what lies under it is tiny
 EMBEDDED_ONES = ["embedded, Python", "embedded, JavaScript and TypeScript"]
+SERVERS = [RunningServer("llama.cpp", "http://127.0.0.1:8080", "/models/coder.gguf")]
 NOWHERE = {"HF_ENDPOINT": "http://127.0.0.1:1", "HTTP_PROXY": "http://127.0.0.1:1"}
 
 
@@ -75,8 +77,9 @@ Told = Callable[..., str]
 def told(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Told:
     """What the command prints in a terminal of so many columns, where passes of 1 and 64 rows take 2 and 16 ms."""
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(home / "hub"))
-    monkeypatch.setattr("efim_ls.commands.models.measure_passes", _taken)
-    monkeypatch.setattr("efim_ls.commands.models.gguf_models", lambda: [])
+    monkeypatch.setattr("efim_ls.commands.models.rows.measure_passes", _taken)
+    monkeypatch.setattr("efim_ls.commands.models.rows.gguf_models", lambda: [])
+    monkeypatch.setattr("efim_ls.commands.models.rows.running_servers", lambda: SERVERS)
 
     def told(*arguments: str, columns: int = 250) -> str:
         monkeypatch.setenv("COLUMNS", str(columns))
@@ -115,9 +118,12 @@ def found(home: Path) -> Found:
 
 def test_known_models_and_those_on_disk_are_listed_once(home: Path, found: Found) -> None:
     on_disk = [*EMBEDDED_ONES, "me/by-layer", "me/markerless", "me/other", "me/own", "me/pictures", "me/untied", HERE]
-    names = list(found)
-    assert names[: len(on_disk)] == on_disk and len(names) == len({*names})
-    assert {*names[len(on_disk) :]} == {known.name for known in KNOWN_MODELS if known.name != HERE}
+    first, *_ = found
+    names = [name for name in found if name != first or name in on_disk]
+    assert sorted(names[: len(on_disk)], key=on_disk.index) == on_disk
+    assert {*names[len(on_disk) :], first} - {*on_disk} == {
+        known.name for known in KNOWN_MODELS if known.name != HERE
+    }
     model, folder = found[HERE], home / "hub" / "models--Qwen--Qwen2.5-Coder-0.5B" / "snapshots" / COMMIT
     assert (model["folder"], model["revision"]) == (str(folder), COMMIT)
     assert (model["licence"], model["context"]) == ("Apache-2.0", Tiny().context)
@@ -155,7 +161,7 @@ def test_the_embedded_models_costs_follow_from_its_passes(shown: Callable[[], Fo
 def test_where_the_embedded_model_does_not_fit_nothing_was_measured(
     shown: Callable[[], Found], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("efim_ls.commands.models.available_memory", lambda: 0)
+    monkeypatch.setattr("efim_ls.commands.models.rows.available_memory", lambda: 0)
     embedded = shown()[EMBEDDED_ONES[0]]
     assert (embedded["measured"], embedded["milliseconds"], embedded["fits"]) == (False, None, [])
 
@@ -173,7 +179,7 @@ def test_where_nothing_can_be_computed_nothing_is_measured(
     def nowhere(*_: Any) -> None:
         raise ModelError("no decoder")
 
-    monkeypatch.setattr("efim_ls.commands.models.choose_method", nowhere)
+    monkeypatch.setattr("efim_ls.commands.models.rows.choose_method", nowhere)
     told = shown().values()
     assert {model["cold_milliseconds"] for model in told} == {None}
     assert not any(model["measured"] for model in told)
@@ -222,7 +228,7 @@ def test_json_says_what_a_list_to_choose_from_needs(found: Found) -> None:
 
 
 def test_what_is_here_comes_first_and_the_quickest_of_the_others_next(found: Found) -> None:
-    rows = list(found.values())
+    rows = [*found.values()][1:]  # the first is the recommended one
     here = [row["downloaded"] for row in rows]
     assert here == sorted(here, reverse=True)
     times = [row["milliseconds"] for row in rows if not row["downloaded"]]
@@ -251,9 +257,11 @@ def test_an_estimate_is_one_reading_of_the_weights_that_fit_beside_the_arenas(
         ModelSize(KNOWN_MODELS[1].parameters, KNOWN_MODELS[1].matrix),
         share_out(DEFAULTS.memory_mib).arenas << 20,
     )
-    monkeypatch.setattr("efim_ls.commands.models.available_memory", lambda: memory_need(size, "fp16", kv).total - 1)
-    monkeypatch.setattr("efim_ls.commands.models.memory_bandwidth", lambda: 1e9)
-    monkeypatch.setattr("efim_ls.commands.models.supported_formats", lambda config: ["fp32", "fp16", "int8"])
+    monkeypatch.setattr(
+        "efim_ls.commands.models.rows.available_memory", lambda: memory_need(size, "fp16", kv).total - 1
+    )
+    monkeypatch.setattr("efim_ls.commands.models.rows.memory_bandwidth", lambda: 1e9)
+    monkeypatch.setattr("efim_ls.commands.models.rows.supported_formats", lambda config: ["fp32", "fp16", "int8"])
     found = shown()
     assert found[KNOWN_MODELS[1].name]["fits"] == ["int8"]
     assert found[KNOWN_MODELS[1].name]["milliseconds"] == pytest.approx(KNOWN_MODELS[1].parameters / 1e6 + OUTSIDE_MS)
@@ -262,7 +270,22 @@ def test_an_estimate_is_one_reading_of_the_weights_that_fit_beside_the_arenas(
 def test_without_a_cache_of_the_hub_there_are_the_embedded_models_and_what_is_known(
     shown: Callable[[], Found],
 ) -> None:
-    assert len(shown()) == len(EMBEDDED_ONES) + len(KNOWN_MODELS)
+    assert len(shown()) == len(EMBEDDED_ONES) + len(SERVERS) + len(KNOWN_MODELS)
+
+
+def test_a_server_on_this_machine_is_one_of_them(shown: Callable[[], Found]) -> None:
+    server = shown()["llama.cpp: /models/coder.gguf"]
+    assert (server["setting"], server["engine"]) == ("/models/coder.gguf", "http://127.0.0.1:8080")
+    assert (server["speed"], server["fits"]) == ("runs at http://127.0.0.1:8080", [])
+
+
+def test_the_recommended_model_comes_first_and_the_table_marks_it(told: Told) -> None:
+    models = json.loads(told("--json"))["models"]
+    first = models[0]
+    assert {model["setting"] for model in models if model["recommended"]} == {first["setting"]}
+    lines = [line.strip() for line in told().splitlines()]
+    assert [line for line in lines if line.startswith("recommended")][0] in ("recommended", "recommended, in use")
+    assert lines.index(next(line for line in lines if line.startswith(first["name"][:9]))) < 5
 
 
 def test_known_models_have_markers_that_are_known() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from efim_ls.commands.models import Machine, _costs, _frame
+from efim_ls.commands.models.rows import Machine, _costs, _frame
 from efim_ls.memory_shares import share_out
 from efim_ls.settings import DEFAULTS
 from model_runtime.checkpoint.config import parse_config

@@ -53,14 +53,18 @@ local function choose_model()
         say(vim.trim(done.stderr), vim.log.levels.ERROR)
         return
       end
-      local usable = vim.tbl_filter(function(model)
-        return not report.is_set(model.problem) and #model.fits + #model.fits_gpu > 0
-      end, vim.json.decode(done.stdout).models)
-      vim.ui.select(usable, { prompt = "efim-ls: choose a model", format_item = report.model }, function(model)
+      local models = report.usable(vim.json.decode(done.stdout).models)
+      vim.ui.select(models, { prompt = "efim-ls: choose a model", format_item = report.model }, function(model)
         if model then
-          server.choose({ model = model.setting })
-          local keep = ('setup({ settings = { model = "%s" } })'):format(model.setting)
-          say(("%s answers until Neovim ends. To keep it: %s"):format(model.name, keep))
+          local changes = { model = model.setting }
+          if report.is_set(model.engine) then
+            changes.engine = { url = model.engine }
+          elseif (server.setting("engine") or {}).url then
+            changes.engine = vim.empty_dict()
+          end
+          server.choose(changes)
+          local keep = vim.inspect(changes, { newline = " ", indent = "" })
+          say(("%s answers until Neovim ends. To keep it: setup({ settings = %s })"):format(model.name, keep))
         end
       end)
     end)

@@ -43,16 +43,28 @@ local function model_name(model)
   return language and "the embedded model for " .. (LANGUAGES[language] or language) or model
 end
 
---- Return a line about a model of `efim-ls models --json`: its name, its size, and how long a key takes here.
+--- Return the models of `efim-ls models --json` that can be chosen here; the embedded ones are one choice.
+---@param models table[]
+---@return table[]
+function M.usable(models)
+  local has_embedded = false
+  return vim.tbl_filter(function(model)
+    if model.setting == "" then
+      local is_first = not has_embedded
+      model.name, has_embedded = "Built in", true
+      return is_first
+    end
+    return not M.is_set(model.problem) and (M.is_set(model.engine) or #model.fits + #model.fits_gpu > 0)
+  end, models)
+end
+
+--- Return a line about a model: its name, what keys take, its size.
 ---@param model table
 ---@return string
 function M.model(model)
-  local words = { model.name }
+  local words = { model.name .. (model.recommended and " (recommended)" or ""), model.speed }
   if M.is_set(model.parameters) then
     words[#words + 1] = ("%.0f million parameters"):format(model.parameters / 1e6)
-  end
-  if M.is_set(model.milliseconds) then
-    words[#words + 1] = ("%.1f ms a key"):format(model.milliseconds)
   end
   if M.is_set(model.bytes_on_disk) then
     words[#words + 1] = "on this machine"

@@ -1,27 +1,21 @@
-"""`efim-ls models`: lists known and downloaded models, what fits, and what keys cost. Works offline."""
+"""Lists known and downloaded models, with what fits this machine and what keys cost. Works offline."""
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import textwrap
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
+from efim_ls.commands.models.running import RunningServer, running_servers
 from efim_ls.completion.models.open import capacity, fit_budget
 from efim_ls.languages.table import listed, names_of
 from efim_ls.memory_shares import share_out
 from efim_ls.settings import DEFAULTS
-from model_runtime.checkpoint.config import ModelConfig, read_config
+from model_runtime.checkpoint.config import ModelConfig, parse_config, read_config
 from model_runtime.checkpoint.embedded import EMBEDDED, SHIPPED, embedded_models
 from model_runtime.checkpoint.gguf.found import FoundFile
 from model_runtime.checkpoint.gguf.header import read_header
@@ -43,15 +37,17 @@ from model_runtime.loading.memory_fit import (
     model_size,
     usable_gpu_formats,
 )
-from model_runtime.loading.pass_times import KeyCosts, PassTimes, duration, key_costs, measure_passes
-from model_runtime.loading.threads import LARGE
+from model_runtime.loading.pass_times import KeyCosts, PassTimes, key_costs, measure_passes
+from model_runtime.loading.threads import LARGE, choose_threads, read_cpus
 from model_runtime.loading.weight_format import choose_method, supported_formats
 from model_runtime.machine import available_memory, memory_bandwidth
 from model_runtime.prompt.template import find_template
 
-# Licences and contexts are in --json only: 80 columns have no room for them.
-NUMBERS = ("size", "disk", "a\ntypical\nkey", "a cold\nplace")
-FIGURES_WIDTH = 41  # characters of a row after the name
+# The shape of Qwen2.5-Coder-0.5B: cold places of models that are not measured are estimated by its passes.
+LARGER = parse_config(
+    {"model_type": "qwen2", "vocab_size": 151_936, "hidden_size": 896, "intermediate_size": 4_864}
+    | {"num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2, "tie_word_embeddings": True}
+)
 OWN_LICENCE = "Apache-2.0"  # of the models of this package
 
 
@@ -63,7 +59,7 @@ class Machine:
     bandwidth: float
     formats: list[Format]
     kv: int  # bytes of KV arenas
-    row: float | None  # milliseconds of a row of a prompt for each parameter, None if nothing can be computed here
+    row: float | None  # milliseconds of a larger model's row for each parameter, None if nothing is computed here
 
 
 @dataclass(frozen=True)
@@ -71,7 +67,8 @@ class ModelRow:
     """A model; None is unknown. `fits`: formats on the CPU; `milliseconds`: of a typical key and of a cold place.
 
     `setting` is the value of the setting model that chooses it; `current`: this is the model in use. A model that
-    does not fit whole may fit `in_part`, with the rest on disk. A GGUF file has a `quantization`.
+    does not fit whole may fit `in_part`, with the rest on disk. A GGUF file has a `quantization`, an embedded model
+    the names of its `languages`, and a server on this machine the address for the setting `engine`.
     """
 
     name: str
@@ -93,6 +90,8 @@ class ModelRow:
     measured: bool = False
     problem: str | None = None
     quantization: str | None = None
+    languages: tuple[str, ...] = ()
+    engine: str | None = None
 
     @property
     def answers_second(self) -> bool:
@@ -107,44 +106,30 @@ class NoCosts(NamedTuple):
     cold: None = None
 
 
-def show(as_json: bool, current: str = "") -> int:
-    """Print a table, or one JSON object; `current` is the value of the setting model."""
-    times = _embedded_times()
-    machine = _machine(times)
-    rows = [*_rows(machine, times, current)]
-    if as_json:
-        print(json.dumps({"machine": asdict(machine), "models": [_as_json(row) for row in rows]}))
-    else:
-        console = Console()
-        console.print(_table(machine, rows, console.width))
-        for row in rows:
-            if row.problem:
-                console.print(f"{_shown_name(row)} cannot be used: {row.problem}", markup=False, highlight=False)
-    return 0
+def list_models(current: str) -> tuple[Machine, list[ModelRow]]:
+    """Return the machine and the models; `current` is the value of the setting model."""
+    machine = _machine()
+    return machine, [*_rows(machine, _times(read_config(EMBEDDED)), current)]
 
 
-def _as_json(row: ModelRow) -> dict[str, object]:
-    return {**asdict(row), "answers_second": row.answers_second}
-
-
-def _embedded_times() -> PassTimes | None:
-    """Measure the passes of the embedded model, which takes some tenths of a second; None if it cannot run here."""
-    config = read_config(EMBEDDED)
+def _times(config: ModelConfig) -> PassTimes | None:
+    """Measure passes of a model, which takes some tenths of a second; None if it cannot run here."""
     try:
-        way, _ = choose_method(config, "auto")
+        way, _ = choose_method(config, "auto", automatic_formats(model_size(config), FORMAT_BYTES))
     except ModelError:
         return None
-    return measure_passes(config, [way], 1)[way]
+    threads = choose_threads("auto", model_size(config).parameters, read_cpus()).threads
+    return measure_passes(config, [way], threads)[way]
 
 
-def _machine(times: PassTimes | None) -> Machine:
-    config = read_config(EMBEDDED)
+def _machine() -> Machine:
+    times = _times(LARGER)
     return Machine(
         available_memory(),
         memory_bandwidth(),
-        [*supported_formats(config)],
+        [*supported_formats(read_config(EMBEDDED))],
         share_out(DEFAULTS.memory_mib).arenas << 20,
-        None if times is None else times.row / _computed(model_size(config)),
+        None if times is None else times.row / _computed(model_size(LARGER)),
     )
 
 
@@ -157,9 +142,10 @@ def _rows(machine: Machine, times: PassTimes | None, current: str) -> Iterator[M
     """Yield the models on this disk, then the others, the quickest first; `times` are the embedded model's passes."""
     here = cached_models()
     for embedded, languages in embedded_models().items():
-        name = f"embedded, {listed(names_of(languages))}"
-        model = CachedModel(name, "", (), embedded, _size(embedded))
-        yield _on_disk(machine, model, "", current, times if embedded in SHIPPED.values() else None)
+        names = names_of(languages)
+        model = CachedModel(f"embedded, {listed(names)}", "", (), embedded, _size(embedded))
+        row = _on_disk(machine, model, "", current, times if embedded in SHIPPED.values() else None)
+        yield replace(row, languages=tuple(names))
     folder = Path(os.path.expanduser(current))
     if current and folder.is_dir():
         yield _on_disk(machine, CachedModel(current, "", (), folder, _size(folder)), current, current)
@@ -168,6 +154,7 @@ def _rows(machine: Machine, times: PassTimes | None, current: str) -> Iterator[M
     if current and folder.is_file() and folder not in {each.path for each in files}:
         files.append(FoundFile(current, folder))
     yield from (_in_gguf(machine, each, each.path == folder) for each in files)
+    yield from map(_running, running_servers())
     names = {each.name for each in here}
     published = [_published(machine, each, current) for each in KNOWN_MODELS if each.name not in names]
     yield from sorted(published, key=lambda row: math.inf if row.milliseconds is None else row.milliseconds)
@@ -200,6 +187,11 @@ def _in_gguf(machine: Machine, file: FoundFile, current: bool) -> ModelRow:
         return row(*_figures(machine, config, file.path, None, family, quantization=header.quantization))
     except ModelError as error:
         return row(problem=str(error))
+
+
+def _running(server: RunningServer) -> ModelRow:
+    name = f"{server.kind}: {Path(server.model).name if Path(server.model).is_file() else server.model}"
+    return ModelRow(name, server.model, current=False, downloaded=True, engine=server.url)
 
 
 def _figures(
@@ -254,7 +246,7 @@ def _costs(
 def _estimate(
     machine: Machine, size: ModelSize, config: ModelConfig | None, fits: list[Format]
 ) -> KeyCosts | NoCosts:
-    """Return the cost of keys, by the time to read a token's weights, and of a cold place, by the embedded one's."""
+    """Return the cost of keys, by the time to read a token's weights, and of a cold place, by LARGER's passes."""
     # A token reads one row of the embedding, unless that is tied and therefore read whole as the head.
     unread = config.vocab * config.hidden if config and not config.tied else 0
     if not fits:
@@ -270,53 +262,3 @@ def _frame(config: ModelConfig) -> int:
 
 def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
-
-
-def _table(machine: Machine, rows: list[ModelRow], width: int) -> Table:
-    title = f"efim-ls models: {machine.free / 2**30:.1f} GiB of memory free, one thread reads "
-    title += f"{machine.bandwidth / 1e9:.0f} GB/s"
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", show_edge=False, padding=0)
-    table.add_column("model", no_wrap=True)  # _broken has wrapped long names
-    for name in NUMBERS:
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("fits as")
-    table.caption = "a typical key: half of the keys take no more. a cold place: its first key, where nothing was "
-    table.caption += "computed ahead. ~: estimated; the embedded model is measured now. Before a model of "
-    table.caption += f"{LARGE / 1e6:.0f}M or more the embedded ones answer, and the surer answer is shown"
-    table.caption_justify = "left"
-    for row in rows:
-        table.add_row(*_cells(row, width - FIGURES_WIDTH))
-    return table
-
-
-def _cells(row: ModelRow, room: int) -> tuple[str, ...]:
-    """Return a row of the table, with lines of at most `room` characters in the model's name."""
-    fits = [*row.fits, *(f"{form} (GPU)" for form in row.fits_gpu)]
-    if row.in_part:
-        fits.append(f"{row.in_part} (in part)")
-    costs = (row.milliseconds, row.cold_milliseconds)
-    name = _shown_name(row)
-    return (
-        escape(name if len(name) <= room else _broken(name, room)),
-        "" if row.parameters is None else _size_of(row.parameters),
-        "" if row.bytes_on_disk is None else f"{row.bytes_on_disk / 1e9:.2f}G",
-        *("" if ms is None else f"{'' if row.measured else '~'}{duration(ms)}" for ms in costs),
-        "[red]cannot be used[/]" if row.problem else " ".join(fits) or "too large",
-    )
-
-
-def _shown_name(row: ModelRow) -> str:
-    name = f"{row.name}@{row.revision[:7]}" if row.revision else row.name
-    return f"{name} ({row.quantization})" if row.quantization else name
-
-
-def _size_of(parameters: int) -> str:
-    if parameters < 995e6:
-        return f"{parameters / 1e6:.0f}M"
-    billions = parameters / 1e9
-    return f"{billions:.{int(billions < 9.95)}f}B"
-
-
-def _broken(name: str, room: int) -> str:
-    """Break a name into lines, if possible after its owner or at a hyphen."""
-    return textwrap.fill(name.replace("/", "/ "), max(room, 2), subsequent_indent=" ").replace("/ ", "/")
