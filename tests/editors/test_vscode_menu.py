@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
 import pytest
 from playwright.sync_api import Locator
 
+from efim_ls.commands.models.running import PORTS
 from tests.waiting import eventually
 
 from .conftest import WHOLE_LINES, Opening, newest_only
@@ -33,12 +41,77 @@ def test_a_wrong_model_is_told_and_mended_by_choosing_another(opened: Opening) -
     assert not window.page.locator(".quick-input-widget input[type=text]").get_attribute("placeholder")
     embedded = window.choices.filter(has_text="Built in")
     embedded.wait_for()
-    assert "ms a key, " in embedded.inner_text() and "at a new place · Python, JavaScript, TypeScript" in embedded.inner_text()
+    assert (
+        "ms a key, " in embedded.inner_text()
+        and "at a new place · Python, JavaScript, TypeScript" in embedded.inner_text()
+    )
     assert "recommended here" in window.choices.first.inner_text()
     assert window.choices.filter(has_text="Qwen/Qwen2.5-Coder-0.5B").first.is_visible()
     window.picture("models")
     embedded.click()
     eventually(lambda: "efim-ls.model" not in window.code.settings_of("Machine"), window.condition)
+    window.see_status("ready", "the model is ready")
+
+
+class _LlamaCpp(BaseHTTPRequestHandler):
+    """Answers as llama.cpp's server does when asked which model it has."""
+
+    file: Path
+
+    def do_GET(self) -> None:
+        models = {"data": [{"id": self.file.name, "owned_by": "llamacpp"}]}
+        page = json.dumps(models if self.path == "/v1/models" else {"model_path": str(self.file)}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        self.wfile.write(page)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep the test's output to the test."""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """The address of a server on a port where one is looked for."""
+    (tmp_path / "coder.gguf").touch()
+    handler = type("Handler", (_LlamaCpp,), {"file": tmp_path / "coder.gguf"})
+    for port in PORTS:
+        with suppress(OSError), ThreadingHTTPServer(("127.0.0.1", port), handler) as served:
+            thread = Thread(target=served.serve_forever)
+            thread.start()
+            yield f"http://127.0.0.1:{port}"
+            served.shutdown()
+            return thread.join()
+    pytest.fail(f"other programs have all of the ports {PORTS}")
+
+
+def choose_model(window: Window, name: str) -> None:
+    window.open_menu().filter(has_text="Choose a model...").first.click()
+    window.choices.filter(has_text=name).first.click()
+    window.page.locator(".quick-input-widget").wait_for(state="hidden")
+
+
+@newest_only
+def test_a_server_on_this_machine_is_chosen_with_its_model_and_left_for_another_model(
+    opened: Opening, server: str, tmp_path: Path
+) -> None:
+    window = opened(engine={"wait_seconds": 0.2})
+    window.see_status("ready")
+
+    def see_settings(**wanted: object) -> None:
+        names = {f"efim-ls.{name}" for name in ("engine", "model")}
+        expected = {f"efim-ls.{name}": value for name, value in wanted.items()}
+
+        def are_written() -> bool:
+            settings = window.code.settings_of("Machine")
+            return {name: settings[name] for name in names & {*settings}} == expected
+
+        eventually(are_written, lambda: f"the settings are {window.code.settings_of('Machine')}")
+
+    choose_model(window, "llama.cpp: coder.gguf")
+    see_settings(engine={"url": server, "wait_seconds": 0.2}, model=str(tmp_path / "coder.gguf"))
+    choose_model(window, "Built in")
+    see_settings(engine={"wait_seconds": 0.2})
     window.see_status("ready", "the model is ready")
 
 

@@ -94,6 +94,11 @@ class ModelRow:
     engine: str | None = None
 
     @property
+    def choice(self) -> tuple[str, str | None]:
+        """The values that choose it, of the settings `model` and `engine`."""
+        return self.setting, self.engine
+
+    @property
     def answers_second(self) -> bool:
         """Whether it is so large that the embedded models answer before it."""
         return (self.parameters or 0) >= LARGE

@@ -25,11 +25,11 @@ FIGURES_WIDTH = 41  # characters of a row after the name
 def show(as_json: bool, current: str = "") -> int:
     """Print the recommended model, then the others; `current` is the value of the setting model."""
     machine, rows = list_models(current)
-    if first := recommended(rows):
-        rows = [first, *(row for row in rows if row is not first)]
-    chosen = first and first.setting  # which all embedded models have: they are one choice
+    first = recommended(rows)
+    chosen = first and first.choice  # which all embedded models have: they are one choice
+    rows.sort(key=lambda row: row.choice != chosen)
     if as_json:
-        models = [_as_json(row, row.setting == chosen) for row in rows]
+        models = [_as_json(row, row.choice == chosen) for row in rows]
         print(json.dumps({"machine": asdict(machine), "models": models}))
     else:
         console = Console()
@@ -45,7 +45,7 @@ def _as_json(row: ModelRow, is_recommended: bool) -> dict[str, object]:
     return {**asdict(row), **also}
 
 
-def _table(machine: Machine, rows: Sequence[ModelRow], chosen: str | None, width: int) -> Table:
+def _table(machine: Machine, rows: Sequence[ModelRow], chosen: tuple[str, str | None] | None, width: int) -> Table:
     title = f"efim-ls models: {machine.free / 2**30:.1f} GiB of memory free, one thread reads "
     title += f"{machine.bandwidth / 1e9:.0f} GB/s"
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", show_edge=False, padding=0)
@@ -61,7 +61,7 @@ def _table(machine: Machine, rows: Sequence[ModelRow], chosen: str | None, width
     table.caption += "is shown"
     table.caption_justify = "left"
     for row in rows:
-        notes = ["recommended"] * (row.setting == chosen) + ["in use"] * row.current
+        notes = ["recommended"] * (row.choice == chosen) + ["in use"] * row.current
         table.add_row(*_cells(row, ", ".join(notes), width - FIGURES_WIDTH))
     return table
 
