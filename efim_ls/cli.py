@@ -174,11 +174,11 @@ def _add_stats(commands: Subparsers) -> None:
 
 
 def _add_models(commands: Subparsers) -> None:
-    summary = "list known and downloaded models, whether they fit, and their speed"
-    details = "Nothing is downloaded. The setting model takes any of these names."
+    summary = "recommend a model for this machine, and list others with their speed"
+    details = "Nothing is downloaded. The setting model takes any of these names and files."
     models = add_command(commands, "models", summary, "efim-ls models", "efim-ls models --json", details=details)
     models.add_argument("--json", action="store_true", help="print one JSON object")
-    current = "the model in use, which --json marks as current (default: the embedded model)"
+    current = "the model in use, which the list marks (default: the embedded model)"
     models.add_argument("--model", metavar="MODEL", default="", help=current)
     models.set_defaults(run=_models)
 
