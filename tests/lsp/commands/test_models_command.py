@@ -279,13 +279,18 @@ def test_a_server_on_this_machine_is_one_of_them(shown: Callable[[], Found]) -> 
     assert (server["speed"], server["fits"]) == ("runs at http://127.0.0.1:8080", [])
 
 
-def test_the_recommended_model_comes_first_and_the_table_marks_it(told: Told) -> None:
+@pytest.mark.parametrize("bandwidth", [1e8, 1e9, 3e10])
+def test_the_recommended_model_comes_first_and_the_table_marks_it(
+    told: Told, monkeypatch: pytest.MonkeyPatch, bandwidth: float
+) -> None:
+    monkeypatch.setattr("efim_ls.commands.models.rows.available_memory", lambda: 16 << 30)
+    monkeypatch.setattr("efim_ls.commands.models.rows.memory_bandwidth", lambda: bandwidth)
     models = json.loads(told("--json"))["models"]
     first = models[0]
     assert {model["setting"] for model in models if model["recommended"]} == {first["setting"]}
     lines = [line.strip() for line in told().splitlines()]
-    assert [line for line in lines if line.startswith("recommended")][0] in ("recommended", "recommended, in use")
-    assert lines.index(next(line for line in lines if line.startswith(first["name"][:9]))) < 5
+    rows = lines[next(at for at, line in enumerate(lines) if line.startswith("─")) + 1 :]
+    assert rows[0].startswith(first["name"]) and rows[1] in ("recommended", "recommended, in use")
 
 
 def test_known_models_have_markers_that_are_known() -> None:
