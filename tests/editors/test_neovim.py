@@ -461,6 +461,18 @@ def test_a_model_is_chosen_from_those_that_fit(editor: Neovim) -> None:
     assert "(recommended), about" in offered[0] or "a key" in offered[0]
 
 
+def test_a_server_is_chosen_with_its_model_and_left_for_another_model(editor: Neovim) -> None:
+    def choose(wanted: dict[str, str], **model: str) -> None:
+        editor.lua(CHOOSE, {"name": "coder", **model})
+        editor.api.command("Efim model")
+        setting = 'return require("efim_ls.server").setting("engine")'
+        editor.until("the choice", lambda: (editor.lua(setting) or {}) == wanted)
+
+    choose({"url": "http://127.0.0.1:9"}, setting="", engine="http://127.0.0.1:9")
+    choose({}, setting="")
+    editor.ready()
+
+
 def test_the_log_opens(editor: Neovim) -> None:
     editor.api.command("Efim log")
     assert Path(editor.api.current.buffer.name).name == "lsp.log"

@@ -108,7 +108,7 @@ def test_a_server_on_this_machine_is_chosen_with_its_model_and_left_for_another_
 
         eventually(are_written, lambda: f"the settings are {window.code.settings_of('Machine')}")
 
-    choose_model(window, "llama.cpp: coder.gguf")
+    choose_model(window, "llama.cpp server: coder.gguf")
     see_settings(engine={"url": server, "wait_seconds": 0.2}, model=str(tmp_path / "coder.gguf"))
     choose_model(window, "Built in")
     see_settings(engine={"wait_seconds": 0.2})

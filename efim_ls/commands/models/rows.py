@@ -147,10 +147,10 @@ def _rows(machine: Machine, times: PassTimes | None, current: str) -> Iterator[M
     """Yield the models on this disk, then the others, the quickest first; `times` are the embedded model's passes."""
     here = cached_models()
     for embedded, languages in embedded_models().items():
-        names = names_of(languages)
-        model = CachedModel(f"embedded, {listed(names)}", "", (), embedded, _size(embedded))
+        spoken = names_of(languages)
+        model = CachedModel(f"embedded, {listed(spoken)}", "", (), embedded, _size(embedded))
         row = _on_disk(machine, model, "", current, times if embedded in SHIPPED.values() else None)
-        yield replace(row, languages=tuple(names))
+        yield replace(row, languages=tuple(spoken))
     folder = Path(os.path.expanduser(current))
     if current and folder.is_dir():
         yield _on_disk(machine, CachedModel(current, "", (), folder, _size(folder)), current, current)
@@ -195,7 +195,7 @@ def _in_gguf(machine: Machine, file: FoundFile, current: bool) -> ModelRow:
 
 
 def _running(server: RunningServer) -> ModelRow:
-    name = f"{server.kind}: {Path(server.model).name if Path(server.model).is_file() else server.model}"
+    name = f"{server.kind} server: {Path(server.model).name if Path(server.model).is_file() else server.model}"
     return ModelRow(name, server.model, current=False, downloaded=True, engine=server.url)
 
 

@@ -274,7 +274,7 @@ def test_without_a_cache_of_the_hub_there_are_the_embedded_models_and_what_is_kn
 
 
 def test_a_server_on_this_machine_is_one_of_them(shown: Callable[[], Found]) -> None:
-    server = shown()["llama.cpp: /models/coder.gguf"]
+    server = shown()["llama.cpp server: /models/coder.gguf"]
     assert (server["setting"], server["engine"]) == ("/models/coder.gguf", "http://127.0.0.1:8080")
     assert (server["speed"], server["fits"]) == ("runs at http://127.0.0.1:8080", [])
 
