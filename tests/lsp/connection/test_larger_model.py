@@ -152,8 +152,15 @@ async def test_both_models_share_the_memory_that_the_settings_grant(gate: Gate, 
         [alone] = (await editor.ask("efim/status"))["models"]
     async with typing(model) as editor:
         assert await editor.open(TEXT).ghost() == SMALLER
-        _, larger = (await editor.ask("efim/status"))["models"]
-        assert larger["model"] == alone["model"] and larger["arenas"] == alone["arenas"] // 2
+
+        async def share() -> int:
+            _, larger = (await editor.ask("efim/status"))["models"]
+            assert larger["model"] == alone["model"]
+            return larger["arenas"]
+
+        async with asyncio.timeout(HANG):
+            while await share() != alone["arenas"] // 2:
+                continue  # it takes its share between two jobs of its thread
 
 
 async def test_the_status_names_both_models_and_the_explanation_who_spoke(gate: Gate, model: Path) -> None:
