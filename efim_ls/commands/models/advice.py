@@ -1,4 +1,4 @@
-"""Says which model to choose on this machine, and in words what keys take with a model."""
+"""Recommends a model for this machine, and puts the speed of a model into words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def recommended(rows: Sequence[ModelRow]) -> ModelRow | None:
 
 
 def speed(row: ModelRow) -> str:
-    """Return what a key takes and what a new place takes, or why nothing can be said of it."""
+    """Return the time of a key and of a new place in words, or the reason why it is unknown."""
     if row.engine:
         return f"runs at {row.engine}"
     if row.fits_gpu and not row.measured:

@@ -41,7 +41,7 @@ def running_servers() -> list[RunningServer]:
 
 
 def _at(cancel: Cancel, port: int) -> list[RunningServer]:
-    """Return the models of the server at a port, none if it is no server of a kind that is known, or too slow."""
+    """Return the models of the server at a port; none if its kind is unknown, or if it is too slow."""
     host = f"127.0.0.1:{port}"
     connection = Connection(f"http://{host}", host)
     try:

@@ -55,9 +55,7 @@ def _table(machine: Machine, rows: Sequence[ModelRow], chosen: tuple[str, str | 
     table.add_column("fits as", overflow="fold")
     table.caption = "recommended: the largest that is quick here. a key: half of the keys take no more. new place: "
     table.caption += "its first key, where nothing was computed ahead. ~: estimated; the embedded model is measured "
-    table.caption += (
-        f"now. Before a model of {LARGE / 1e6:.0f}M or more the embedded ones answer, and the surer answer "
-    )
+    table.caption += f"now. Before a model of {LARGE / 1e6:.0f}M or more the embedded ones answer; the surer answer "
     table.caption += "is shown"
     table.caption_justify = "left"
     for row in rows:
