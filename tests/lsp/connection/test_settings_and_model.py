@@ -183,6 +183,19 @@ async def test_a_request_that_blocks_gives_way_to_a_newer_one():
         assert stats["answered"] == {"superseded": 2, "suggestion": 1}
 
 
+async def test_what_the_client_cancels_is_answered_so():
+    async with started() as editor:
+        page = editor.open("# block\n‸")
+        number, answer = page.ask()
+        editor.tell("$/cancelRequest", {"id": number})
+        with pytest.raises(JsonRpcException) as caught:
+            await answer
+        assert caught.value.code == -32800
+        assert (await editor.stats())["answered"] == {"cancelled": 1}
+        page.edit(0, 7, "# say more")
+        assert await page.ghost() == "more", "the next request is answered as ever"
+
+
 async def test_a_close_stops_the_work_for_the_document():
     async with started() as editor:
         page = editor.open("# block\n‸")

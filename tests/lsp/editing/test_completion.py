@@ -34,10 +34,6 @@ def ring(radius, hole):
 def cube(side):
     return 6 * square(side)
 '''
-LONG = "# A long file, so that its first request takes a while.\n" + "".join(
-    f"def function_{n}(argument_{n}):\n    return argument_{n} * {n} + other_{n}(argument_{n})\n\n\n"
-    for n in range(200)
-)
 OUTCOMES = {None, "empty", "duplicate", "no fit"}  # what may become of a request that reached the model
 
 
@@ -92,37 +88,10 @@ async def test_typing_on_reuses_what_was_computed(editor: Editor):
     assert last["reused"] > last["recomputed"]
 
 
-async def test_of_two_requests_back_to_back_the_first_is_null(editor: Editor):
-    page = editor.open(LONG + "def last(number):\n    return numb‸\n")
-    before = await editor.stats()
-    with editor.in_one_packet():  # else the first may be answered before the second comes
-        _, first = page.ask()
-        page.type("er * func")
-        _, second = page.ask()
-    assert await first is None
-    assert (await second)["items"]
-    after = await editor.stats()
-    assert after["answered"]["superseded"] == before["answered"].get("superseded", 0) + 1
-    assert after["last_uri"] == page.uri and after["last_reason"] is None
-
-
 async def test_requests_of_other_documents_supersede_nothing(editor: Editor):
     pages = [editor.open(AREA), editor.open(AREA, language="Python")]
     answers = await asyncio.gather(*(page.ghost() for page in pages))
     assert all(answers)
-
-
-async def test_what_the_client_cancels_is_answered_so(editor: Editor):
-    page = editor.open(LONG + "\ndef cancelled(number):\n    return numb‸\n")
-    await editor.stats()  # the text has been read: what still waits in the pipe could part the packet
-    with editor.in_one_packet():  # else it may be answered before it is cancelled
-        number, answer = page.ask()
-        editor.tell("$/cancelRequest", {"id": number})
-    with pytest.raises(JsonRpcException) as caught:
-        await answer
-    assert caught.value.code == -32800
-    assert (await editor.stats())["answered"]["cancelled"] >= 1
-    assert await page.ghost(), "the next request is answered as ever"
 
 
 async def test_cancelling_what_was_answered_is_ignored(editor: Editor):
