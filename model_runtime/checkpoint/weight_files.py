@@ -57,11 +57,18 @@ def gguf_file(folder: Path) -> Path | None:
     return found[0] if found else None
 
 
+def holds_adapter(folder: Path) -> bool:
+    """Return whether a folder holds an adapter, and no weights of a whole model."""
+    return (folder / ADAPTER_FILE).is_file() and not any(
+        (folder / name).exists() for name in (SINGLE_FILE, INDEX_FILE)
+    )
+
+
 def refuse_adapter(folder: Path) -> None:
     """Raise ModelError if a folder holds an adapter, which transformers would add to the weights, unasked."""
     if (folder / ADAPTER_FILE).is_file():
         how = "use the model that merge_and_unload of peft makes of it"
-        raise ModelError(f"{folder} holds an adapter ({ADAPTER_FILE}), which is not read: {how}")
+        raise ModelError(f"{folder} holds an adapter ({ADAPTER_FILE}) where a whole model is needed: {how}")
 
 
 def refuse_other_layouts(folder: Path) -> None:

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from model_runtime.checkpoint.adapter import MERGED, Adapter, base_folder, find_adapter
 from model_runtime.checkpoint.config import ModelConfig, UnknownArchitecture, gguf_config, read_config
 from model_runtime.checkpoint.gguf.header import GgufHeader, read_header
 from model_runtime.checkpoint.gguf.tensors import find_tensors
 from model_runtime.checkpoint.gguf.tokenizer import TOKENS, marker_names, read_cuts, tokenizer_files
 from model_runtime.checkpoint.tensor_shapes import expected_shapes
-from model_runtime.checkpoint.weight_files import gguf_file
+from model_runtime.checkpoint.weight_files import gguf_file, hashed_files
 from model_runtime.errors import ModelError
 from model_runtime.prompt.families import FAMILIES, MARKER_NAMES
 from model_runtime.prompt.template import NO_TEMPLATE_REMEDY, Template, find_template
@@ -27,26 +28,46 @@ TemplateOverride = Sequence[tuple[str, str | Sequence[str]]]  # what a user sets
 
 
 class Checkpoint(NamedTuple):
-    """The config, tokenizer and template of a model, and the folder of its weights, or its GGUF file."""
+    """The config, tokenizer and template of a model, and the folder of its weights, or its GGUF file.
+
+    Of an adapter these are its base's.
+    """
 
     folder: Path
     config: ModelConfig
     tokenizer: Tokenizer
     template: Template
+    adapter: Adapter | None = None
+
+    @property
+    def named(self) -> Path:
+        """The folder that a user names."""
+        return self.adapter.folder if self.adapter else self.folder
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that keys and values depend on."""
+        return hashed_files(self.folder) + (self.adapter.files if self.adapter else [])
 
     @property
     def quantization(self) -> str:
         """The type that most numbers of a GGUF file have (`Q4_0`), empty for other checkpoints."""
-        file = gguf_file(self.folder)
+        file = None if self.adapter else gguf_file(self.folder)
         return read_header(file).quantization if file else ""
 
 
 def read_checkpoint(folder: Path, override: TemplateOverride = ()) -> Checkpoint:
     """Read a folder; ModelError says why it cannot be used."""
+    adapter = find_adapter(folder)
+    if adapter:
+        folder = adapter.base
     config = read_architecture(folder)
+    if adapter and config.foreign:
+        raise ModelError(f"transformers computes {folder}, without adapters: {MERGED}")
     tokenizer = read_tokenizer(folder, config)
     own = marker_names(read_header(file)) if (file := gguf_file(folder)) else {}
-    return Checkpoint(folder, config, tokenizer, find_template(tokenizer, dict(override), config.end_ids, own))
+    template = find_template(tokenizer, dict(override), config.end_ids, own)
+    return Checkpoint(folder, config, tokenizer, template, adapter)
 
 
 def inspect_gguf(header: GgufHeader) -> tuple[ModelConfig, str]:
@@ -67,7 +88,11 @@ def inspect_gguf(header: GgufHeader) -> tuple[ModelConfig, str]:
 
 
 def read_architecture(folder: Path) -> ModelConfig:
-    """Read `config.json`; ModelError if neither our decoder nor transformers can compute the model."""
+    """Read `config.json`, of an adapter its base's.
+
+    ModelError if neither our decoder nor transformers can compute the model.
+    """
+    folder = base_folder(folder)
     try:
         return read_config(folder)
     except UnknownArchitecture as error:

@@ -79,7 +79,11 @@ class LoadRequest(NamedTuple):
 
     def tensors(self) -> StoredWeights:
         """Return the weights, which are to be packed next."""
-        weights = read_weights(self.checkpoint.folder, self.checkpoint.config)
+        folder, config, _, _, adapter = self.checkpoint
+        weights = read_weights(folder, config)
+        if adapter:
+            self.progress("merging the adapter", 40)
+            weights = adapter.merged(weights, config)
         self.progress("packing the weights", 60)
         return weights
 

@@ -17,7 +17,6 @@ import numpy as np
 from model_runtime.checkpoint.config import ModelConfig, read_languages
 from model_runtime.checkpoint.hub_names import hub_origin
 from model_runtime.checkpoint.rope import rotation_bytes
-from model_runtime.checkpoint.weight_files import hashed_files
 from model_runtime.decoder.any_decoder import AnyDecoder, Runtime
 from model_runtime.decoder.gpu.device import (
     BF16,
@@ -134,9 +133,9 @@ def load(
 def _load(
     checkpoint: Checkpoint, plan: LoadPlan, ngrams: bool, progress: Callable[[str, int], None], options: LoadOptions
 ) -> LoadedModel:
-    folder, config, tokenizer, template = checkpoint
+    folder, config, tokenizer, template, _ = checkpoint
     progress("reading the weights", 20)
-    hashed = start_hashing(hashed_files(folder), options.get("hash_notes"))
+    hashed = start_hashing(checkpoint.files, options.get("hash_notes"))
     with ExitStack() as stack:
         stack.callback(hashed.cancel)  # weights that are refused may be a file without an end
         plan, runtime = _load_where_it_runs(checkpoint, plan, options, progress, hashed)
@@ -178,7 +177,7 @@ def _load(
 
 def _description(checkpoint: Checkpoint, runtime: Runtime, choice: DeviceChoice) -> EngineDescription:
     """Return what the checkpoint and its decoder say."""
-    model, revision = hub_origin(checkpoint.folder)
+    model, revision = hub_origin(checkpoint.named)
     return EngineDescription(
         model=model,
         revision=revision,

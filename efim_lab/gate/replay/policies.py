@@ -64,7 +64,7 @@ def count_rows(
 
     With `snapshots` the model's layers have states, and `snapshots` of them are kept for a file.
     """
-    _, _, tokenizer, template = read_checkpoint(folder)
+    _, _, tokenizer, template, _ = read_checkpoint(folder)
     prompts, room = POLICIES[policy](tokenizer, template, budget), replace(budget, markers=template.markers)
     yield from count_with(keystrokes, prompts, room, policy == "none", snapshots)
 
@@ -86,7 +86,7 @@ def count_with(
 
 def count_radix_rows(keystrokes: Iterable[Keystroke], policy: str, budget: Budget) -> Iterator[KeystrokeRow]:
     """Count each keystroke's tokens under one of POLICIES where a radix cache holds as many tokens as our frames."""
-    _, _, tokenizer, template = read_checkpoint(EMBEDDED)
+    _, _, tokenizer, template, _ = read_checkpoint(EMBEDDED)
     prompts, room = POLICIES[policy](tokenizer, template, budget), replace(budget, markers=template.markers)
     cache = RadixCache(FRAMES * room.prompt_tokens)
     for key in keystrokes:

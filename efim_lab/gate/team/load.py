@@ -54,7 +54,7 @@ def run_load(
 
     The model's tokenizer is in a folder. Raises EngineError if the server cannot be used, WorkError if it fails then.
     """
-    _, _, tokenizer, _ = read_checkpoint(folder)
+    tokenizer = read_checkpoint(folder).tokenizer
     ends = frozenset(tokenizer.special.values())
     connection = Connection(options.base, options.host)
     try:

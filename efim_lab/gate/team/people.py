@@ -34,7 +34,7 @@ def people_of(
     Prompts come from this server's planner for a model in a folder. Raises WorkError if a recording has too few
     edits for its people.
     """
-    _, _, tokenizer, template = read_checkpoint(folder)
+    _, _, tokenizer, template, _ = read_checkpoint(folder)
     room = replace(budget, markers=template.markers)
     people = list[list[PersonKey]]()
     for number, recording in enumerate(recordings):

@@ -42,7 +42,7 @@ def count_layouts(
 
     `folder` is the model's; excerpts are cut from the files of `other` or, if None, from the recording's last text.
     """
-    _, _, tokenizer, template = read_checkpoint(folder)
+    _, _, tokenizer, template, _ = read_checkpoint(folder)
     room = replace(budget, markers=template.markers, context=FULL_EXCERPTS)
     for name, layout in LAYOUTS.items():
         repository = SimulatedRepository(files_of(other, recorded), tokenizer, FULL_EXCERPTS)

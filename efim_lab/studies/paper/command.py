@@ -64,7 +64,7 @@ def run_experiment(source: Path, folder: Path, size: ExperimentSize, print_json:
 
 
 def _prompts(source: Path, folder: Path, size: ExperimentSize, longest: int) -> Prompts:
-    _, _, tokenizer, template = read_checkpoint(folder)
+    _, _, tokenizer, template, _ = read_checkpoint(folder)
     works = [
         cut_workload(text, size.rounds)
         for text in texts.choose_texts(held_out_data.read_held_out(source), tokenizer, size.users, longest)

@@ -40,7 +40,7 @@ class ReuseSubject:
     def __init__(self, folder: Path) -> None:
         """Load a checkpoint folder; raises ModelError."""
         self.checkpoint: Checkpoint = read_checkpoint(folder)
-        _, config, self.tokenizer, self.template = self.checkpoint
+        _, config, self.tokenizer, self.template, _ = self.checkpoint
         self.config = replace(config, excerpt_rows=0)  # all text is ordinary tokens here
         if self.config.foreign:
             raise ModelError(f"{folder} is computed by transformers, which cannot compute rows in place: use another")

@@ -82,7 +82,7 @@ class Observer:
 
     def __init__(self, folder: Path) -> None:
         """Load the model in `folder`, without its n-grams."""
-        _, config, self.tokenizer, self._template = read_checkpoint(folder)
+        _, config, self.tokenizer, self._template, _ = read_checkpoint(folder)
         self._decoder = Decoder(config, read_weights(folder, config), packed_format())
         self._context, self._pool = config.context, Pool[Arena](lambda: DenseArena(config, config.context), 1)
         decoding = DecodeContext.of(self._decoder, self.tokenizer, None)

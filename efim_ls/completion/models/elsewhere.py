@@ -45,7 +45,7 @@ def open_elsewhere(settings: Settings) -> RemoteModel:
         checkpoint.tokenizer,
         tokens,
         {*config.end_ids, *checkpoint.template.ends},
-        read_languages(folder),
+        read_languages(checkpoint.folder),
     )
     model = Model(folder=folder, tokenizer=checkpoint.tokenizer, template=checkpoint.template, ngrams=None)
     return RemoteModel(model, engine, budget, tokens, sureness=read_sureness(folder))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from efim_ls.settings import DEFAULTS, Settings
+from model_runtime.checkpoint.adapter import base_folder
 from model_runtime.checkpoint.config import UnknownArchitecture, read_config
 from model_runtime.checkpoint.hub_names import cached_folder, checked_revision, hub_name, local_folder
 from model_runtime.checkpoint.weight_files import weight_files
@@ -61,6 +62,7 @@ class ComputedHere:
         if folder is None:  # a repository of the hub: its files are checked when they are fetched
             checked_revision(hub_name(settings.model)[1])
             return
+        folder = base_folder(folder)
         with suppress(UnknownArchitecture):  # transformers may know it
             read_config(folder)
         weight_files(folder)

@@ -33,8 +33,9 @@ def read_json(path: Path) -> dict[str, Any]:
 class Fields:
     """The fields of a JSON object; null counts as missing."""
 
-    def __init__(self, raw: dict[str, Any]) -> None:
-        self._raw = raw
+    def __init__(self, raw: dict[str, Any], file: str = "config.json") -> None:
+        """Read fields of this object; messages name its file."""
+        self._raw, self._file = raw, file
 
     def has(self, name: str, *, null: bool = True) -> bool:
         """Return whether a field is there; `null` says whether null counts."""
@@ -52,28 +53,30 @@ class Fields:
         """Read a positive whole number."""
         value = self._given(name, default)
         if type(value) is not int or not 0 < value <= LARGEST_SIZE:
-            raise ModelError(f"config.json: {name} is {value!r}, not a positive whole number: fetch the model again")
+            raise ModelError(f"{self._file}: {name} is {value!r}, not a positive whole number: fetch the model again")
         return value
 
     def count(self, name: str, default: int) -> int:
         """Read a whole number of at least 0."""
         value = self.whole(name, default)
         if not 0 <= value <= LARGEST_SIZE:
-            raise ModelError(f"config.json: {name} is {value!r}, not a whole number from 0 on: fetch the model again")
+            raise ModelError(
+                f"{self._file}: {name} is {value!r}, not a whole number from 0 on: fetch the model again"
+            )
         return value
 
     def whole(self, name: str, default: int) -> int:
         """Read a whole number of either sign."""
         value = self._given(name, default)
         if type(value) is not int:
-            raise ModelError(f"config.json: {name} is {value!r}, not a whole number: fetch the model again")
+            raise ModelError(f"{self._file}: {name} is {value!r}, not a whole number: fetch the model again")
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
         """Read a positive number."""
         value = self._given(name, default)
         if type(value) not in (int, float) or not 0 < value <= sys.float_info.max:
-            raise ModelError(f"config.json: {name} is {value!r}, not a positive number: fetch the model again")
+            raise ModelError(f"{self._file}: {name} is {value!r}, not a positive number: fetch the model again")
         return float(value)
 
     def numbers(self, name: str, default: tuple[float, ...]) -> tuple[float, ...]:
@@ -82,7 +85,7 @@ class Fields:
         given = cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()
         numbers = [math.inf if each == INFINITE else each for each in given]
         if len(numbers) != len(default) or not all(type(each) in (int, float) and each >= 0 for each in numbers):  # pyright: ignore
-            raise ModelError(f"config.json: {name} is {value!r}, not {len(default)} numbers: fetch the model again")
+            raise ModelError(f"{self._file}: {name} is {value!r}, not {len(default)} numbers: fetch the model again")
         return tuple(map(float, cast("list[float]", numbers)))
 
     def flag(self, name: str, default: bool = False) -> bool:
@@ -93,7 +96,7 @@ class Fields:
         """Read a string."""
         value = self._given(name, default)
         if not isinstance(value, str):
-            raise ModelError(f"config.json: {name} is {value!r}, not a string: fetch the model again")
+            raise ModelError(f"{self._file}: {name} is {value!r}, not a string: fetch the model again")
         return value
 
     def ids(self, name: str) -> tuple[int, ...]:
@@ -102,7 +105,7 @@ class Fields:
         ids = cast("list[object]", value if isinstance(value, list) else [] if value is None else [value])
         if not all(type(i) is int and 0 <= i <= LARGEST_SIZE for i in ids):
             raise ModelError(
-                f"config.json: {name} is {value!r}, not a token or a list of tokens: fetch the model again"
+                f"{self._file}: {name} is {value!r}, not a token or a list of tokens: fetch the model again"
             )
         return tuple(cast("list[int]", ids))
 
@@ -111,14 +114,14 @@ class Fields:
         value = self._raw.get(name)
         texts = cast("list[object]", value if isinstance(value, list) else [])
         if value not in (None, texts) or not all(isinstance(each, str) and each for each in texts):
-            raise ModelError(f"config.json: {name} is {value!r}, not a list of strings: fetch the model again")
+            raise ModelError(f"{self._file}: {name} is {value!r}, not a list of strings: fetch the model again")
         return tuple(cast("list[str]", texts))
 
     def object(self, name: str) -> dict[str, Any]:
         """Read an object; a missing one is empty."""
         value: object = self._raw.get(name) or {}
         if not isinstance(value, dict):
-            raise ModelError(f"config.json: {name} is {value!r}, not an object: fetch the model again")
+            raise ModelError(f"{self._file}: {name} is {value!r}, not an object: fetch the model again")
         return cast("dict[str, Any]", value)
 
     def _given(self, name: str, default: Any) -> Any:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from model_runtime.checkpoint.hub.download import RemoteFile, Report, download, incomplete_path, retry
 from model_runtime.checkpoint.hub_names import REQUIRED_FILES, checked_revision
-from model_runtime.checkpoint.weight_files import INDEX_FILE, SINGLE_FILE, shard_names
+from model_runtime.checkpoint.weight_files import ADAPTER_FILE, INDEX_FILE, SINGLE_FILE, shard_names
 from model_runtime.errors import ModelError
 
 if TYPE_CHECKING:
@@ -121,6 +121,9 @@ def _list_repository(name: str, revision: str) -> Repository:
 
 def _refuse_unusable(repository: Repository) -> None:
     name, files = repository.name, repository.files
+    if ADAPTER_FILE in files and "config.json" not in files:
+        how = f"run `hf download {name} --local-dir FOLDER`, and name that folder"
+        raise ModelError(f"{name} is an adapter, which is not fetched from the hub: {how}")
     if SINGLE_FILE not in files and INDEX_FILE not in files:
         how = "nothing else is fetched: choose one with safetensors, or name a GGUF file on this machine"
         raise ModelError(f"{name} has no {SINGLE_FILE} on the hub, and {how}")

@@ -70,7 +70,9 @@ def test_without_a_transformers_that_may_know_it_the_refusal_names_one(
 def test_a_folder_with_an_adapter_is_refused_before_its_weights_are_read(tmp_path: Path) -> None:
     folder = make_own(tmp_path / "own")
     (folder / "adapter_config.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(ModelError, match="holds an adapter .*: use the model that merge_and_unload of peft makes"):
+    with pytest.raises(
+        ModelError, match="where a whole model is needed: use the model that merge_and_unload of peft makes"
+    ):
         completer(folder)
 
 

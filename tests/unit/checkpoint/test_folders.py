@@ -17,9 +17,12 @@ from model_runtime.loading.checkpoint_reader import read_checkpoint, read_tokeni
 from tests.models import Tiny, config, make
 from tests.tiny_tokenizers import text_of
 
-ADAPTER = "holds an adapter (adapter_config.json), which is not read: use the model that merge_and_unload"
+ADAPTER = "holds an adapter (adapter_config.json) where a whole model is needed: use the model that merge_and_unload"
 CONFIGLESS = [
-    (["adapter_config.json", "adapter_model.safetensors"], ADAPTER),
+    (
+        ["adapter_config.json", "adapter_model.safetensors"],
+        "holds an adapter of the kind none, and LoRA alone is read",
+    ),
     (["coder-Q4_K_M.gguf"], "coder-Q4_K_M.gguf is not a GGUF file: name a folder that holds a model, or a GGUF file"),
     (["params.json", "consolidated.safetensors"], "Mistral's own layout, which is not read: use the files that"),
     (["model.safetensors"], "config.json does not exist: name a folder that holds a model"),

@@ -14,6 +14,7 @@ from efim_lab.workshop.training.samples.sample_maker import Layout
 from model_runtime.checkpoint.families.fields import Fields, read_json
 from model_runtime.checkpoint.hub.fetch import fetch_folder
 from model_runtime.checkpoint.hub_names import cached_folder, hub_origin, local_folder
+from model_runtime.checkpoint.weight_files import refuse_adapter
 from model_runtime.loading.checkpoint_reader import TemplateOverride, read_checkpoint
 from model_runtime.prompt.families import FAMILIES
 from model_runtime.prompt.template import Template
@@ -49,7 +50,8 @@ class BaseModel:
 
 def find_base(name: str, revision: str = "", override: TemplateOverride = ()) -> BaseModel:
     """Find a model, downloading it if needed; raises ModelError if the server could not complete with it."""
-    folder, config, tokenizer, template = read_checkpoint(_folder(name, revision, override), override)
+    refuse_adapter(here := _folder(name, revision, override))
+    folder, config, tokenizer, template, _ = read_checkpoint(here, override)
     if config.family == "efim":
         how = "`python -m efim_lab train run --from`"
         raise WorkError(f"{folder} is of the embedded model's own family, unknown to transformers: train it by {how}")
