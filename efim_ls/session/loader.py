@@ -57,17 +57,27 @@ def fetch_model(settings: Settings, progress: Progress, beside: bool) -> None:
 class ModelLoader:
     """The loaded model, and its replacement by another; the old one stays in use while the new one is downloaded.
 
-    If the configured model cannot be loaded and no other is in use, the embedded one takes its place.
-    Used on the event loop only. `released` is called before a model is released.
+    If no other is in use, the embedded one takes the configured model's place while that is downloaded, or if it
+    cannot be loaded. Used on the event loop only. `adopted` is called after a model is put into use, and `released`
+    before it is released.
     """
 
-    def __init__(self, engine: EngineClient, load: Load, fetch: Fetch, released: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        engine: EngineClient,
+        load: Load,
+        fetch: Fetch,
+        adopted: Callable[[], None],
+        released: Callable[[], None],
+    ) -> None:
         """Download on a separate thread, which touches no tensors; load and close models on the engine thread."""
         self.completer: Completer | None = None
         self.status = Status("loading", "waiting for the editor's settings")
         self._description: dict[str, object] = {}
         self._loaded_for: Settings | None = None
-        self._engine, self._load, self._fetch, self._released = engine, load, fetch, released
+        self._engine, self._load, self._fetch = engine, load, fetch
+        self._adopted, self._released = adopted, released
+        self._stands_in = False  # whether the embedded model is in use until the configured one is downloaded
         self._fetching = EngineThread()
         self._replaced: list[Completer] = []  # to close before the next is loaded: replaced, or not adopted
         self._wanted = object()
@@ -145,12 +155,13 @@ class ModelLoader:
             raise Cancelled
         if is_adopted:
             return Status("ready", f"using the embedded model, because {cause}", fallback=cause)
-        if self.completer and not self.status.fallback:
+        if self.completer and not self.status.fallback and not self._stands_in:
             return Status("error", f"{cause}; the previous model stays in use")
         if not settings.model:
             return Status("error", cause)
         try:
-            await self._adopt(replace(settings, **NO_NAMED_MODEL), progress)
+            if not self._stands_in:
+                await self._adopt(replace(settings, **NO_NAMED_MODEL), progress)
         except Cancelled:
             raise
         except Exception as error:
@@ -166,6 +177,7 @@ class ModelLoader:
         self._replaced.remove(completer)
         self.completer = completer
         completer.allow(self._engine.idle_seconds)
+        self._adopted()
 
     def _while_wanted(self, progress: Progress, wanted: object) -> Progress:
         """Return a callback that says nothing once another model is wanted: others may wait for this one."""
@@ -184,13 +196,41 @@ class ModelLoader:
 
     async def _fetch_first(self, settings: Settings, progress: Progress, wanted: object) -> None:
         self._engine.supersede(LOADING)
-        beside = self.completer is not None
-        await self._fetching.run(LOADING, lambda cancel: self._fetch(settings, _unless(cancel, progress), beside))
+        beside, begun, loop = self.completer is not None, asyncio.Event(), asyncio.get_running_loop()
+
+        def report(message: str, percent: int) -> None:
+            loop.call_soon_threadsafe(begun.set)
+            progress(message, percent)
+
+        fetched = self._fetching.run(LOADING, lambda cancel: self._fetch(settings, _unless(cancel, report), beside))
+        try:
+            if not beside and settings.model:
+                await self._adopt_until(fetched, begun, settings)
+        finally:
+            await fetched
         if self._wanted is not wanted:
             raise Cancelled
 
+    async def _adopt_until(self, fetched: asyncio.Future[None], begun: asyncio.Event, settings: Settings) -> None:
+        """Put the embedded model into use, once the download of the configured one has `begun`, until it is done."""
+        waiting = asyncio.ensure_future(begun.wait())
+        await asyncio.wait({fetched, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if fetched.done():
+            return
+        try:
+            await self._adopt(replace(settings, **NO_NAMED_MODEL), lambda message, percent: None)
+        except Cancelled:
+            raise
+        except Exception as error:
+            _failure(error)  # logged; the configured model may still come
+        else:
+            self._stands_in = True
+            self.status = replace(self.status, message="the embedded model answers until the model is downloaded")
+
     def _release(self) -> None:
         """Take the loaded model out of use; it is closed before the next one is loaded."""
+        self._stands_in = False
         if self.completer is not None:
             self._replaced.append(self.completer)
         self.completer = None

@@ -131,14 +131,48 @@ async def test_another_model_completes_on_where_it_cannot_be_had(hub: Hub) -> No
         await complete(editor)
 
 
-async def test_another_model_does_not_go_on_where_it_may_keep_less(hub: Hub) -> None:
+async def until_embedded(editor: Editor) -> None:
+    while "embedded model answers" not in (await editor.ask("efim/status"))["message"]:
+        pass
+
+
+async def test_where_it_may_keep_less_the_embedded_model_completes_by_the_new_settings(hub: Hub) -> None:
     hub.slow = threading.Event()
     async with with_another() as editor:
         ask_for_it(editor, private_files=["*.py"])
         await until_fetching(editor)
-        page = editor.open(CODE[:300] + "‸", "file:///page.txt")
-        assert await page.item() is None
-        assert (await editor.stats())["last_reason"] == "loading"
+        await until_embedded(editor)
+        await complete(editor)
+
+
+async def test_the_embedded_model_completes_until_the_first_is_fetched(hub: Hub) -> None:
+    hub.slow = threading.Event()
+    async with launched(ALONE) as editor:
+        await fetching(editor)
+        await until_embedded(editor)
+        await complete(editor)
+        assert (await editor.ask("efim/status"))["state"] == "loading" and not hub.slow.is_set()
+        hub.slow.set()
+        await editor.loaded()
+        status = await editor.ask("efim/status")
+        assert (status["state"], status["model"], status["fallback"]) == ("ready", "owner/tiny", "")
+        await complete(editor)
+        assert editor.messages == []
+        assert await editor.close() == 0
+
+
+async def test_a_first_model_whose_download_breaks_off_is_told_once_and_the_embedded_one_goes_on(hub: Hub) -> None:
+    hub.drop_after, hub.slow = 50_000, threading.Event()
+    async with launched(ALONE) as editor:
+        await fetching(editor)
+        await until_embedded(editor)
+        hub.repositories.clear()
+        hub.slow.set()
+        await editor.loaded()
+        [message] = editor.messages
+        assert "using the embedded model, because" in message and "the hub" in message
+        await complete(editor)
+        assert await editor.close() == 0
 
 
 async def test_a_model_that_cannot_be_had_is_told_once_and_the_embedded_one_completes(hub: Hub) -> None:

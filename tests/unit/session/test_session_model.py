@@ -14,6 +14,7 @@ from efim_ls.session.loader import LOADING
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
+from model_runtime.errors import ModelError
 from tests.unit.session.test_session_requests import FOREVER, Fake, Fixed, ask, asked
 from tests.waiting import HANG, eventually
 
@@ -86,6 +87,82 @@ async def test_a_model_that_comes_as_another_is_asked_for_is_let_go_of(session, 
     assert [model.closed for model in models] == [True, False]
     assert session.close(HANG)
     assert models[1].closed
+
+
+class Download:
+    """Says that it begins, and ends when it may: with an error, if there is one."""
+
+    def __init__(self) -> None:
+        self.may_end, self.error = threading.Event(), ""
+
+    def __call__(self, settings: Settings, progress: Callable[[str, int], None], beside: bool) -> None:
+        progress("asking the hub", 0)
+        eventually(self.may_end.is_set, "the download may not end")
+        if self.error:
+            raise ModelError(self.error)
+
+
+async def downloading(
+    models: list[Model], wanted: list[str], refused: str | None = None
+) -> tuple[Session, Download, Any]:
+    """A session whose first model is being downloaded; `wanted` are the names of the models that are loaded."""
+
+    def load_model(settings: Settings, progress: Callable[[str, int], None]) -> Any:
+        wanted.append(settings.model)
+        if settings.model == refused:
+            raise ModelError("refused")
+        models.append(Model())
+        return models[-1]
+
+    session = Session(load_model, download := Download())
+    loading = load(session, Settings(model="owner/coder"))
+    while not wanted or (models and session.model.completer is None):
+        await asyncio.sleep(0)
+    return session, download, loading
+
+
+async def test_the_embedded_model_answers_until_the_first_is_downloaded() -> None:
+    models, wanted = list[Model](), list[str]()
+    session, download, loading = await downloading(models, wanted)
+    session.open("a", "", "x")
+    [answer] = await ask(session, asked("x"))
+    assert (await answer).text == "after x" and wanted == [""]
+    assert session.status.state == "loading" and "embedded model answers" in session.status.message
+    download.may_end.set()
+    await loading
+    assert wanted == ["", "owner/coder"] and models[0].closed
+    assert (session.status.state, session.status.fallback) == ("ready", "")
+    assert session.close(HANG)
+
+
+async def test_where_the_download_fails_the_embedded_model_goes_on() -> None:
+    models, wanted = list[Model](), list[str]()
+    session, download, loading = await downloading(models, wanted)
+    download.error = "there is no such model"
+    download.may_end.set()
+    await loading
+    assert wanted == [""] and not models[0].closed
+    assert (session.status.state, session.status.fallback) == ("ready", "there is no such model")
+    assert session.close(HANG)
+
+
+async def test_where_the_embedded_model_cannot_be_loaded_either_the_download_goes_on() -> None:
+    models, wanted = list[Model](), list[str]()
+    session, download, loading = await downloading(models, wanted, refused="")
+    download.may_end.set()
+    await loading
+    assert session.status.state == "ready" and wanted[-1] == "owner/coder"
+    assert session.close(HANG)
+
+
+async def test_another_model_is_wanted_while_the_first_is_downloaded() -> None:
+    models, wanted = list[Model](), list[str]()
+    session, download, loading = await downloading(models, wanted)
+    download.may_end.set()
+    await load(session, Settings(threads=2))
+    await loading
+    assert wanted[-1] == "" and session.status.state == "ready" and models[0].closed
+    assert session.close(HANG)
 
 
 NO_MEMORY = "there is not enough memory to load the model: end other programs or choose a smaller model"
