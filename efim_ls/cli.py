@@ -10,13 +10,24 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from efim_ls.commands.arguments import MODEL, Parser, add_command, check_file, check_model, epilog, port, run_command
+from efim_ls.commands.arguments import (
+    CACHE_FOLDER,
+    MODEL,
+    Parser,
+    access_errors,
+    add_command,
+    check_file,
+    check_model,
+    epilog,
+    port,
+    run_command,
+)
+from efim_ls.commands.calibration.arguments import add_calibrate
 from efim_ls.failures import Failure, FilePlace, Mistake
 from efim_ls.version import installed_version
 
@@ -26,7 +37,6 @@ USAGE = """efim-ls serve is a language server: an editor starts it and talks to 
 On a terminal, try `efim-ls demo` or `efim-ls complete FILE:LINE:COLUMN`."""
 SHELLS = ("bash", "zsh", "fish")
 LOCALHOST = "127.0.0.1"
-CACHE_FOLDER = "the cache folder, as in the setting cache_folder (default: the system's cache folder)"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,7 +63,7 @@ def build_parser() -> Parser:
     details = "A script types into a real server with the embedded model; nothing is kept on disk."
     add_command(commands, "demo", summary, "efim-ls demo", details=details).set_defaults(run=_demo)
     _add_completion(commands)
-    for command in (*completing, _add_context(commands)):
+    for command in (*completing, _add_context(commands), add_calibrate(commands)):
         command.add_argument("--model", metavar="MODEL", default="", help=MODEL)
     return parser
 
@@ -283,7 +293,7 @@ def _cache(arguments: argparse.Namespace) -> int:
         is_list = arguments.action == "ls"
         return team_cache.show(arguments.shared) if is_list else team_cache.clear(arguments.shared, arguments.yes)
     folder = cache_folder(arguments.folder)
-    with _access_errors(folder):
+    with access_errors(folder):
         if arguments.action == "clear":
             return cache.clear(folder, arguments.file)
         return cache.show(folder) if arguments.action == "ls" else cache.check(folder)
@@ -296,7 +306,7 @@ def _index(arguments: argparse.Namespace) -> int:
     place, cache = arguments.place or Path(), cache_folder(arguments.folder)
     if not (place.is_dir() or arguments.clear):
         raise Mistake(f"{place} is not a folder: check the path")
-    with _access_errors(cache):
+    with access_errors(cache):
         if arguments.status:
             return index.show(place, cache)
         return index.clear(place, cache) if arguments.clear else index.build(place, cache, arguments.rebuild)
@@ -326,7 +336,7 @@ def _stats(arguments: argparse.Namespace) -> int:
 
     folder = cache_folder(arguments.folder)
     try:
-        with _access_errors(folder):
+        with access_errors(folder):
             return stats.clear(folder) if arguments.clear else stats.show(folder, arguments.json)
     except sqlite3.Error as error:
         raise Failure(
@@ -351,17 +361,6 @@ def _demo(_: argparse.Namespace) -> int:
     from editor_clients.headless.demo.play import play_session
 
     return _with_server(play_session)
-
-
-@contextmanager
-def _access_errors(folder: Path) -> Generator[None]:
-    """Turn an OSError into a Failure that names the folder."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise Failure(f"{folder} cannot be read or changed ({error.strerror}): check its permissions") from error
 
 
 def _with_server(command: Callable[[], int]) -> int:

@@ -7,7 +7,8 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NoReturn, cast
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 MODEL = (
     "a folder, a GGUF file, or owner/name on the Hugging Face hub (default: the embedded model)"  # help of --model
 )
+CACHE_FOLDER = "the cache folder, as in the setting cache_folder (default: the system's cache folder)"
 EMBEDDED = ("model_runtime", "embedded")  # the parents of embedded models' folders
 HELP_WIDTH = 78  # characters of a line of descriptions: argparse leaves two of a terminal's 80 free
 
@@ -172,6 +174,17 @@ def check_model(name: str) -> None:
         kind_of(settings).check(settings)
     except ModelError as error:
         raise Failure(str(error)) from error
+
+
+@contextmanager
+def access_errors(folder: Path) -> Generator[None]:
+    """Turn an OSError into a Failure that names the folder."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Failure(f"{folder} cannot be read or changed ({error.strerror}): check its permissions") from error
 
 
 def port(text: str) -> int:

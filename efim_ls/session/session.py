@@ -49,7 +49,7 @@ class Session:
             self.documents, indexes or shared_indexes(engine), lambda document: self.background.rested(document)
         )
         self.next_edits = EditOffers(self.documents, self.counters, self.workspace)
-        self.model = ModelLoader(self.engine, load, fetch, self._model_adopted, lambda: self.background.drop_all())
+        self.model = ModelLoader(self.engine, load, fetch, self._adopt_scope, lambda: self.background.drop_all())
         self.background = BackgroundWork(
             self.engine, self.documents, self.model, self.workspace.index_document, self.workspace.request_ahead
         )
@@ -88,7 +88,9 @@ class Session:
     async def load(self, progress: Progress) -> None:
         """Load the configured model; the status tells the outcome."""
         if await self.model.load(self.settings, progress):
-            self._model_adopted()  # a larger model may read more of the workspace
+            self._adopt_scope()  # a larger model may read more of the workspace
+            if document := self.documents.last_used:
+                self.background.rested(document)
 
     def open(self, uri: str, language: str, text: str, version: int | None = None) -> OpenDocument:
         """Open a document and return it."""
@@ -198,12 +200,6 @@ class Session:
                     self.background.close_document(document.uri, save=False)
             except Exception as error:  # one document must not keep the settings from the others
                 logger.error("a document could not be judged by new rules", exc_info=error)
-
-    def _model_adopted(self) -> None:
-        """Index the workspace for a model that was put into use, and prepare the document that was used last."""
-        self._adopt_scope()
-        if document := self.documents.last_used:
-            self.background.rested(document)
 
     def _adopt_scope(self) -> None:
         """Index the workspace by the settings, rules, folders and model in use."""

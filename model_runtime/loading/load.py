@@ -54,6 +54,7 @@ MIB = 1 << 20
 # Parameters times passes that an answer may spend on lines likelier than the greedy one: at most 10 ms on a CPU. Not
 # measured here: the same model shall give the same answers at every start.
 LINE_WORK = 60_000_000
+DIGEST = 32  # digits
 GPU_TABLES = 2  # of the size of the rotations: their cosines and sines, each number twice
 ROOT = Path(__file__).parents[1]
 ROOMS = ("kv", "checkpoint", "decoder", "shelves")  # all that a forward pass runs is in these
@@ -85,10 +86,14 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedModel(Model):
-    """A model in memory: the parts of its engine, and the format of the keys and values that it computes."""
+    """A model in memory: the parts of its engine, and the format of the keys and values that it computes.
+
+    `digest` tells its files from the files of any other model, in hexadecimal.
+    """
 
     parts: EngineParts
     kv: KvFormat
+    digest: str
 
 
 def plan_load(checkpoint: Checkpoint, **options: Unpack[LoadOptions]) -> LoadPlan:
@@ -172,6 +177,7 @@ def _load(
         mask=config.mask,
         parts=parts,
         kv=kv,
+        digest=hashlib.sha256(b"".join(hashed.result())).hexdigest()[:DIGEST],
     )
 
 

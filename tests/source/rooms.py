@@ -27,6 +27,7 @@ ROOMS = {
     "efim_ls/commands": (
         "lsp/commands/test_cli.py::test_complete_prints_what_fits_at_a_place",
         "lsp/commands/suggestions/test_context_command.py",
+        "lsp/commands/test_calibrate_command.py",
     ),
     "efim_ls/completion": (GHOST_TEXT, TYPING_ON, LIKELY_BEGINNING),
     "efim_ls/completion/filters": (GHOST_TEXT, "lsp/tasks/test_by_key.py"),

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 from efim_ls.completion.models.kv_persistence import CacheFile, KvPersistence, open_for
 from efim_ls.completion.models.saved_documents import SavedDocuments, StoredDocuments
 from efim_ls.completion.planning.window import MARKERS, Budget
-from efim_ls.completion.suggestions.sureness import Sureness, embedded_sureness, read_sureness
+from efim_ls.completion.suggestions.sureness import (
+    Sureness,
+    calibrated_path,
+    embedded_sureness,
+    read_calibrated,
+    read_sureness,
+)
 from efim_ls.memory_shares import MemoryShares, share_out
 from efim_ls.paths import HASHES, OVERFLOW, cache_folder
 from efim_ls.settings import Settings
@@ -116,7 +122,8 @@ def load_model(settings: Settings, progress: Progress) -> tuple[LoadedModel, Bud
 
 def with_store(model: LoadedModel, budget: Budget, settings: Settings) -> OpenedModel:
     """Return a model with its engine, over the configured store; raises ModelError."""
-    sureness = read_sureness(model.folder)
+    calibrated = calibrated_path(cache_folder(settings.cache_folder), model.digest)
+    sureness = read_calibrated(calibrated) or read_sureness(model.folder)
     arena = model.kv.layout.arena_bytes(model.excerpt_rows + model.parts.capacity)
     opened = open_for(model.kv, settings, model.parts.description.model, _shares(settings, arena).held)
     engine = LocalEngine(model.parts, KvPersistence(opened.store))

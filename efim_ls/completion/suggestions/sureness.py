@@ -8,6 +8,7 @@ file that begin with the typed letters, and whether there are others.
 from __future__ import annotations
 
 import json
+import logging
 import math
 import re
 from collections.abc import Sequence
@@ -38,7 +39,10 @@ WORD_INPUTS = (
 _FIRST_WORD = re.compile(r"\W*\w+|\W+")
 _LEAST = 1e-4  # probabilities are kept this far from 0 and 1
 _MOST_LETTERS, _LONGEST = 6, 12
+_FARTHEST = 700.0  # a logit beyond which `exp` overflows
 _WORD_CHARACTER = re.compile(r"\w")
+
+logger = logging.getLogger(__name__)
 
 
 class Facts(NamedTuple):
@@ -152,6 +156,11 @@ class Sureness(NamedTuple):
         """Return the probability that a word of the file is meant."""
         return _logistic(self.word, word_inputs(facts))
 
+    def scaled(self, slope: float, shift: float) -> Sureness:
+        """Return the weights that multiply the logits of guesses by a slope, and then raise them."""
+        bias, *rest = (slope * weight for weight in self.guess)
+        return Sureness((bias + shift, *rest), self.word)
+
     def to_json(self) -> str:
         """Return the text of the file that `read_sureness` reads."""
         rows = zip(("guess", "word"), (GUESS_INPUTS, WORD_INPUTS), self, strict=True)
@@ -170,11 +179,31 @@ def read_sureness(folder: Path) -> Sureness:
     path = folder / SURENESS_FILE
     if folder != EMBEDDED and not path.exists():
         return embedded_sureness()
+    if found := _read(path):
+        return found
+    raise ModelError(f"{path} holds no fitted sureness: fetch the model again")
+
+
+def calibrated_path(cache: Path, digest: str) -> Path:
+    """Return where the weights are kept that were fitted to a model, of this digest, on the user's own code."""
+    return cache / "calibrated" / f"{digest}.json"
+
+
+def read_calibrated(path: Path) -> Sureness | None:
+    """Read weights that were fitted on the user's own code; None if there are none, or they are damaged."""
+    try:
+        found = _read(path) if path.exists() else None
+    except ModelError:
+        found = None
+    if found is None and path.exists():
+        logger.warning("%s cannot be read and is ignored: run efim-ls calibrate again", path)
+    return found
+
+
+def _read(path: Path) -> Sureness | None:
     named = read_json(path)
     guess, word = _weights(named.get("guess"), GUESS_INPUTS), _weights(named.get("word"), WORD_INPUTS)
-    if not (guess and word):
-        raise ModelError(f"{path} holds no fitted sureness: fetch the model again")
-    return Sureness(guess, word)
+    return Sureness(guess, word) if guess and word else None
 
 
 def _weights(named: object, inputs: Sequence[str]) -> tuple[float, ...]:
@@ -189,7 +218,7 @@ def guess_inputs(facts: Facts) -> list[float]:
     """Return the facts as the numbers that are weighed, in the order of GUESS_INPUTS."""
     return [
         1.0,
-        _logit(facts.probability),
+        logit(facts.probability),
         float(facts.agrees),
         float(facts.agrees and facts.longer == 1),
         float(facts.longer == 1 and not facts.agrees),
@@ -214,8 +243,8 @@ def word_inputs(facts: WordFacts) -> list[float]:
     """Return the facts as the numbers that are weighed, in the order of WORD_INPUTS."""
     return [
         1.0,
-        _logit(facts.model),
-        _logit(facts.rival),
+        logit(facts.model),
+        logit(facts.rival),
         float(facts.longer == 1),
         math.log(facts.longer),
         facts.share,
@@ -231,10 +260,12 @@ def word_inputs(facts: WordFacts) -> list[float]:
     ]
 
 
-def _logit(probability: float) -> float:
+def logit(probability: float) -> float:
+    """Return the logarithm of the odds of a probability, which is kept from 0 and 1."""
     kept = min(max(probability, _LEAST), 1 - _LEAST)
     return math.log(kept / (1 - kept))
 
 
 def _logistic(weights: tuple[float, ...], inputs: list[float]) -> float:
-    return 1 / (1 + math.exp(-sum(map(mul, weights, inputs))))
+    odds = sum(map(mul, weights, inputs))
+    return 1 / (1 + math.exp(-odds)) if odds > -_FARTHEST else 0.0

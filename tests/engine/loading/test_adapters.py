@@ -177,7 +177,7 @@ def with_further_layer(tensors: dict[str, torch.Tensor]) -> None:
         tensors[name.replace(".0.", ".9.")] = tensors[name].clone()
 
 
-# By what is wrong: fields of its configuration that say so, or a change of its tensors or of its folder; the message.
+# By the fault: fields of its configuration that say so, or a change of its tensors or of its folder; the message.
 SAYS: dict[str, tuple[dict[str, object], str]] = {
     "no base": ({"base_model_name_or_path": None}, "is called '', not a folder: write where it is into"),
     "a base that is gone": ({"base_model_name_or_path": "/home/trainer/base"}, "is not at /home/trainer/base: write"),

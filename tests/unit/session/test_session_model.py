@@ -116,8 +116,8 @@ async def downloading(
 
     session = Session(load_model, download := Download())
     loading = load(session, Settings(model="owner/coder"))
-    while not wanted or (models and session.model.completer is None):
-        await asyncio.sleep(0)
+    tried = lambda: bool(wanted) and not (models and session.model.completer is None)  # noqa: E731
+    await asyncio.to_thread(eventually, tried, "no model is loaded meanwhile")
     return session, download, loading
 
 
