@@ -73,7 +73,8 @@ class Model:
     """The tokenizer and template that make a model's prompts and read its answers, and its folder.
 
     `ngrams` is the mixture: the fit in the model's folder, if the setting allows it. A model that
-    was trained with a `mask` takes excerpts of at most `excerpt_rows` tokens with a prompt.
+    was trained with a `mask` takes excerpts of at most `excerpt_rows` tokens with a prompt. `digest` tells the
+    files of a model in memory from any other model's, in hexadecimal.
     """
 
     folder: Path
@@ -82,18 +83,15 @@ class Model:
     ngrams: Ngrams | None
     excerpt_rows: int = 0
     mask: Mask | Literal[""] = ""
+    digest: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedModel(Model):
-    """A model in memory: the parts of its engine, and the format of the keys and values that it computes.
-
-    `digest` tells its files from the files of any other model, in hexadecimal.
-    """
+    """A model in memory: the parts of its engine, and the format of the keys and values that it computes."""
 
     parts: EngineParts
     kv: KvFormat
-    digest: str
 
 
 def plan_load(checkpoint: Checkpoint, **options: Unpack[LoadOptions]) -> LoadPlan:

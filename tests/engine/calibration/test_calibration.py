@@ -138,7 +138,7 @@ def opened(model: Path, cache: Path) -> tuple[Sureness, str]:
     wanted = Sized(model=str(model), max_new_tokens=4, cache_folder=str(cache))
     found = kind_of(wanted).open(wanted, no_progress)
     found.close(0, write=False)
-    return found.sureness, found.model.digest  # pyright: ignore[reportAttributeAccessIssue]
+    return found.sureness, found.model.digest
 
 
 def test_what_was_fitted_belongs_to_one_model_and_is_ignored_once_damaged(
