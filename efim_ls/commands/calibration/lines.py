@@ -15,7 +15,7 @@ from efim_ls.request import Reason, Request
 from efim_ls.workspace.files.discovery import SourceFile, read_source, source_files
 from model_runtime.cancel import NEVER
 
-LONGEST_TYPED = 200  # characters of a line
+LONGEST_TYPED, LONGEST_FILE = 200, 50_000  # characters of a line, and of its file
 BLOCK = 4  # lines that are typed one after the other
 BLOCKS_OF_A_FILE = 3  # at most, so that a large file is not all that is typed
 COMPARED = 200  # characters behind a line with which a suggestion is compared
@@ -88,7 +88,7 @@ def type_line(completer: Completer, line: Line) -> list[Key]:
 
 
 def _blocks(file: SourceFile, seed: float) -> Iterator[list[Line]]:
-    text = read_source(file) or ""
+    text = (read_source(file) or "") if file.size <= LONGEST_FILE else ""
     lines, at = list[Line](), 0
     for row in text.split("\n"):
         if row.strip() and len(row) <= LONGEST_TYPED:
