@@ -59,8 +59,7 @@ class Checkpoint(NamedTuple):
 def read_checkpoint(folder: Path, override: TemplateOverride = ()) -> Checkpoint:
     """Read a folder; ModelError says why it cannot be used."""
     adapter = find_adapter(folder)
-    if adapter:
-        folder = adapter.base
+    folder = adapter.base if adapter else folder
     config = read_architecture(folder)
     if adapter and config.foreign:
         raise ModelError(f"transformers computes {folder}, without adapters: {MERGED}")
@@ -106,10 +105,11 @@ def read_architecture(folder: Path) -> ModelConfig:
 
 
 def read_tokenizer(folder: Path, config: ModelConfig) -> Tokenizer:
-    """Read a checkpoint's tokenizer; ModelError if it is missing or another model's.
+    """Read a checkpoint's tokenizer, of an adapter its base's; ModelError if it is missing or another model's.
 
     Another model's would give wrong text without any error.
     """
+    folder = base_folder(folder)
     path = folder / "tokenizer.json"
     if file := gguf_file(folder):
         files = tokenizer_files(read_header(file))

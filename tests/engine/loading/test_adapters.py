@@ -24,7 +24,7 @@ from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.tensor_shapes import EMBEDDING, HEAD, stored_name
 from model_runtime.checkpoint.weights import StoredWeights, as_fp32, read_weights
 from model_runtime.errors import ModelError
-from model_runtime.loading.checkpoint_reader import Checkpoint, read_architecture, read_checkpoint
+from model_runtime.loading.checkpoint_reader import Checkpoint, read_architecture, read_checkpoint, read_tokenizer
 from tests.engine.hf import FAMILIES
 from tests.engine.hf import make as make_foreign
 from tests.models import CODE, Family, Tiny, make, reference, tokenizer_json
@@ -151,10 +151,12 @@ def test_rows_of_an_embedding_are_changed_too(tmp_path: Path) -> None:
     np.testing.assert_allclose(as_fp32(weights[EMBEDDING]), merged["model.embed_tokens.weight"], rtol=1e-5, atol=1e-6)
 
 
-def test_whether_a_model_is_large_is_asked_of_its_base(tmp_path: Path) -> None:
+def test_its_size_and_its_tokenizer_are_its_bases(tmp_path: Path) -> None:
     base = make(tmp_path / "base")
     saved(base, tmp_path / "adapter", target_modules=["q_proj"])
-    assert read_architecture(tmp_path / "adapter") == read_architecture(base)
+    config = read_architecture(tmp_path / "adapter")
+    assert config == read_architecture(base)
+    assert read_tokenizer(tmp_path / "adapter", config).digest == read_tokenizer(base, config).digest
 
 
 def say(folder: Path, **fields: object) -> None:
