@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +14,11 @@ import valkey
 
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Answer, Request
+from efim_ls.setting_objects import MOST_PATIENCE
 from efim_ls.settings import parse
 from kv_store.shared.shelf import RETIRED_SECONDS
 from model_runtime.cancel import NEVER
+from model_runtime.engine.drafts import PassCosts
 from tests.models import CODE, Tiny, make
 from tests.shared.servers import redis
 from tests.sized import ONE_PLACE, Sized
@@ -26,6 +29,20 @@ SECRET = "password = 'planted'"
 TEAM, OTHERS = "a" * 64, "b" * 64  # keys
 
 Machine = Callable[..., Completer]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def computing_takes_long(passes_take_the_same_time: None) -> Iterator[None]:
+    """Let a pass take so long that reading is worth any wait: else a busy machine computes what a shelf has."""
+
+    @contextmanager
+    def timing(costs: PassCosts, rows: int) -> Iterator[None]:
+        yield
+        costs.record(rows, rows * 1e3)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PassCosts, "timing", timing)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +67,7 @@ def machine(model: Path, tmp_path: Path, shelf: Path) -> Machine:
         tier = {
             "url": place if isinstance(place, str) else place.as_uri(),
             "key_file": str(tmp_path / "key"),
-            "patience_ms": 1000,
+            "patience_ms": MOST_PATIENCE,
         }
         asked, problems = parse({"shared_tier": tier})
         assert not problems

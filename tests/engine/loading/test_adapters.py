@@ -15,7 +15,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
 
 from efim_ls.completion.completer import Completer
@@ -36,6 +35,8 @@ MERGE = "use the model that merge_and_unload of peft makes of it"
 
 def saved(base: Path, folder: Path, dtype: torch.dtype = torch.float32, seed: int = 0, **options: Any) -> Any:
     """Save an adapter that changes its base; returns the model that PEFT makes of both."""
+    from peft import LoraConfig, PeftModel, get_peft_model  # takes a second, in each process that collects tests
+
     torch.manual_seed(seed)
     model = get_peft_model(reference(base), LoraConfig(task_type="CAUSAL_LM", **options))
     with torch.no_grad():
