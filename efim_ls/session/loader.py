@@ -196,15 +196,15 @@ class ModelLoader:
 
     async def _fetch_first(self, settings: Settings, progress: Progress, wanted: object) -> None:
         self._engine.supersede(LOADING)
-        beside, begun, loop = self.completer is not None, asyncio.Event(), asyncio.get_running_loop()
+        loaded, begun, loop = self.completer is not None, asyncio.Event(), asyncio.get_running_loop()
 
         def report(message: str, percent: int) -> None:
             loop.call_soon_threadsafe(begun.set)
             progress(message, percent)
 
-        fetched = self._fetching.run(LOADING, lambda cancel: self._fetch(settings, _unless(cancel, report), beside))
+        fetched = self._fetching.run(LOADING, lambda cancel: self._fetch(settings, _unless(cancel, report), loaded))
         try:
-            if not beside and settings.model:
+            if settings.model and not loaded:
                 await self._adopt_until(fetched, begun, settings)
         finally:
             await fetched

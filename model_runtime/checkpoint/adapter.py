@@ -19,12 +19,11 @@ from model_runtime.checkpoint.gguf.tensors import Blocks
 from model_runtime.checkpoint.hub_names import REPOSITORY_NAME, cached_folder
 from model_runtime.checkpoint.tensor_shapes import EMBEDDING, HEAD, expected_shapes, stored_name
 from model_runtime.checkpoint.tensors.compact import DTYPES, Fp32, StoredTensor, map_tensors
-from model_runtime.checkpoint.weight_files import ADAPTER_FILE, holds_adapter, regular_file
+from model_runtime.checkpoint.weight_files import ADAPTER_FILE, MERGE, holds_adapter, regular_file
 from model_runtime.checkpoint.weights import StoredWeights, as_fp32
 from model_runtime.errors import ModelError
 
 WEIGHTS_FILE, PICKLE = "adapter_model.safetensors", "adapter_model.bin"
-MERGED = "use the model that merge_and_unload of peft makes of it"
 PREFIX = "base_model.model."  # of PEFT's wrappers
 FACTOR = re.compile(r"(.+)\.lora_(A\.weight|B\.weight|embedding_A|embedding_B)")
 REPLACED = re.compile(r"(.+?)(?:\.base_layer|\.modules_to_save)?\.(weight|bias)")
@@ -150,7 +149,7 @@ class Adapter(NamedTuple):
         raise ModelError(f"{self.folder} has no {WEIGHTS_FILE}: save the adapter again")
 
     def _refused(self, why: str) -> ModelError:
-        return ModelError(f"the adapter in {self.folder} {why}: {MERGED}")
+        return ModelError(f"the adapter in {self.folder} {why}: {MERGE}")
 
 
 class AdaptedWeights(StoredWeights):
@@ -203,11 +202,11 @@ def find_adapter(folder: Path) -> Adapter | None:
     fields = Fields(raw, str(folder / ADAPTER_FILE))
     kind = fields.text("peft_type", "")
     if kind.upper() != "LORA":
-        raise ModelError(f"{folder} holds an adapter of the kind {kind or 'none'}, and LoRA alone is read: {MERGED}")
+        raise ModelError(f"{folder} holds an adapter of the kind {kind or 'none'}, and LoRA alone is read: {MERGE}")
     if other := next((name for name in raw if raw[name] and name not in KNOWN), None):
-        raise ModelError(f"the adapter in {folder} has the option {other}, which is not read: {MERGED}")
+        raise ModelError(f"the adapter in {folder} has the option {other}, which is not read: {MERGE}")
     if (begun := raw.get("init_lora_weights")) not in BEGINNINGS:
-        raise ModelError(f"the adapter in {folder} began as {begun!r}, which changes its base, too: {MERGED}")
+        raise ModelError(f"the adapter in {folder} began as {begun!r}, which changes its base, too: {MERGE}")
     return Adapter(folder, _base(folder, fields), fields)
 
 

@@ -12,6 +12,7 @@ from model_runtime.regular_files import check_regular
 
 SINGLE_FILE = "model.safetensors"
 ADAPTER_FILE = "adapter_config.json"
+MERGE = "use the model that merge_and_unload of peft makes of it"
 INDEX_FILE = f"{SINGLE_FILE}.index.json"
 CONSOLIDATED_FILE, MISTRAL_FILE = "consolidated.safetensors", "params.json"
 MISTRAL_LAYOUT = "Mistral's own layout, which is not read: use the files that transformers reads"
@@ -67,8 +68,7 @@ def holds_adapter(folder: Path) -> bool:
 def refuse_adapter(folder: Path) -> None:
     """Raise ModelError if a folder holds an adapter, which transformers would add to the weights, unasked."""
     if (folder / ADAPTER_FILE).is_file():
-        how = "use the model that merge_and_unload of peft makes of it"
-        raise ModelError(f"{folder} holds an adapter ({ADAPTER_FILE}) where a whole model is needed: {how}")
+        raise ModelError(f"{folder} holds an adapter ({ADAPTER_FILE}) where a whole model is needed: {MERGE}")
 
 
 def refuse_other_layouts(folder: Path) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from model_runtime.checkpoint.adapter import MERGED, Adapter, base_folder, find_adapter
+from model_runtime.checkpoint.adapter import Adapter, base_folder, find_adapter
 from model_runtime.checkpoint.config import ModelConfig, UnknownArchitecture, gguf_config, read_config
 from model_runtime.checkpoint.gguf.header import GgufHeader, read_header
 from model_runtime.checkpoint.gguf.tensors import find_tensors
 from model_runtime.checkpoint.gguf.tokenizer import TOKENS, marker_names, read_cuts, tokenizer_files
 from model_runtime.checkpoint.tensor_shapes import expected_shapes
-from model_runtime.checkpoint.weight_files import gguf_file, hashed_files
+from model_runtime.checkpoint.weight_files import MERGE, gguf_file, hashed_files
 from model_runtime.errors import ModelError
 from model_runtime.prompt.families import FAMILIES, MARKER_NAMES
 from model_runtime.prompt.template import NO_TEMPLATE_REMEDY, Template, find_template
@@ -62,7 +62,7 @@ def read_checkpoint(folder: Path, override: TemplateOverride = ()) -> Checkpoint
     folder = adapter.base if adapter else folder
     config = read_architecture(folder)
     if adapter and config.foreign:
-        raise ModelError(f"transformers computes {folder}, without adapters: {MERGED}")
+        raise ModelError(f"transformers computes {folder}, without adapters: {MERGE}")
     tokenizer = read_tokenizer(folder, config)
     own = marker_names(read_header(file)) if (file := gguf_file(folder)) else {}
     template = find_template(tokenizer, dict(override), config.end_ids, own)

@@ -44,7 +44,7 @@ class Line(NamedTuple):
         return self.text[end:] if end >= 0 else ""
 
     def after(self, cursor: int) -> str:
-        """Return what the user goes on with from a cursor, as much as is compared."""
+        """Return the text from a cursor on, as much of it as is compared."""
         return self.text[cursor : self.end] + self.below[:COMPARED]
 
     def request(self, cursor: int) -> Request:

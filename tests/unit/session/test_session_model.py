@@ -95,7 +95,7 @@ class Download:
     def __init__(self) -> None:
         self.may_end, self.error = threading.Event(), ""
 
-    def __call__(self, settings: Settings, progress: Callable[[str, int], None], beside: bool) -> None:
+    def __call__(self, settings: Settings, progress: Callable[[str, int], None], loaded: bool) -> None:
         progress("asking the hub", 0)
         eventually(self.may_end.is_set, "the download may not end")
         if self.error:
