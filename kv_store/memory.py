@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from threading import Lock
@@ -112,7 +114,7 @@ class MemoryTier:
             self._reserve(0)
 
     def _reserve(self, slots: int) -> None:
-        self._slab: npt.NDArray[np.uint8] = np.zeros((slots, self._slot_bytes), np.uint8)  # no memory until written
+        self._slab = _map_slots(slots, self._slot_bytes)
         self._lru = SegmentedLru(slots)
         self._entries: dict[Name, _Entry] = {}
 
@@ -150,3 +152,16 @@ class MemoryTier:
     def _wipe(self, name: Name) -> None:
         for slot in self._entries.pop(name).slots:
             self._slab[slot] = 0
+
+
+def _map_slots(slots: int, size: int) -> npt.NDArray[np.uint8]:
+    """Map slots of `size` zero bytes, [slots, size], which take memory once they are written; raises MemoryError.
+
+    An allocator would give memory that was freed before, and write all the zeros at once.
+    """
+    private = {} if sys.platform == "win32" else {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS}
+    try:
+        mapped = mmap.mmap(-1, slots * size or 1, **private)
+    except OSError as error:
+        raise MemoryError(f"the system has no {slots * size >> 20} MiB of memory left") from error
+    return np.frombuffer(mapped, np.uint8, slots * size).reshape(slots, size)

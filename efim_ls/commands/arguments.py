@@ -113,21 +113,6 @@ def actions(parser: argparse.ArgumentParser) -> Sequence[argparse.Action]:
     return parser._actions  # pyright: ignore[reportPrivateUsage] - argparse has no public list of arguments
 
 
-def whole_number(least: int, text: str) -> int:
-    """Parse a whole number of at least `least`."""
-    if not text.isdecimal() or int(text) < least:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least {least}, got {text!r}")
-    return int(text)
-
-
-def number(text: str) -> float:
-    """Parse a number."""
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a number, got {text!r}") from None
-
-
 def counted(count: int, noun: str) -> str:
     """Return a count with its noun, which takes an s: `1 file`, `1,204 files`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,13 @@ from efim_ls.commands.arguments import check_model
 from efim_ls.failures import Failure, Mistake
 
 DATA = "a heldout.jsonl written by `train corpus`, or a folder of .py files"
+
+
+def whole_number(least: int, text: str) -> int:
+    """Parse a whole number of at least `least`."""
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least {least}, got {text!r}")
+    return int(text)
 
 
 def check_data(path: Path) -> None:

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from efim_lab.gate.commands.checks import DATA, check_data, check_models, extra_required, work_errors
+from efim_lab.gate.commands.checks import DATA, check_data, check_models, extra_required, whole_number, work_errors
 from efim_lab.gate.held_out_packages import SPLITS
-from efim_ls.commands.arguments import Parser, add_command, whole_number
+from efim_ls.commands.arguments import Parser, add_command
 from efim_ls.failures import Mistake
 from efim_ls.settings import ALTERNATIVES
 

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from efim_lab.gate.commands.checks import work_errors
-from efim_ls.commands.arguments import Parser, add_command, whole_number
+from efim_lab.gate.commands.checks import whole_number, work_errors
+from efim_ls.commands.arguments import Parser, add_command
 from efim_ls.failures import Mistake
 
 if TYPE_CHECKING:

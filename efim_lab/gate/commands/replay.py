@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from efim_ls.commands.arguments import MODEL, Parser, add_command, check_file, check_model, whole_number
+from efim_lab.gate.commands.checks import whole_number
+from efim_ls.commands.arguments import MODEL, Parser, add_command, check_file, check_model
 from efim_ls.failures import Failure, Mistake
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from efim_lab.gate.commands.checks import check_models, work_errors
+from efim_lab.gate.commands.checks import check_models, whole_number, work_errors
 from efim_lab.gate.commands.replay import budget_of, read_trace
-from efim_ls.commands.arguments import MODEL, Parser, add_command, whole_number
+from efim_ls.commands.arguments import MODEL, Parser, add_command
 from efim_ls.failures import Failure
 
 if TYPE_CHECKING:

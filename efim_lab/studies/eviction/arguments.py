@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from efim_lab.gate.commands.checks import extra_required, work_errors
-from efim_ls.commands.arguments import add_command, whole_number
+from efim_lab.gate.commands.checks import extra_required, whole_number, work_errors
+from efim_ls.commands.arguments import add_command
 
 if TYPE_CHECKING:
     from efim_ls.commands.arguments import Subparsers

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from efim_lab.gate.commands.checks import DATA, check_data, check_models, extra_required, work_errors
+from efim_lab.gate.commands.checks import DATA, check_data, check_models, extra_required, whole_number, work_errors
 from efim_lab.studies.examples import ASYNCIO
-from efim_ls.commands.arguments import add_command, whole_number
+from efim_ls.commands.arguments import add_command
 
 if TYPE_CHECKING:
     from efim_ls.commands.arguments import Subparsers

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from efim_lab.gate.commands.checks import check_models, extra_required, work_errors
-from efim_ls.commands.arguments import MODEL, add_command, check_file, whole_number
+from efim_lab.gate.commands.checks import check_models, extra_required, whole_number, work_errors
+from efim_ls.commands.arguments import MODEL, add_command, check_file
 from efim_ls.failures import Mistake
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from efim_lab.workshop.training.corpus.languages import LANGUAGES
 from efim_lab.workshop.training.finetune import command as finetune_command
 from efim_lab.workshop.training.samples import bpe
 from efim_lab.workshop.training.samples.sample_maker import WITHOUT_FRAGMENTS, Shares
-from efim_ls.commands.arguments import Parser, add_command, epilog, number, wrapped
+from efim_ls.commands.arguments import Parser, add_command, epilog, wrapped
 from model_runtime.errors import ModelError
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def _shares(text: str) -> Shares:
 
 
 def _millions(text: str) -> int:
-    millions = number(text)
+    millions = finetune_command.number(text)
     count = round(millions * 1e6) if math.isfinite(millions) else 0
     if count <= 0:
         raise argparse.ArgumentTypeError(f"expected a positive number of millions, got {text!r}")

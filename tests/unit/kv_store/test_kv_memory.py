@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice, takewhile
 from threading import Thread
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -305,3 +309,24 @@ def test_no_container_grows_with_the_blocks_that_pass_through() -> None:
         if i % 200 == 199:
             sizes.append(entries(tier))
     assert max(sizes[20:]) <= 1.02 * max(sizes[:20])
+
+
+def pages_in_memory(tier: MemoryTier) -> int:
+    """Return how many pages of a tier's slots are in memory."""
+    start = -tier._slab.ctypes.data % mmap.PAGESIZE
+    there = (ctypes.c_ubyte * (tier._slab.nbytes // mmap.PAGESIZE))()
+    libc = ctypes.CDLL(None, use_errno=True)
+    size = ctypes.c_size_t(len(there) * mmap.PAGESIZE)
+    assert libc.mincore(ctypes.c_void_p(tier._slab.ctypes.data + start), size, there) == 0
+    return sum(page & 1 for page in there)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="which pages are in memory is asked as Linux tells it")
+def test_slots_take_memory_once_they_are_written_whatever_was_freed_before() -> None:
+    """The C library's allocator keeps memory up to the largest that was freed, and fills it with zeros."""
+    for _ in range(4):
+        np.ones(24 << 20, np.uint8)
+        tier, other = (MemoryTier(8 << 20, 1 << 16) for _ in range(2))
+        assert pages_in_memory(tier) == pages_in_memory(other) == 0
+        tier.save([Block(b"a", ROOT, 1, RAW, False, np.ones(1 << 16, np.uint8))])
+        assert 0 < pages_in_memory(tier) <= (1 << 16) // mmap.PAGESIZE

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from efim_lab.gate.errors import WorkError
-from efim_ls.commands.arguments import Parser, epilog, number
+from efim_ls.commands.arguments import Parser, epilog
 
 FLAG = "--base"  # selects this command line
 _EXAMPLES = (
@@ -41,6 +41,14 @@ def build_parser() -> Parser:
     parser.add_argument("--template", type=_template, default=(), metavar="JSON", help=template)
     parser.set_defaults(step=_finetune)
     return parser
+
+
+def number(text: str) -> float:
+    """Parse a number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number, got {text!r}") from None
 
 
 def _positive(text: str) -> float:
