@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 NATIVE = ROOT / "model_runtime" / "decoder" / "native"
 FUZZ = Path(__file__).with_suffix(".c")
 UNUSED = "-O0"  # for instructions that do not run: nothing of their code is looked at
-FLAGS = ("-O1", "-g1", "-ffp-contract=off", "-fno-math-errno", "-pthread", "-fno-omit-frame-pointer")
+FLAGS = ("-Og", "-g1", "-ffp-contract=off", "-fno-math-errno", "-pthread", "-fno-omit-frame-pointer")
 SANITIZERS = {"memory": "address,undefined", "threads": "thread"}
 TILES = ("-include", str(FUZZ.with_name("emulated_tiles.h")))  # few CPUs have them
 WITH_TILES = "tiles.c"  # the only source with their instructions

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 
 from benchmarks.decoding import hf, sides, speed, targets
-from benchmarks.decoding.process import PASSES, Process, Turn, Work, turn
+from benchmarks.decoding.process import OWN, PASSES, Process, Turn, Work, turn
 from benchmarks.decoding.shapes import SHAPES, as_llama, checkpoint
 from benchmarks.decoding.sides import Named
 from benchmarks.decoding.targets import Reach
@@ -114,7 +114,7 @@ def test_what_this_process_takes_is_not_taken_by_others(monkeypatch: pytest.Monk
 
 def test_a_process_that_fails_says_where_to_look(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="its errors are above"):
-        Process(1, tmp_path)
+        Process(1, tmp_path, OWN, "int8")
 
 
 @given(value=st.floats(0.1, 10), wanted=st.floats(0.1, 10), least=st.booleans())
