@@ -21,7 +21,7 @@ MODELS = 6
 # Seeds of models in a row that are quickly emulated: of them all, some are in each format of weights.
 EMULATED, SMALL = (range(6, 12), range(13, 16), range(17, 20)), 10
 INT8 = 3  # of the models, the first with int8 weights, as further ones have them: tiles multiply nothing else
-# Threads that wait for each other on several cores spend most of their time at that; `make fuzz` looks for races there.
+# On several cores threads spend most of their time waiting for each other; `make fuzz` looks for races there.
 ONE_CORE = ("taskset", "--cpu-list", str(max(os.sched_getaffinity(0)))) if shutil.which("taskset") else ()
 LACKING = 77  # the status of the fuzz on a CPU without the instructions
 
