@@ -76,6 +76,7 @@ def test_it_installs_the_wheel_that_came_with_the_extension_and_then_what_a_name
     names = {each.name for each in machine.installed}
     assert {"efim_ls", "model_runtime"} <= names and "tests" not in names
     assert machine.find_installed("model_runtime/decoder/native/_native.so")
+    assert machine.find_installed("efim_ls/http") and not machine.find_installed("efim_ls/http/__pycache__")
     stub(machine.shelf, "huggingface_hub", version("huggingface_hub"))
     workbench.apply({**workbench.settings, "efim-ls.model": "nobody/nothing"})
     see_what_a_named_model_needs_installed(window, machine)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ import sys
 import sysconfig
 import tarfile
 import tomllib
+from fnmatch import fnmatch
 from importlib.metadata import distribution
 from pathlib import Path
 from zipfile import ZipFile
@@ -32,6 +34,7 @@ COMPILED, PURE = f"efim_ls-{VERSION}-py3-none-manylinux_2_28_x86_64.whl", f"efim
 WHEELS = (COMPILED, PURE)
 SDIST, VSIX, PLUGIN = f"efim_ls-{VERSION}.tar.gz", f"efim-ls-{VERSION}.vsix", f"efim-ls-{VERSION}-neovim.tar.gz"
 SEPARATE = {name: f"efim_ls_{name}-{VERSION}-py3-none-any.whl" for name in ("go", "more")}
+FILES = {*WHEELS, *SEPARATE.values(), SDIST, VSIX, PLUGIN}
 LIBRARIES = {
     "model_runtime/decoder/native/_native.so",
     "model_runtime/engine/native/_engine.so",
@@ -116,7 +119,7 @@ class Environment:
 def test_every_file_has_its_hash() -> None:
     lines = released("SHA256SUMS").read_text("utf-8").splitlines()
     hashes = {name: digest for digest, name in (line.split("  ") for line in lines)}
-    assert set(hashes) == {*WHEELS, *SEPARATE.values(), SDIST, VSIX, PLUGIN}
+    assert set(hashes) == FILES
     assert {name: sha256(released(name).read_bytes()) for name in hashes} == hashes
 
 
@@ -188,9 +191,13 @@ def test_a_separate_model_answers_where_its_wheel_is_installed(
     assert answer["text"].startswith(begins) and answer["notice"] is None
 
 
-@pytest.mark.parametrize("name", SEPARATE)
-def test_a_separate_model_is_small(name: str) -> None:
-    assert released(SEPARATE[name]).stat().st_size < 30 << 20
+def test_the_page_says_how_large_each_file_is() -> None:
+    page = (ROOT / "docs" / "install.md").read_text("utf-8")
+    said = dict(re.findall(r"(?m)^\| `(efim\S+)` \|.*\| (\d+) MB \|$", page))
+    sizes = {name: math.ceil(released(name).stat().st_size / 1e6) for name in FILES}
+    patterns = {name: [each for each in said if fnmatch(name, each)] for name in FILES}
+    assert {name: int(said[each]) for name, [each] in patterns.items()} == sizes
+    assert sizes[VSIX] <= 45 and max(sizes[each] for each in SEPARATE.values()) < 30
 
 
 def test_the_short_list_is_enough_for_the_embedded_model_and_small(tmp_path: Path) -> None:
@@ -199,6 +206,8 @@ def test_the_short_list_is_enough_for_the_embedded_model_and_small(tmp_path: Pat
     fresh = Environment(tmp_path, COMPILED)
     for requirement in re.findall(r"(?m)^[\w-]+", SHORT_LIST.read_text("utf-8")):
         fresh.copy(requirement)
+    sizes = [path.lstat().st_blocks * 512 for path in fresh.packages.rglob("*")]
+    assert sum(sizes) < 150_000_000  # 42 million of them are ours, 39 of these the weights of two models
     fresh.complete()
     asked = [{"op": "open"}, {"op": "complete", "at": len(FILE)}]
     lines = [json.dumps({"id": 1, "path": str(fresh.file), **each}) for each in asked]
@@ -209,8 +218,6 @@ def test_the_short_list_is_enough_for_the_embedded_model_and_small(tmp_path: Pat
     assert "efim-ls" in fresh.run("completion", "bash")
     fresh.run("-c", "import watchfiles", program="python")  # where the editor does not watch files
     assert not (fresh.packages / "torch").exists()
-    sizes = [path.lstat().st_blocks * 512 for path in fresh.packages.rglob("*")]
-    assert sum(sizes) < 152 << 20  # 41 of them are ours, 38 of these the weights of two models; 17 are grammars
 
 
 def test_the_plugin_and_the_source_are_whole() -> None:

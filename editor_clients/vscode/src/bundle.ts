@@ -5,7 +5,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
 // What a fresh environment on Linux took: all that pip fetched, and the whole environment; then PyTorch for CPUs.
-export const LIGHT = "about 25 MB to download, and about 220 MB on disk with the server";
+export const LIGHT = "about 25 MB to download, and about 185 MB on disk with the server";
 export const HEAVY = "about 210 MB to download, and about 900 MB on disk";
 
 const FOLDER = join(__dirname, "server");

@@ -9,7 +9,8 @@ import { lastLine, run, type Finished } from "./process";
 
 const PYTHONS = ["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python", "py"];
 const NEW_ENOUGH = ["-c", "import sys; sys.exit(sys.version_info < (3, 11))"];
-const PIP_INSTALL = ["-m", "pip", "install", "--no-input", "--disable-pip-version-check"];
+// Nothing is compiled for modules that nobody imports: that would take 20 MB and two seconds.
+const PIP_INSTALL = ["-m", "pip", "install", "--no-input", "--no-compile", "--disable-pip-version-check"];
 const OURS = ["efim-ls", "efim-ls-models"];
 const LOG = "Show Log";
 const INSTALL = "Install";
