@@ -86,8 +86,8 @@ docs: .venv/runs
 vsix: $(VSCODE)/dist/efim-ls.vsix
 
 # What users without a clone install from, in dist/: the server as source and as wheels, the models for further languages,
-# the VS Code extension with the server in it (the wheels without models, and these once), the Neovim plugin, and the
-# hashes of all that. From a clean clone of a commit they are the same bytes.
+# the VS Code extension with the server in it (the wheels without models, and these once), the Neovim plugin, statements of
+# the packages that are needed and of the build, and the hashes of all that. From a clean clone of a commit they are the same bytes.
 release: $(VSCODE)/dist/efim-ls.vsix $(SEPARATE)
 	rm -rf build/release && mkdir -p build/release
 	tar -xzf $(SDIST) -C build/release
@@ -95,6 +95,7 @@ release: $(VSCODE)/dist/efim-ls.vsix $(SEPARATE)
 	cp -r editor_clients/neovim build/release/efim-ls && cp LICENSE build/release/efim-ls
 	cd build/release && $(TAR) efim-ls | gzip -9n > ../../dist/efim-ls-$(VERSION)-neovim.tar.gz
 	cp $(VSCODE)/dist/efim-ls.vsix dist/efim-ls-$(VERSION).vsix
+	$(BIN)/python -m tests.release.statements dist $(VERSION)
 	cd dist && sha256sum *-$(VERSION)[.-]* > SHA256SUMS && cat SHA256SUMS
 
 # What tests drive: real editors, kept in the user's cache, the extension and Tabby's agent. Tests of what cannot be had

@@ -35,6 +35,7 @@ WHEELS = (COMPILED, PURE)
 SDIST, VSIX, PLUGIN = f"efim_ls-{VERSION}.tar.gz", f"efim-ls-{VERSION}.vsix", f"efim-ls-{VERSION}-neovim.tar.gz"
 SEPARATE = {name: f"efim_ls_{name}-{VERSION}-py3-none-any.whl" for name in ("go", "more")}
 FILES = {*WHEELS, *SEPARATE.values(), SDIST, VSIX, PLUGIN}
+PACKAGES_STATEMENT, BUILD_STATEMENT = f"efim-ls-{VERSION}.cdx.json", f"efim-ls-{VERSION}.provenance.json"
 LIBRARIES = {
     "model_runtime/decoder/native/_native.so",
     "model_runtime/engine/native/_engine.so",
@@ -119,7 +120,7 @@ class Environment:
 def test_every_file_has_its_hash() -> None:
     lines = released("SHA256SUMS").read_text("utf-8").splitlines()
     hashes = {name: digest for digest, name in (line.split("  ") for line in lines)}
-    assert set(hashes) == FILES
+    assert set(hashes) == {*FILES, PACKAGES_STATEMENT, BUILD_STATEMENT}
     assert {name: sha256(released(name).read_bytes()) for name in hashes} == hashes
 
 
@@ -189,6 +190,31 @@ def test_a_separate_model_answers_where_its_wheel_is_installed(
     lines = text.split("\n")
     answer = json.loads(fresh.run("complete", "--json", f"{tmp_path / file}:{len(lines)}:{len(lines[-1]) + 1}"))
     assert answer["text"].startswith(begins) and answer["notice"] is None
+
+
+def test_the_packages_that_are_needed_are_listed_in_the_versions_that_were_tested() -> None:
+    statement = json.loads(released(PACKAGES_STATEMENT).read_text("utf-8"))
+    libraries = {each["name"]: each for each in statement["components"] if each["type"] == "library"}
+    light = {name for name, each in libraries.items() if each["scope"] == "required"}
+    assert light == {distribution(name).name for name in re.findall(r"(?m)^[\w-]+", SHORT_LIST.read_text("utf-8"))}
+    assert "torch" in libraries and all(each["licenses"] for each in libraries.values())
+    pinned = dict(re.findall(r"(?m)^([\w-]+)==(\S+)", (ROOT / "constraints.txt").read_text("utf-8")))
+    assert {name: pinned[name] for name in libraries if name in pinned} == {
+        name: each["version"].split("+")[0] for name, each in libraries.items() if name in pinned
+    }
+    assert [each["bom-ref"] for each in libraries.values()] == statement["dependencies"][0]["dependsOn"]
+
+
+def test_the_build_is_stated_with_the_hash_of_each_file_and_the_commit() -> None:
+    statement = json.loads(released(BUILD_STATEMENT).read_text("utf-8"))
+    assert {each["name"]: each["digest"]["sha256"] for each in statement["subject"]} == {
+        name: sha256(released(name).read_bytes()) for name in FILES
+    }
+    [source] = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
+    assert (
+        subprocess.run(["git", "cat-file", "-e", f"{source['digest']['gitCommit']}^{{commit}}"], cwd=ROOT).returncode
+        == 0
+    )
 
 
 def test_the_page_says_how_large_each_file_is() -> None:
