@@ -13,7 +13,7 @@ from playwright.sync_api import Locator
 from tests.waiting import eventually
 
 from .conftest import WHOLE_LINES, Opening, newest_only
-from .drivers.machine import Machine
+from .drivers.machine import BARE, Machine
 from .drivers.shapes import BEGUN, HEAD, REST
 from .drivers.shelf import served, stub
 from .drivers.window import Window
@@ -45,14 +45,24 @@ def press(dialog: Locator, button: str) -> None:
 
 
 def test_a_python_without_venv_is_told_what_is_missing(opened: Opening, machine: Machine):
-    """What Debian's Python says where its package for environments is not installed."""
+    """What Debian's Python says and leaves where its package for environments is not installed."""
     shutil.rmtree(machine.own_environment, ignore_errors=True)
     said = r"The virtual environment was not created successfully.\n\n    apt install python3.11-venv\n"
-    machine.put_program("python3", f"[ \"$1\" = -c ] || {{ printf '{said}'; exit 1; }}")
+    leaves = f'"{BARE}" -m venv --without-pip "$4"'
+    machine.put_program("python3", f"[ \"$1\" = -c ] || {{ {leaves}; printf '{said}'; exit 1; }}")
     window = opened(python="")
     window.see_status("no server", "efim-ls needs its server")
     window.command("efim-ls: Install or Update the Server")
     failure(window, "creating a Python environment failed: Python cannot make environments. Install python3.11-venv")
+    assert machine.find_installed(".") and not machine.find_installed("pip")
+    machine.put_program("python3", f'exec "{BARE}" "$@"')
+    machine.have_packages_but("pip", *TORCH)
+    window.command("efim-ls: Install or Update the Server")
+    dialog = window.page.locator(".monaco-dialog-box")
+    dialog.wait_for()
+    press(dialog, "Cancel")
+    dialog.wait_for(state="detached")
+    assert machine.find_installed("pip")
 
 
 def test_it_installs_the_wheel_that_came_with_the_extension_and_then_what_a_named_model_needs(

@@ -9,6 +9,8 @@ import { lastLine, run, type Finished } from "./process";
 
 const PYTHONS = ["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python", "py"];
 const NEW_ENOUGH = ["-c", "import sys; sys.exit(sys.version_info < (3, 11))"];
+// Making an environment may have ended before pip was in it.
+const WHOLE = ["-c", "import sys, pip; sys.exit(sys.version_info < (3, 11))"];
 // Nothing is compiled for modules that nobody imports: that would take 20 MB and two seconds.
 const PIP_INSTALL = ["-m", "pip", "install", "--no-input", "--no-compile", "--disable-pip-version-check"];
 const OURS = ["efim-ls", "efim-ls-models"];
@@ -101,7 +103,7 @@ class Installation {
 
     async run(): Promise<void> {
         const wheels = await bundledWheels();
-        if (!(await this.succeeds(this.python, NEW_ENOUGH))) {
+        if (!(await this.succeeds(this.python, WHOLE))) {
             const made = ["-m", "venv", "--clear", this.environment];
             await this.step("creating a Python environment", await this.anyPython(), made);
         }
