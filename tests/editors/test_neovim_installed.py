@@ -25,6 +25,7 @@ from .fetching.programs import TMUX
 
 TEXT = "@overload\ndef area_of_circle(radius: float) -> float:\n    return 3.14 * radius * radius\n\n\n"
 NATIVE_ALONE = 'vim.lsp.enable("efim_ls")\nvim.lsp.inline_completion.enable()\n'
+LSPCONFIG = ROOT / "editor_clients" / "nvim-lspconfig"
 SCREENSHOTS = ROOT / "build" / "screenshots"
 
 
@@ -75,6 +76,20 @@ def test_neovims_own_switches_are_enough(tmp_path: Path) -> None:
         editor.lua("vim.lsp.inline_completion.get()")
         editor.until("the line", lambda: "def area_of_circle(radius: float) -> float:" in editor.lines[-2:])
         editor.until("the count", lambda: editor.request("efim/stats")["accepted"] == 1)
+
+
+def test_the_file_for_lspconfig_is_enough(tmp_path: Path) -> None:
+    """Without the plugin, as nvim-lspconfig has its files on the runtime path."""
+    settings = 'vim.lsp.config("efim_ls", { init_options = { suggestions = 0 } })\n'
+    with neovim(need(NATIVE), tmp_path, f'vim.opt.rtp:prepend("{LSPCONFIG}")\n{settings}{NATIVE_ALONE}') as editor:
+        editor.edit("a.py", TEXT)
+        editor.until("a server", editor.served)
+        editor.until("a model", lambda: editor.request("efim/status")["state"] == "ready")
+        editor.type("o", "def area_of_ci")
+        assert editor.ghost().startswith("rcle(radius: float) -> float:")
+        editor.lua("vim.lsp.inline_completion.get()")
+        editor.until("the line", lambda: "def area_of_circle(radius: float) -> float:" in editor.lines[-2:])
+        assert not editor.lua('return package.loaded["efim_ls"]')
 
 
 def test_a_server_that_died_is_started_again(program: Path, tmp_path: Path) -> None:
