@@ -54,11 +54,13 @@ export class Suggestions {
     private followed = 0; // UTF-16 units of the suggestion that stand before it
     private opened = -1; // offset behind a bracket that accepted text ends with, until the next edit
     private asking = 0; // triggers for another suggestion that VS Code has not answered yet
+    private requests = 0; // that VS Code has made
 
     constructor(private readonly server: Asked) {}
 
     readonly middleware: Middleware = {
         provideInlineCompletionItems: async (document, position, asked, token, next) => {
+            this.requests += 1;
             const context = this.asking > 0 ? { ...asked, triggerKind: InlineCompletionTriggerKind.Automatic } : asked;
             if (this.server.snoozed() && context.triggerKind === InlineCompletionTriggerKind.Automatic) {
                 return null;
@@ -122,12 +124,19 @@ export class Suggestions {
         }
     }
 
-    /** Ask again where a better suggestion has come; VS Code would keep the suggestion that it shows. */
+    /**
+     * Ask again where a better suggestion has come; VS Code would keep the suggestion that it shows.
+     *
+     * While an older answer is on its way into the editor, VS Code takes that instead of asking; then ask once more.
+     */
     async renew({ textDocument }: Improved): Promise<void> {
-        const editor = window.activeTextEditor;
-        if (editor?.document.uri.toString() === textDocument.uri && this.followed === 0) {
-            await commands.executeCommand("editor.action.inlineSuggest.hide");
-            await this.askForMore();
+        const before = this.requests;
+        for (let tries = 0; tries < 2 && this.requests === before; tries++) {
+            const editor = window.activeTextEditor;
+            if (editor?.document.uri.toString() === textDocument.uri && this.followed === 0) {
+                await commands.executeCommand("editor.action.inlineSuggest.hide");
+                await this.askForMore();
+            }
         }
     }
 

@@ -366,10 +366,9 @@ class HereThenElsewhere:
         answer, likelihood = arrived.told
         if (is_typed_through and not was_shown) or surer(here, answer) is here:
             return asked
-        if isinstance(self._here, ModelAnswerer) and likelihood is not None:
-            document.suggestions.add(before, likelihood.text, likelihood, source=answer.source)
-        else:
-            document.suggestions.add(before, answer.text, source=answer.source)
+        place = replace(before, seen=asked.seen)  # it stands, whatever was read here since it was asked for
+        judged = likelihood if isinstance(self._here, ModelAnswerer) else None
+        document.suggestions.add(place, judged.text if judged else answer.text, judged, source=answer.source)
         return document.ask(asked.request)
 
 

@@ -28,6 +28,7 @@ from model_runtime.remote.engine import RemoteEngine
 from model_runtime.remote.setting import RemoteOptions
 from tests.engine.completion.test_complete import BUDGET, CAPACITY, SETTINGS, loaded_from
 from tests.engine.decoding.test_other_engine import SURE, FarEngine
+from tests.engine.doubles import counts_of
 from tests.engine.remote.fakes import FakeVllm, serving
 from tests.waiting import HANG
 
@@ -145,6 +146,13 @@ def test_a_late_answer_is_shown_at_the_next_key(make: Make, server: Saying) -> N
     assert (typed.text, typed.better, len(server.bodies)) == ("ues, start)", None, asked)
     again = completer.complete(request(), NEVER)
     assert again.text == "m(values, start)", "the same place, asked again"
+
+
+def test_an_answer_stands_though_the_repository_was_read_meanwhile(make: Make, tokenizer: Tokenizer) -> None:
+    completer = make()
+    assert better(completer.complete(request(), NEVER)).text == "m(values, start)"
+    read = replace(request(), counts=counts_of(tokenizer, "total = 1\n").without(()))
+    assert completer.complete(read, NEVER).text == "m(values, start)"
 
 
 def test_a_suggestion_that_is_typed_through_stays(make: Make, server: Saying) -> None:
