@@ -255,7 +255,7 @@ wheels: dist/wheels .venv/crosses
 			$(MAKE_WHEEL) --wheel-dir dist/elsewhere $(SDIST) || exit; \
 	done
 
-EXTENSION = $(addprefix $(VSCODE)/,package.json README.md build.mjs tsconfig.json .vscodeignore) \
+EXTENSION = $(addprefix $(VSCODE)/,package.json README.md build.mjs slim.py tsconfig.json .vscodeignore) \
 	$(wildcard $(VSCODE)/src/* $(VSCODE)/test/* $(VSCODE)/images/* $(VSCODE)/media/*)
 
 $(VSCODE)/dist/efim-ls.vsix: $(VSCODE)/node_modules/.package-lock.json $(EXTENSION) dist/wheels constraints.txt \

@@ -13,12 +13,14 @@ import sys
 import sysconfig
 import tarfile
 import tomllib
+from datetime import datetime
 from fnmatch import fnmatch
 from importlib.metadata import distribution
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.compiled import require_compiled
 
@@ -36,6 +38,7 @@ SDIST, VSIX, PLUGIN = f"efim_ls-{VERSION}.tar.gz", f"efim-ls-{VERSION}.vsix", f"
 SEPARATE = {name: f"efim_ls_{name}-{VERSION}-py3-none-any.whl" for name in ("go", "more")}
 FILES = {*WHEELS, *SEPARATE.values(), SDIST, VSIX, PLUGIN}
 PACKAGES_STATEMENT, BUILD_STATEMENT = f"efim-ls-{VERSION}.cdx.json", f"efim-ls-{VERSION}.provenance.json"
+SLIM = ROOT / "editor_clients" / "vscode" / "slim.py"
 LIBRARIES = {
     "model_runtime/decoder/native/_native.so",
     "model_runtime/engine/native/_engine.so",
@@ -82,20 +85,23 @@ def sha256(content: bytes) -> str:
 class Environment:
     """A Python with some wheels and nothing else, a home of its own, an empty PATH, and a file to complete."""
 
-    def __init__(self, folder: Path, *wheels: str) -> None:
-        self._folder, self.file = folder, folder / "area.py"
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "environment"], check=True)
+    def __init__(self, folder: Path, *wheels: str, pip: bool = False) -> None:
+        self._folder, self.file, self.root = folder, folder / "area.py", folder / "environment"
+        options = [] if pip else ["--without-pip"]
+        subprocess.run([sys.executable, "-m", "venv", *options, self.root], check=True)
         self.install(*map(released, wheels))
         [self.packages] = folder.glob("environment/lib/python*/site-packages")
         self.file.write_text(FILE, "utf-8")
 
     def install(self, *words: str | Path) -> None:
-        python = self._folder / "environment" / "bin" / "python"
-        install = ("install", "--quiet", "--no-deps", "--no-index", "--no-compile", *words)
+        self.pip("install", "--quiet", "--no-deps", "--no-index", "--no-compile", *words)
+
+    def pip(self, *words: str | Path) -> None:
         ours = {
             name: value for name, value in os.environ.items() if name != "PYTHONPATH"
         }  # else pip sees what is here
-        subprocess.run([sys.executable, "-m", "pip", "--python", python, *install], env=ours, check=True)
+        python = self.root / "bin" / "python"
+        subprocess.run([sys.executable, "-m", "pip", "--python", python, *words], env=ours, check=True)
 
     def copy(self, name: str) -> None:
         """Install a package as it is installed here."""
@@ -107,7 +113,7 @@ class Environment:
     def run(self, *words: str, program: str = "efim-ls", given: str = "") -> str:
         homes = {f"XDG_{name}_HOME": str(self._folder / name) for name in ("CACHE", "CONFIG", "DATA", "STATE")}
         env = {"PATH": "", "HOME": str(self._folder), "OMP_NUM_THREADS": "1", **homes}
-        command = [self._folder / "environment" / "bin" / program, *words]
+        command = [self.root / "bin" / program, *words]
         return subprocess.run(
             command, cwd=self._folder, env=env, input=given, check=True, capture_output=True, text=True
         ).stdout
@@ -134,6 +140,7 @@ def test_a_wheel_holds_what_its_list_says(wheel: str, without: set[str]) -> None
 def test_a_wheel_holds_the_packages_as_they_are_here(wheel: str) -> None:
     """A difference is a change after the release was made: run `make release`."""
     sources = {path.relative_to(ROOT).as_posix() for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+    sources.discard(SLIM.relative_to(ROOT).as_posix())
     found = {name: content for name, content in contents(wheel).items() if name.endswith(".py")}
     assert set(found) == sources
     assert [name for name, content in found.items() if content != (ROOT / name).read_bytes()] == []
@@ -205,6 +212,17 @@ def test_the_packages_that_are_needed_are_listed_in_the_versions_that_were_teste
     assert [each["bom-ref"] for each in libraries.values()] == statement["dependencies"][0]["dependsOn"]
 
 
+def test_the_packages_are_listed_in_the_same_bytes_again(tmp_path: Path) -> None:
+    for name in FILES:
+        (tmp_path / name).symlink_to(released(name))
+    listed = released(PACKAGES_STATEMENT).read_text("utf-8")
+    time = datetime.fromisoformat(json.loads(listed)["metadata"]["timestamp"])
+    command = [sys.executable, "-m", "tests.release.statements", tmp_path, VERSION]
+    env = {**os.environ, "SOURCE_DATE_EPOCH": str(int(time.timestamp()))}
+    subprocess.run(command, cwd=ROOT, env=env, check=True)
+    assert (tmp_path / PACKAGES_STATEMENT).read_text("utf-8") == listed
+
+
 def test_the_build_is_stated_with_the_hash_of_each_file_and_the_commit() -> None:
     statement = json.loads(released(BUILD_STATEMENT).read_text("utf-8"))
     assert {each["name"]: each["digest"]["sha256"] for each in statement["subject"]} == {
@@ -226,24 +244,68 @@ def test_the_page_says_how_large_each_file_is() -> None:
     assert sizes[VSIX] <= 45 and max(sizes[each] for each in SEPARATE.values()) < 30
 
 
-def test_the_short_list_is_enough_for_the_embedded_model_and_small(tmp_path: Path) -> None:
-    """The wheel and the packages of the list, as they are installed here: a command, and a server's session."""
+def test_the_short_list_is_enough_and_as_small_as_the_page_says(tmp_path: Path) -> None:
+    """The wheel and the packages of the list, as the VS Code extension leaves them: commands, a server's session."""
     require_compiled()
-    fresh = Environment(tmp_path, COMPILED)
+    fresh = Environment(tmp_path, COMPILED, pip=True)
     for requirement in re.findall(r"(?m)^[\w-]+", SHORT_LIST.read_text("utf-8")):
         fresh.copy(requirement)
-    sizes = [path.lstat().st_blocks * 512 for path in fresh.packages.rglob("*")]
-    assert sum(sizes) < 150_000_000  # 42 million of them are ours, 39 of these the weights of two models
+    see_size("light, by pip", bytes_below(fresh.root))
+    fresh.run(str(SLIM), program="python")
+    assert not {"pip", "setuptools"} & {path.name for path in fresh.packages.iterdir()}
+    assert not [*(fresh.packages / "numpy").rglob("test_*.py")]
     fresh.complete()
     asked = [{"op": "open"}, {"op": "complete", "at": len(FILE)}]
     lines = [json.dumps({"id": 1, "path": str(fresh.file), **each}) for each in asked]
     answer = json.loads(fresh.run("headless", given="\n".join(lines)).splitlines()[-1])
     assert answer["text"].startswith("rcle(radius):")
+    [line] = [line for line in fresh.run("status", "--json").splitlines() if str(fresh.packages) in line]
+    server = json.loads(line)  # others are another installation's
+    see_size("memory", server["mib"] * 1_000_000)  # MiB, as all pages count memory
     fresh.run("stop")
     assert "works: " in fresh.run("doctor")
     assert "efim-ls" in fresh.run("completion", "bash")
     fresh.run("-c", "import watchfiles", program="python")  # where the editor does not watch files
+    fresh.run("-c", "import numpy.testing", program="python")  # which has looked into numpy's tests before
     assert not (fresh.packages / "torch").exists()
+    see_size("light, by VS Code", bytes_below(fresh.root))
+    fresh.pip("uninstall", "--quiet", "--yes", "numpy")
+    assert not [*fresh.packages.glob("numpy*")], "pip no longer knows its files"
+
+
+def test_the_other_ways_to_install_take_what_the_page_says() -> None:
+    server = sum(len(content) for content in contents(COMPILED).values())
+    see_size("light, by uv", server + bytes_of_packages({"torch"}))
+    see_size("with torch, for CPUs", server + bytes_of_packages(set()))
+
+
+def bytes_of_packages(left_out: set[str]) -> int:
+    """Return what the packages that the server needs take on disk as they are installed here, without bytecode."""
+    seen, names, total = {*left_out}, ["efim-ls"], 0
+    while names:
+        if (name := names.pop()) in seen:
+            continue
+        seen.add(name)
+        package = distribution(name)
+        needs = map(Requirement, package.requires or ())
+        names += [each.name for each in needs if not each.marker or each.marker.evaluate({"extra": ""})]
+        if name != "efim-ls":
+            files = [path for each in package.files or () if (path := Path(str(each.locate()))).exists()]
+            total += sum(path.stat().st_blocks * 512 for path in files if path.parent.name != "__pycache__")
+    return total
+
+
+def see_size(row: str, size: int) -> None:
+    """Compare with the page's table, whose figures are what is taken, rounded up."""
+    page = (ROOT / "docs" / "install.md").read_text("utf-8")
+    [said] = re.findall(rf"(?m)^\| {row} \|.*\| ([\d,]+) MB \|$", page)
+    most = int(said.replace(",", "")) * 1_000_000
+    print(f"{row}: {size / 1e6:.1f} MB of {most / 1e6:.0f}")
+    assert 0.85 * most < size <= most, row
+
+
+def bytes_below(folder: Path) -> int:
+    return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))
 
 
 def test_the_plugin_and_the_source_are_whole() -> None:

@@ -5,7 +5,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
 // What a fresh environment on Linux took: all that pip fetched, and the whole environment; then PyTorch for CPUs.
-export const LIGHT = "about 25 MB to download, and about 185 MB on disk with the server";
+export const LIGHT = "about 25 MB to download, and about 150 MB on disk with the server";
 export const HEAVY = "about 210 MB to download, and about 900 MB on disk";
 
 const FOLDER = join(__dirname, "server");
@@ -15,6 +15,9 @@ const REMEDY = "Install the extension again from its .vsix file.";
 export const CONSTRAINTS = join(FOLDER, "constraints.txt");
 /** Names all that the server needs where its compiled decoder runs, without torch. */
 export const REQUIREMENTS = join(FOLDER, "requirements-embedded.txt");
+
+/** A program for the Python of the server's environment, which leaves in it what the server needs. */
+export const SLIM = join(__dirname, "..", "slim.py");
 
 /** Return the paths of the server's wheel for this machine, and of its models'; an error unless they are those that were
  * packed. */

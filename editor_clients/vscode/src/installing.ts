@@ -3,14 +3,16 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CancellationError, ProgressLocation, window, type LogOutputChannel } from "vscode";
-import { CONSTRAINTS, HEAVY, LIGHT, REQUIREMENTS, bundledWheels } from "./bundle";
+import { CONSTRAINTS, HEAVY, LIGHT, REQUIREMENTS, SLIM, bundledWheels } from "./bundle";
 import { interpreterIn } from "./finding";
 import { lastLine, run, type Finished } from "./process";
 
 const PYTHONS = ["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python", "py"];
 const NEW_ENOUGH = ["-c", "import sys; sys.exit(sys.version_info < (3, 11))"];
-// Making an environment may have ended before pip was in it.
-const WHOLE = ["-c", "import sys, pip; sys.exit(sys.version_info < (3, 11))"];
+// pip leaves the environment when all is installed, or is not yet in it; Python has a copy. Without one, Debian's says how
+// to get it when the environment is made anew.
+const PIP_IS_THERE = ["-I", "-c", "import pip"];
+const BRING_PIP = ["-I", "-m", "ensurepip"];
 // Nothing is compiled for modules that nobody imports: that would take 20 MB and two seconds.
 const PIP_INSTALL = ["-m", "pip", "install", "--no-input", "--no-compile", "--disable-pip-version-check"];
 const OURS = ["efim-ls", "efim-ls-models"];
@@ -103,7 +105,7 @@ class Installation {
 
     async run(): Promise<void> {
         const wheels = await bundledWheels();
-        if (!(await this.succeeds(this.python, WHOLE))) {
+        if (!(await this.succeeds(this.python, NEW_ENOUGH)) || !(await this.hasPip())) {
             const made = ["-m", "venv", "--clear", this.environment];
             await this.step("creating a Python environment", await this.anyPython(), made);
         }
@@ -119,16 +121,26 @@ class Installation {
             await this.pip("installing the server", ["--force-reinstall", "--no-deps", "--no-index", wheel]);
         }
         const lack = await this.lack();
-        await (lack && this.add(lack));
+        await (lack ? this.add(lack) : this.slim());
     }
 
     /** Install a package with all that it needs, if the user agrees. */
     async add({ name, why }: Lack): Promise<void> {
+        await this.hasPip();
         const packages = ["--constraint", CONSTRAINTS, name];
         const plan = await this.plan(packages);
         if (await this.agreed(name, `The server says: ${why}. ${ofAddition(plan)}`)) {
             await (plan.hasCuda ? this.installTorchForCpus() : this.pip(`installing ${name}`, packages));
         }
+        await this.slim();
+    }
+
+    private async hasPip(): Promise<boolean> {
+        return (await this.succeeds(this.python, PIP_IS_THERE)) || (await this.succeeds(this.python, BRING_PIP));
+    }
+
+    private slim(): Promise<void> {
+        return this.step("removing what the server does not need", this.python, ["-I", SLIM]);
     }
 
     /** Compute with the server. Return the package that it lacks for that on this machine; throw other failures. */

@@ -155,6 +155,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *STORE,
     ),  # fmt: skip
     "editor_clients.headless": (),
+    "editor_clients.vscode": (),
 }
 
 

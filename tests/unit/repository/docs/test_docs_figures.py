@@ -20,6 +20,8 @@ FIGURES = {
         ("README.md", r"\| (\d+) MB in all \|"), ("docs/faq.md", r"^About (\d+) MB on disk"),
         (VSCODE, r"and (\d+) MB on disk\)\. To look"),
         ("editor_clients/vscode/src/bundle.ts", r"about (\d+) MB on disk with the server"),
+        ("editor_clients/vscode/media/install.md", r"and (\d+) MB on disk\. \*efim"),
+        ("docs/install.md", r"^\| light, by VS Code \|.*\| (\d+) MB \|$"),
     ],
     "MB of a clone": [
         ("docs/install.md", r"`git clone --depth 1` fetches (\d+) MB"), ("README.md", r"\[(\d+) MB\]\(docs/install"),
