@@ -98,6 +98,7 @@ ROOMS = {
     "kv_store/shared": ("shared/test_shared_completions.py", "shared/test_shared_places.py"),
     "editor_clients/headless": ("lsp/commands/test_headless.py",),
     "editor_clients/neovim": ("editors/test_neovim.py", "editors/next_edit/test_neovim_next_edits.py"),
+    "editor_clients/nvim-lspconfig": ("editors/test_neovim_installed.py::test_the_file_for_lspconfig_is_enough",),
     "editor_clients/vscode": (
         "editors/test_vscode_inside.py",
         "editors/test_vscode.py::test_tab_takes_the_ghost_text",
@@ -141,7 +142,6 @@ OTHERS = (
     "editors/next_edit/test_vscode_calls.py",
     "editors/next_edit/test_vscode_next_edits.py",
     "editors/test_fetching.py",
-    "editors/test_neovim_installed.py",
     "editors/test_neovim_readme.py",
     "editors/test_vscode_installing.py",
     "editors/test_vscode_lifecycle.py",

@@ -1,5 +1,7 @@
 ---@brief
 ---
+--- https://efim-ls.example
+---
 --- `efim-ls` completes code as you type, with a small model in its own process: no GPU, no account, and nothing leaves
 --- the machine. It serves documents of every language.
 ---
