@@ -23,7 +23,7 @@ SDIST := dist/efim_ls-$(VERSION).tar.gz
 SEPARATE := $(patsubst %,dist/efim_ls_%-$(VERSION)-py3-none-any.whl,go more)
 NPM = $(BIN)/python -m tests.editors.fetching.node --prefix $(VSCODE)
 
-.PHONY: demo test test-editors test-lab check explore coverage lint types fix docs vsix release wheels editors extension released programs pictures fuzz bench gpu-check gpu-run team-check eval clean
+.PHONY: demo test test-editors test-lab check explore coverage lint types fix docs vsix release wheels single editors extension released programs pictures fuzz bench gpu-check gpu-run team-check eval clean
 
 demo: .venv/runs
 	$(BIN)/efim-ls demo
@@ -173,7 +173,7 @@ KERNELS := $(wildcard efim_lab/workshop/training/native/*.[ch])
 REQUIREMENTS = $(BIN)/python -c 'import sys, tomllib; \
 	extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
 	print(*(each for name in sys.argv[1:] for each in extras[name]), sep="\n")'
-STAGES := $(addprefix .venv/,lints tests kernels nodes editors labs types releases crosses)
+STAGES := $(addprefix .venv/,lints tests kernels nodes editors labs types releases crosses singles)
 
 .venv/lints: EXTRAS = lint
 .venv/tests: EXTRAS = foreign http shared gpu test
@@ -184,6 +184,7 @@ STAGES := $(addprefix .venv/,lints tests kernels nodes editors labs types releas
 .venv/types: EXTRAS = types
 .venv/releases: EXTRAS = release
 .venv/crosses: EXTRAS = wheels
+.venv/singles: EXTRAS = single
 
 .venv/lints .venv/nodes .venv/releases: | $(BIN)/python
 .venv/tests: .venv/runs
@@ -191,7 +192,7 @@ STAGES := $(addprefix .venv/,lints tests kernels nodes editors labs types releas
 .venv/workshop: .venv/labs
 .venv/editors: .venv/tests .venv/nodes
 .venv/types: .venv/editors .venv/labs
-.venv/crosses: .venv/releases
+.venv/crosses .venv/singles: .venv/releases
 
 # The workshop's own kernels, which nothing else needs.
 .venv/workshop: setup.py $(KERNELS)
@@ -254,6 +255,13 @@ wheels: dist/wheels .venv/crosses
 		_PYTHON_HOST_PLATFORM=$${each%=*} CC="$$compiler" LDSHARED="$$compiler -shared -s" \
 			$(MAKE_WHEEL) --wheel-dir dist/elsewhere $(SDIST) || exit; \
 	done
+
+# The light server as one file, for Linux and the version of this Python; docs/install.md says what else it takes.
+single: dist/wheels .venv/singles
+	mkdir -p dist/single
+	$(BIN)/python -m pex --venv --intransitive --requirement requirements-embedded.txt \
+		--constraints constraints.txt dist/efim_ls-*-manylinux_2_28_x86_64.whl --script efim-ls \
+		--output-file dist/single/efim-ls-$(VERSION).pex
 
 EXTENSION = $(addprefix $(VSCODE)/,package.json README.md build.mjs slim.py tsconfig.json .vscodeignore) \
 	$(wildcard $(VSCODE)/src/* $(VSCODE)/test/* $(VSCODE)/images/* $(VSCODE)/media/*)
