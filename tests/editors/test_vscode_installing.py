@@ -70,7 +70,7 @@ def test_it_installs_the_wheel_that_came_with_the_extension_and_then_what_a_name
 ):
     """Without torch, which is not asked for where the compiled decoder runs."""
     shutil.rmtree(machine.own_environment, ignore_errors=True)
-    machine.have_packages_but("huggingface_hub", *TORCH)
+    machine.have_packages_but("huggingface_hub", "pip", *TORCH)
     window = opened(python="", suggestions=WHOLE_LINES)
     dialog = asked_to_install(window)
     assert (
