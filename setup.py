@@ -5,12 +5,10 @@ compiled by `python setup.py kernels`, in its folder.
 """
 
 import os
-import re
 import runpy
 import shutil
 import sys
 import tempfile
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +20,6 @@ from setuptools.command.editable_wheel import editable_wheel
 
 SOURCES = runpy.run_path(str(Path(__file__).parent / "model_runtime/c_sources.py"))
 
-PROJECT = tomllib.loads(Path(__file__).with_name("pyproject.toml").read_text("utf-8"))["project"]
 KERNELS = Path("efim_lab/workshop/training/native")
 
 
@@ -98,14 +95,6 @@ class Kernels(PlainLibraries):
         super().finalize_options()
 
 
-def _page() -> str:
-    """Return README.md with links that lead to the files of this release, from wherever the page is shown."""
-    page = Path(__file__).with_name("README.md").read_text("utf-8")
-    files = f"{PROJECT['urls']['Homepage']}/{{}}/v{PROJECT['version']}/"
-    page = re.sub(r"(!\[[^]]*\]\()(?!https:)", rf"\1{files.format('raw')}", page)
-    return re.sub(r"(\]\()(?!https:|#)", rf"\1{files.format('blob')}", page)
-
-
 def _message(ext: Extension) -> Path:
     """Return the file, within the packages, for what a compiler says against an extension."""
     return Path(*ext.name.split(".")).with_suffix(SOURCES["BUILD_ERROR"])
@@ -134,12 +123,10 @@ def _errors_to(file: int) -> Iterator[None]:
 
 
 setup(
-    long_description=_page(),
-    long_description_content_type="text/markdown",
     cmdclass={
         "build_ext": PlainLibraries,
         "bdist_wheel": EveryPython,
         "editable_wheel": WithLaboratory,
         "kernels": Kernels,
-    },
+    }
 )

@@ -15,7 +15,7 @@ from zipfile import ZipFile
 import yaml
 
 from ..editors.fetching.part import ROOT
-from .test_release import PROJECT, PURE, SDIST, SEPARATE, VERSION, VSIX, WHEELS, contents, released
+from .test_release import PROJECT, SDIST, SEPARATE, VERSION, VSIX, WHEELS, released
 
 MASON, LSPCONFIG = ROOT / "editor_clients" / "mason", ROOT / "editor_clients" / "nvim-lspconfig" / "lsp"
 ADDRESS, ISSUES = PROJECT["urls"]["Homepage"], PROJECT["urls"]["Issues"]
@@ -42,17 +42,6 @@ def test_an_index_of_packages_takes_the_source_and_all_wheels() -> None:
     checked = subprocess.run(command, capture_output=True, text=True)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert checked.stdout.count("PASSED") == 1 + len(WHEELS) + len(SEPARATE)
-
-
-def test_links_of_the_page_on_an_index_lead_to_files_of_the_release() -> None:
-    about = contents(PURE)[f"efim_ls-{VERSION}.dist-info/METADATA"].decode()
-    links = re.findall(r"(!?)\[[^]]*\]\(([^)#\s]+)", about)
-    ours = [(shown, link.removeprefix(ADDRESS)) for shown, link in links if link.startswith(ADDRESS)]
-    assert len(ours) > 20 and all(link.startswith("https://") for _, link in links)
-    for shown, link in ours:
-        form, version, name = link.removeprefix("/").split("/", 2)
-        assert (form, version) == ("raw" if shown else "blob", f"v{VERSION}")
-        assert (ROOT / name).exists(), name
 
 
 def test_the_extension_says_what_a_marketplace_shows() -> None:
