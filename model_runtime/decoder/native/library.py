@@ -168,6 +168,10 @@ def library() -> ctypes.CDLL | str:
     lib.efim_open.argtypes = (POINTER(NativeModel), c_int, c_char_p)
     lib.efim_close.restype = None
     lib.efim_close.argtypes = (c_void_p,)
+    lib.efim_pack_groups.restype = c_int
+    lib.efim_pack_groups.argtypes = (c_void_p, *[c_int64] * 4, *[c_void_p] * 2)
+    lib.efim_pack_rows.restype = None
+    lib.efim_pack_rows.argtypes = (c_void_p, *[c_int64] * 3, *[c_void_p] * 3)
     lib.efim_pass.restype = None
     lib.efim_pass.argtypes = (c_void_p, c_int64, c_int64, *[c_void_p] * 3, c_int64, *[c_void_p] * 2)
     return lib

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from ctypes import CDLL
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from model_runtime.checkpoint.weights import Fp32
-from model_runtime.decoder.native.library import NativeMatrix
-from model_runtime.decoder.quantization import GROUP, GROUP_BITS, Format, grouped, quantized, rounded_to_fp16, rows_of
+from model_runtime.decoder.native.library import NativeMatrix, library
+from model_runtime.decoder.quantization import GROUP, GROUP_BITS, Format, rounded_to_fp16, rows_of
 from model_runtime.decoder.weights.product import Product
+from model_runtime.errors import Fp16Overflow
 
 # Of a model's weights, as pass.h numbers them.
 FORMS: dict[Format, int] = {"fp16": 0, "int8": 1, "int8_groups": 2, "int4": 2}
 Zeros = Callable[[tuple[int, ...], npt.DTypeLike], npt.NDArray[Any]]
 LAYOUT = 1  # of packed weights; it changes when files of them can no longer be read
 OUTPUTS, INPUTS = 16, 64  # what both are rounded up to
-NIBBLE_OFFSET = 8  # added to weights of 4 bits, which have no sign then: see groups.h
 
 
 class PackedMatrix(NamedTuple):
@@ -42,48 +43,55 @@ class PackedMatrix(NamedTuple):
 
 
 def pack(product: Product, form: Format, zeros: Zeros) -> PackedMatrix:
-    """Pack a product's weights into arrays that `zeros` allocates."""
+    """Pack a product's weights into arrays that `zeros` allocates; Fp16Overflow where fp16 does not hold them."""
+    weight, bias = product
+    outputs, inputs = round_up(len(weight), OUTPUTS), round_up(weight.shape[1], INPUTS)
+    own_bias = None if bias is None else _padded(bias, outputs, zeros)
     if form in GROUP_BITS:
-        return _pack_groups(product, GROUP_BITS[form], zeros)
-    weight, bias = product
-    columns = weight.shape[1]
-    outputs, inputs = round_up(len(weight), OUTPUTS), round_up(columns, INPUTS)
-    whole, scale = quantized(weight) if form == "int8" else (rounded_to_fp16(weight), None)
-    stored = zeros((outputs, inputs), whole.dtype)
-    stored[: len(whole), :columns] = whole
-    sums = None
+        return PackedMatrix(*_packed_groups(weight, GROUP_BITS[form], outputs, inputs, zeros), None, own_bias)
     if form == "int8":
-        sums = zeros((outputs,), np.int32)
-        sums[:] = stored.sum(1, dtype=np.int32) * np.int32(128)
-    _interleave(stored, 4 if form == "int8" else 1)
-    return PackedMatrix(
-        stored,
-        None if scale is None else _padded(scale[:, 0], outputs, zeros),
-        sums,
-        None if bias is None else _padded(bias, outputs, zeros),
-    )
+        return PackedMatrix(*_packed_rows(weight, outputs, inputs, zeros), own_bias)
+    stored = zeros((outputs, inputs), np.float16)
+    stored[: len(weight), : weight.shape[1]] = rounded_to_fp16(weight)
+    lanes = stored.reshape(outputs // OUTPUTS, OUTPUTS, inputs).transpose(0, 2, 1)
+    stored[:] = np.ascontiguousarray(lanes).reshape(stored.shape)
+    return PackedMatrix(stored, None, None, own_bias)
 
 
-def _pack_groups(product: Product, bits: int, zeros: Zeros) -> PackedMatrix:
-    weight, bias = product
-    columns = weight.shape[1]
-    outputs, inputs = round_up(len(weight), OUTPUTS), round_up(columns, INPUTS)
+def _packed_groups(
+    weight: npt.NDArray[Any], bits: int, outputs: int, inputs: int, zeros: Zeros
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float16]]:
     stored, scales = zeros((outputs, inputs * bits // 8), np.int8), zeros((outputs, inputs // GROUP), np.float16)
     for part, rows in rows_of(weight):
-        wide = np.zeros((round_up(len(rows), OUTPUTS), inputs), np.float32)
-        wide[: len(rows), :columns] = rows
-        whole, scale = grouped(wide, bits)
-        place = slice(part.start, part.start + len(wide))
-        stored[place], scales[place] = _in_nibbles(whole) if bits == 4 else whole, scale
-    _interleave(stored, 4)
-    _interleave(scales, 1)
-    return PackedMatrix(stored, scales, None, None if bias is None else _padded(bias, outputs, zeros))
+        if not _compiled().efim_pack_groups(*_sized(rows), bits, inputs, *_addresses(stored[part], scales[part])):
+            raise Fp16Overflow("scales of weights are beyond what fp16 holds: set weights to 'fp32' or 'int8'")
+    return stored, scales
 
 
-def _in_nibbles(whole: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
-    """Put eight inputs into four bytes: four in the lower bits, and the next four in the higher ones."""
-    eights = (whole + np.int8(NIBBLE_OFFSET)).view(np.uint8).reshape(len(whole), -1, 2, 4)
-    return (eights[:, :, 0] | eights[:, :, 1] << 4).view(np.int8).reshape(len(whole), -1)
+def _packed_rows(
+    weight: npt.NDArray[Any], outputs: int, inputs: int, zeros: Zeros
+) -> tuple[npt.NDArray[np.int8], Fp32, npt.NDArray[np.int32]]:
+    stored, scales = zeros((outputs, inputs), np.int8), zeros((outputs,), np.float32)
+    sums = zeros((outputs,), np.int32)
+    for part, rows in rows_of(weight):
+        _compiled().efim_pack_rows(*_sized(rows), inputs, *_addresses(stored[part], scales[part], sums[part]))
+    return stored, scales, sums
+
+
+def _compiled() -> CDLL:
+    lib = library()
+    assert not isinstance(lib, str), lib  # or there is no reader of packed weights
+    return lib
+
+
+def _sized(rows: Fp32) -> tuple[int, int, int]:
+    """Return where rows lie, which must be in one piece, how many there are, and of how many numbers."""
+    assert rows.flags.c_contiguous
+    return rows.ctypes.data, *rows.shape
+
+
+def _addresses(*arrays: npt.NDArray[Any]) -> Iterator[int]:
+    return (each.ctypes.data for each in arrays)
 
 
 def round_up(size: int, unit: int) -> int:
@@ -95,10 +103,3 @@ def _padded(values: Fp32, length: int, zeros: Zeros) -> Fp32:
     stored = zeros((length,), np.float32)
     stored[: len(values)] = values
     return stored
-
-
-def _interleave(weights: npt.NDArray[np.generic], inputs: int) -> None:
-    """Lay weights [out, in] out as [out / 16, in / inputs, 16, inputs], in place."""
-    rows = len(weights)
-    lanes = weights.reshape(rows // 16, 16, -1, inputs).transpose(0, 2, 1, 3)
-    weights[:] = np.ascontiguousarray(lanes).reshape(weights.shape)

@@ -11,13 +11,14 @@ import pytest
 
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import as_fp32, read_weights
-from model_runtime.decoder.quantization import GROUP, grouped
+from model_runtime.decoder.quantization import GROUP
 from model_runtime.kv.arena import DenseArena
 from model_runtime.loading import memory_fit
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import LoadedModel
 from model_runtime.loading.memory_fit import kv_bytes, memory_need, model_size
 from tests.compiled import require_compiled
+from tests.engine.decoder.packed.grouping import grouped
 from tests.engine.gguf_files import gguf, write
 from tests.engine.loading.test_formats import CAPACITY, loaded
 from tests.models import CODE, Tiny, make

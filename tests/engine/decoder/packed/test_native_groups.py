@@ -7,19 +7,17 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import Fp32, as_fp32, read_weights
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.native.decoder import MOST_ROWS, NativeDecoder
 from model_runtime.decoder.native.library import instruction_sets
-from model_runtime.decoder.quantization import FP16_MAX, GROUP, GROUP_BITS, grouped
-from model_runtime.errors import ModelError
+from model_runtime.decoder.quantization import GROUP, GROUP_BITS
 from model_runtime.kv.arena import DenseArena
 from model_runtime.kv.layout import LANES
 from tests.compiled import require_compiled
+from tests.engine.decoder.packed.grouping import grouped
 from tests.engine.doubles import fetched
 from tests.models import VOCABULARY, Tiny, make
 
@@ -101,34 +99,3 @@ def test_logits_are_torchs_of_weights_rounded_alike(folder: Path, form: Form, in
     near = theirs > theirs.max(1, keepdims=True) - 7  # those that 4 bits have as well as the weights are stored
     off = np.where(near, np.abs(mine - theirs), 0).max(1)
     assert np.median(off) <= close * np.abs(theirs).max()
-
-
-@given(st.data(), st.sampled_from([4, 8]))
-def test_weights_that_were_rounded_in_groups_stay_as_they_are(data: st.DataObject, bits: int) -> None:
-    seed = data.draw(st.integers(0, 2**32 - 1))
-    generator = np.random.default_rng(seed)
-    least = -8 if bits == 4 else -127
-    whole = generator.integers(least, -least, (3, 2 * GROUP), dtype=np.int8)
-    whole[:, ::GROUP] = least  # as ggml rounds: the largest magnitude becomes the least number
-    if bits == 4:  # but in files that weigh activations: some groups end before it
-        whole[0, :GROUP] = np.clip(whole[0, :GROUP], *data.draw(st.sampled_from([(-7, 7), (-3, 5), (-1, 0), (0, 0)])))
-    scale = generator.normal(0, data.draw(st.sampled_from([1e-4, 1.0, 100.0])), (3, 2)).astype(np.float16)
-    if bits == 8:
-        scale = np.abs(scale)
-    weight = whole * np.repeat(scale.astype(np.float32), GROUP, 1)
-    again, scales = grouped(weight, bits)
-    assert np.array_equal(again * np.repeat(scales.astype(np.float32), GROUP, 1), weight)
-
-
-@given(st.integers(0, 2**32 - 1), st.sampled_from([4, 8]), st.floats(1e-3, 1e3))
-def test_rounding_is_off_by_half_a_step_at_most(seed: int, bits: int, size: float) -> None:
-    weight = np.random.default_rng(seed).normal(0, size, (4, GROUP)).astype(np.float32)
-    whole, scale = grouped(weight, bits)
-    steps = np.abs(scale.astype(np.float32))
-    ends = 1 if bits == 4 else 0.5  # the other end of 4 bits has 7 steps, and the largest number 8
-    assert (np.abs(weight - whole * scale.astype(np.float32)) <= 1.01 * ends * steps).all()
-
-
-def test_scales_beyond_what_fp16_holds_are_refused_with_a_remedy() -> None:
-    with pytest.raises(ModelError, match="beyond what fp16 holds: set weights to 'fp32' or 'int8'"):
-        grouped(np.full((1, GROUP), 9 * FP16_MAX, np.float32), 4)
