@@ -105,7 +105,8 @@ class Installation {
 
     async run(): Promise<void> {
         const wheels = await bundledWheels();
-        if (!(await this.succeeds(this.python, NEW_ENOUGH)) || !(await this.hasPip())) {
+        const isNew = !(await this.succeeds(this.python, NEW_ENOUGH)) || !(await this.hasPip());
+        if (isNew) {
             const made = ["-m", "venv", "--clear", this.environment];
             await this.step("creating a Python environment", await this.anyPython(), made);
         }
@@ -117,7 +118,7 @@ class Installation {
         await this.pip("installing the server", packages);
         // The same version may be there already, from an extension of another day. First the server: an earlier one had
         // the models in its own wheel, and they go with it.
-        for (const wheel of wheels) {
+        for (const wheel of isNew ? [] : wheels) {
             await this.pip("installing the server", ["--force-reinstall", "--no-deps", "--no-index", wheel]);
         }
         const lack = await this.lack();
@@ -139,8 +140,13 @@ class Installation {
         return (await this.succeeds(this.python, PIP_IS_THERE)) || (await this.succeeds(this.python, BRING_PIP));
     }
 
-    private slim(): Promise<void> {
-        return this.step("removing what the server does not need", this.python, ["-I", SLIM]);
+    /** Where it fails, what stays takes room, and the server works. */
+    private async slim(): Promise<void> {
+        const removing = "removing what the server does not need";
+        const finished = await this.logged(removing, this.python, ["-I", SLIM]);
+        if (finished.code !== 0) {
+            this.log.warn(`${removing} failed: ${cause(finished)}`);
+        }
     }
 
     /** Compute with the server. Return the package that it lacks for that on this machine; throw other failures. */
