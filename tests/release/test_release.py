@@ -47,15 +47,15 @@ LIBRARIES = {
 MODEL = "model_runtime/embedded/python/model.safetensors"
 MODELS = ROOT / "model_runtime" / "embedded"
 PACKAGES = ("efim_ls", "model_runtime", "kv_store", "editor_clients")
-# A model, its wheel, its languages, a file with a cursor at its end, and the first characters of the suggestion.
+# A model in a wheel of its own, its languages, a file with a cursor at its end, and how the suggestion begins.
 SEPARATE_MODELS = [
     (
-        "go", COMPILED, "Go", "area.go",
+        "go", "Go", "area.go",
         "package area\n\nfunc read(name string) ([]byte, error) {\n\tinfo, err := os.Stat(name)\n\ti",
         "f err != nil {",
     ),
     (
-        "more", PURE, "C, C++, Java, PHP, Ruby, Rust and shell scripts", "area.rs",
+        "more", "C, C++, Java, PHP, Ruby, Rust and shell scripts", "area.rs",
         "fn sum(numbers: &[f32]) -> f32 {\n    let mut total = 0.0;\n    for number in numbers {\n        tot",
         "al += ",
     ),
@@ -164,39 +164,41 @@ def test_one_wheel_serves_every_python_on_linux_and_one_all_else() -> None:
         assert {name for name in files if name.endswith(".so")} == libraries
 
 
-@pytest.mark.parametrize("wheel", WHEELS)
-def test_a_wheel_completes_in_a_fresh_environment(wheel: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def fresh(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """Outside the clone, with an empty PATH, so without a compiler; what the server needs is taken from here."""
-    fresh = Environment(tmp_path, wheel)
-    (fresh.packages / "needed.pth").write_text(sysconfig.get_path("purelib"), "utf-8")
+    environment = Environment(tmp_path_factory.mktemp("fresh"), request.param)
+    (environment.packages / "needed.pth").write_text(sysconfig.get_path("purelib"), "utf-8")
+    return environment
+
+
+@pytest.mark.parametrize(("fresh", "is_compiled"), [(COMPILED, True), (PURE, False)], indirect=["fresh"])
+def test_a_wheel_completes_in_a_fresh_environment(fresh: Environment, is_compiled: bool) -> None:
     assert fresh.run("--version") == f"efim-ls {VERSION}\n"
     fresh.complete()
     code = "import efim_ls, model_runtime.decoder.native.library as l; print(efim_ls, l.library())"
     seen = fresh.run("-c", code, program="python")
-    assert str(fresh.packages) in seen and ("CDLL" in seen) == (wheel == COMPILED)
+    assert str(fresh.packages) in seen and ("CDLL" in seen) == is_compiled
 
 
-@pytest.mark.parametrize(
-    ("name", "wheel", "languages", "file", "text", "begins"),
-    SEPARATE_MODELS,
-    ids=[each[0] for each in SEPARATE_MODELS],
-)
-def test_a_separate_model_answers_where_its_wheel_is_installed(
-    name: str, wheel: str, languages: str, file: str, text: str, begins: str, tmp_path: Path
-) -> None:
-    fresh = Environment(tmp_path, wheel, SEPARATE[name])
-    (fresh.packages / "needed.pth").write_text(sysconfig.get_path("purelib"), "utf-8")
-    assert {path.name for path in (fresh.packages / f"efim_ls_{name}").iterdir()} == {
-        *(path.name for path in (MODELS / name).iterdir()), "__init__.py"
-    }  # fmt: skip
+@pytest.mark.parametrize("fresh", [COMPILED], indirect=True)
+def test_separate_models_answer_where_their_wheels_are_installed(fresh: Environment) -> None:
+    fresh.install(*(released(wheel) for wheel in SEPARATE.values()))
+    for name in SEPARATE:
+        assert {path.name for path in (fresh.packages / f"efim_ls_{name}").iterdir()} == {
+            *(path.name for path in (MODELS / name).iterdir()), "__init__.py"
+        }  # fmt: skip
     models = json.loads(fresh.run("models", "--json"))["models"]
-    assert [each["name"] for each in models if each["name"].startswith("embedded")] == [
-        "embedded, Python", "embedded, JavaScript and TypeScript", f"embedded, {languages}"
-    ]  # fmt: skip
-    (tmp_path / file).write_text(text, "utf-8")
-    lines = text.split("\n")
-    answer = json.loads(fresh.run("complete", "--json", f"{tmp_path / file}:{len(lines)}:{len(lines[-1]) + 1}"))
-    assert answer["text"].startswith(begins) and answer["notice"] is None
+    assert {each["name"] for each in models if each["name"].startswith("embedded")} == {
+        "embedded, Python", "embedded, JavaScript and TypeScript",
+        *(f"embedded, {languages}" for _, languages, *_ in SEPARATE_MODELS),
+    }  # fmt: skip
+    for _, _, file, text, begins in SEPARATE_MODELS:
+        path = fresh.file.with_name(file)
+        path.write_text(text, "utf-8")
+        lines = text.split("\n")
+        answer = json.loads(fresh.run("complete", "--json", f"{path}:{len(lines)}:{len(lines[-1]) + 1}"))
+        assert answer["text"].startswith(begins) and answer["notice"] is None
 
 
 def test_the_packages_that_are_needed_are_listed_in_the_versions_that_were_tested() -> None:

@@ -76,8 +76,8 @@ def real_prompt(plan: Plan) -> Prompt:
 CHEAPLY = Counter(fours, prompt_of_fours, Budget(head=60, tail=20))
 REALLY = Counter(TOKENIZER.pieces, real_prompt, Budget(head=120, tail=40))
 counters = pytest.mark.parametrize("counter", [CHEAPLY, REALLY], ids=["cheap", "real tokenizer"])
-unhurried = settings(max_examples=80)
-fewer = settings(max_examples=40)
+unhurried = settings(max_examples=50)
+fewer = settings(max_examples=25)
 
 line_ends = st.sampled_from(["\n", "\n", "\n", "\r\n", "\r"])
 short_lines = st.sampled_from(

@@ -90,7 +90,7 @@ def adapters(draw: st.DrawFn) -> tuple[Tiny, torch.dtype, dict[str, Any]]:
     return Tiny(family, tied=False), draw(st.sampled_from([torch.float32, torch.bfloat16, torch.float16])), options
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(adapters())
 def test_the_weights_are_the_ones_that_peft_merges(drawn: tuple[Tiny, torch.dtype, dict[str, Any]]) -> None:
     tiny, dtype, options = drawn

@@ -94,9 +94,9 @@ def test_a_line_that_was_cut_is_kept_as_it_was_written(language: str) -> None:
     texts, judged = real_files(language), 0
     for text in texts:
         start = 0
-        for line in text.splitlines(keepends=True):
+        for number, line in enumerate(text.splitlines(keepends=True)):
             end, cut = start + len(line.rstrip()), start + (len(line) - len(line.lstrip()) + len(line)) // 2
-            if cut < end:
+            if cut < end and number % 3 == 0:  # of many
                 said = text[cut:end]
                 assert closed_below(said, place_at(text[:cut] + text[end:], cut, language)) == said
                 judged += 1

@@ -153,7 +153,7 @@ class TwoListed(RuleBasedStateMachine):
         self.other.check()
 
 
-TwoListed.TestCase.settings = settings(max_examples=150, stateful_step_count=30)
+TwoListed.TestCase.settings = settings(max_examples=50, stateful_step_count=30)
 TestTwoListed = TwoListed.TestCase
 
 

@@ -144,7 +144,7 @@ def longest_common(a: list[int], b: list[int]) -> int:
     return length
 
 
-TwoRows.TestCase.settings = settings(max_examples=120, stateful_step_count=30)
+TwoRows.TestCase.settings = settings(max_examples=50, stateful_step_count=30)
 TestTwoRows = TwoRows.TestCase
 
 

@@ -108,7 +108,7 @@ class DiskStates(RuleBasedStateMachine):
         self.folder.cleanup()
 
 
-DiskStates.TestCase.settings = settings(max_examples=100, stateful_step_count=30)
+DiskStates.TestCase.settings = settings(max_examples=40, stateful_step_count=30)
 TestDiskStates = DiskStates.TestCase
 
 

@@ -170,5 +170,5 @@ class LruStates(RuleBasedStateMachine):
         assert {name: self.lru.parent(name) for name in names} == self.slow.parents
 
 
-LruStates.TestCase.settings = settings(max_examples=80, stateful_step_count=60)
+LruStates.TestCase.settings = settings(max_examples=40, stateful_step_count=40)
 TestLruStates = LruStates.TestCase

@@ -167,7 +167,7 @@ class MemoryStates(RuleBasedStateMachine):
         assert left.tobytes() == bytes(sorted(b"".join(each.data for each in self.expected.values())))
 
 
-MemoryStates.TestCase.settings = settings(max_examples=80, stateful_step_count=40)
+MemoryStates.TestCase.settings = settings(max_examples=40, stateful_step_count=40)
 TestMemoryStates = MemoryStates.TestCase
 
 
