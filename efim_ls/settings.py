@@ -63,8 +63,9 @@ class Settings:
         "",
         "The model: a folder that holds a checkpoint, a GGUF file, or a repository on the Hugging Face hub "
         "(`Qwen/Qwen2.5-Coder-1.5B`), which is downloaded once; `@main` behind the name, or another branch, tag or "
-        "commit, asks for that one. If empty, the small models that come with the server, each for its languages; "
-        "they also answer before a larger model (docs/models.md). `efim-ls models` lists what fits your machine.",
+        "commit, asks for that one, and `:Q8_0` for that GGUF file. If empty, the small models that come with the "
+        "server, each for its languages; they also answer before a larger model (docs/models.md). `efim-ls models` "
+        "lists what fits your machine.",
         "Model",
         basic=True,
     )

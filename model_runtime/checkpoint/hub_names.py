@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from model_runtime.checkpoint.embedded import EMBEDDED
+from model_runtime.checkpoint.gguf.choice import choose_file
 from model_runtime.checkpoint.gguf.found import FoundFile, found_files
 from model_runtime.checkpoint.weight_files import weight_files
 from model_runtime.errors import ModelError
@@ -45,14 +48,23 @@ def local_folder(name: str) -> Path | None:
     )
 
 
-def hub_name(model: str) -> tuple[str, str]:
-    """Return the name and the revision, empty for the default one, of `owner/name@revision`."""
-    name, _, revision = model.partition("@")
-    return name, revision
+class HubName(NamedTuple):
+    """A repository of the hub, its revision and the quantization of its GGUF file; both are empty by default."""
+
+    name: str
+    revision: str = ""
+    quantization: str = ""
 
 
-def cached_folder(name: str, revision: str, weights: bool = True) -> Path | None:
-    """Return the folder of a repository that is in the hub's cache, or None; makes no request.
+def hub_name(model: str) -> HubName:
+    """Return what `owner/name@revision:quantization` names."""
+    repository, _, quantization = model.partition(":")
+    name, _, revision = repository.partition("@")
+    return HubName(name, revision, quantization)
+
+
+def cached_folder(name: str, revision: str, quantization: str = "", weights: bool = True) -> Path | None:
+    """Return the folder or GGUF file of a repository that is in the hub's cache, or None; makes no request.
 
     It must be there in full, except the `weights` if these are not needed. ModelError if the hub's client is not
     installed, without which nothing can be fetched either.
@@ -60,10 +72,22 @@ def cached_folder(name: str, revision: str, weights: bool = True) -> Path | None
     if not find_spec("huggingface_hub"):
         how = install_command("huggingface_hub")
         raise ModelError(f"{name} is a model of the hub, whose client is not installed: run {how}")
-    from huggingface_hub import try_to_load_from_cache
+    storage, revision = storage_folder(name), checked_revision(revision)
+    note = storage / "refs" / revision
+    folder = storage / "snapshots" / (note.read_text("utf-8").strip() if note.is_file() else revision)
+    if not quantization and (folder / REQUIRED_FILES[0]).is_file():
+        return folder if _is_whole(folder, weights) else None
+    with suppress(ModelError):
+        file = folder / choose_file(name, _files_in(folder), quantization)
+        return weight_files(file)[0]
+    return None
 
-    found = try_to_load_from_cache(name, REQUIRED_FILES[0], revision=checked_revision(revision))
-    return Path(found).parent if isinstance(found, str) and _is_whole(Path(found).parent, weights) else None
+
+def storage_folder(name: str) -> Path:
+    """Return where the hub's client keeps a repository."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return Path(HF_HUB_CACHE) / f"models--{name.replace('/', '--')}"
 
 
 def model_folder(name: str) -> Path:
@@ -104,10 +128,11 @@ def gguf_models() -> list[FoundFile]:
 
 
 def hub_origin(folder: Path) -> tuple[str, str]:
-    """Return name and commit of a model in the hub's cache, else the folder and no commit."""
-    kind, _, name = folder.parent.parent.name.partition("--")
-    if kind == "models" and folder.parent.name == "snapshots":
-        return name.replace("--", "/"), folder.name
+    """Return name and commit of a model in the hub's cache, else the path and no commit."""
+    for at in (folder, *folder.parents):
+        kind, _, name = at.parent.parent.name.partition("--")
+        if kind == "models" and at.parent.name == "snapshots":
+            return "/".join([name.replace("--", "/"), *folder.relative_to(at).parts]), at.name
     return str(folder), ""
 
 
@@ -117,6 +142,10 @@ def checked_revision(revision: str) -> str:
         how = "write a branch, a tag or a commit behind the @ of the setting model"
         raise ModelError(f"{revision!r} is not a valid revision: {how}")
     return revision or "main"
+
+
+def _files_in(folder: Path) -> list[str]:
+    return [path.relative_to(folder).as_posix() for path in folder.rglob("*.gguf")]
 
 
 def _is_whole(folder: Path, weights: bool = True) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,14 @@ from model_runtime.checkpoint.config import ModelConfig, parse_config, read_conf
 from model_runtime.checkpoint.embedded import EMBEDDED, SHIPPED, embedded_models
 from model_runtime.checkpoint.gguf.found import FoundFile
 from model_runtime.checkpoint.gguf.header import read_header
-from model_runtime.checkpoint.hub_names import CachedModel, cached_models, gguf_models
+from model_runtime.checkpoint.hub_names import (
+    CachedModel,
+    cached_folder,
+    cached_models,
+    gguf_models,
+    hub_name,
+    local_folder,
+)
 from model_runtime.decoder.gpu.device import BF16
 from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
@@ -156,13 +164,21 @@ def _rows(machine: Machine, times: PassTimes | None, current: str) -> Iterator[M
         yield _on_disk(machine, CachedModel(current, "", (), folder, _size(folder)), current, current)
     yield from (_on_disk(machine, each, each.name, current) for each in here)
     files = gguf_models()
-    if current and folder.is_file() and folder not in {each.path for each in files}:
-        files.append(FoundFile(current, folder))
-    yield from (_in_gguf(machine, each, each.path == folder) for each in files)
+    file = _path_of(current)
+    if current and file.is_file() and file not in {each.path for each in files}:
+        files.append(FoundFile(current, file))
+    yield from (_in_gguf(machine, each, each.path == file) for each in files)
     yield from map(_running, running_servers())
     names = {each.name for each in here}
     published = [_published(machine, each, current) for each in KNOWN_MODELS if each.name not in names]
     yield from sorted(published, key=lambda row: math.inf if row.milliseconds is None else row.milliseconds)
+
+
+def _path_of(current: str) -> Path:
+    """Return the path of the chosen model, which may be in the hub's cache."""
+    with suppress(ModelError):  # it is no model's name, or the hub's client is not installed
+        return local_folder(current) or cached_folder(*hub_name(current)) or Path(current)
+    return Path(current)
 
 
 def _on_disk(

@@ -25,7 +25,7 @@ def tokenizer_folder(settings: Settings) -> Path | None:
 def fetch_elsewhere(settings: Settings, progress: Progress) -> None:
     """Download the tokenizer of the server's model, if it is not here; raises ModelError."""
     if tokenizer_folder(settings) is None:
-        fetch_tokenizer(*hub_name(settings.model), progress)
+        fetch_tokenizer(*hub_name(settings.model)[:2], progress)
 
 
 def open_elsewhere(settings: Settings) -> RemoteModel:

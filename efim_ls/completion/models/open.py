@@ -188,13 +188,13 @@ def fetch(settings: Settings, progress: Progress, beside: bool) -> None:
 
 
 def _found(settings: Settings, progress: Progress, beside: bool = False) -> tuple[Path, Progress]:
-    """Return the configured model's folder, downloaded if needed, and a callback for the remaining progress."""
+    """Return the path of the configured model, downloaded if needed, and a callback for the remaining progress."""
     if folder := local_folder(settings.model):
         return folder, progress
-    name, revision = hub_name(settings.model)
-    if folder := cached_folder(name, revision):
+    named = hub_name(settings.model)
+    if folder := cached_folder(*named):
         return folder, progress
-    folder = fetch_folder(name, revision, partial(_between, progress, 0, FETCHED), partial(_check, settings, beside))
+    folder = fetch_folder(named, partial(_between, progress, 0, FETCHED), partial(_check, settings, beside))
     return folder, partial(_between, progress, FETCHED, LOADED)
 
 

@@ -32,21 +32,27 @@ class RemoteFile(NamedTuple):
     sha256: str
 
 
-def download(source: RemoteFile, path: Path, lock: Path, report: Report) -> None:
-    """Download a file to a path, where it appears once it is whole and verified; the lock keeps other servers off."""
+def download(source: RemoteFile, path: Path, lock: Path, report: Report, most: int | None = None) -> Path:
+    """Download a file to a path, where it appears once it is whole and verified; the lock keeps other servers off.
+
+    With `most`, end once that number of bytes is here, for a further download to go on. Return where the bytes are.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with _locked(lock, report):
         if path.exists():
             report(source.size)
-            return
+            return path
         partial = incomplete_path(path)
         report(_size(partial))
-        if _size(partial) < source.size:
-            retry(lambda: _stream(source, partial, report), report, lambda: _size(partial))
+        if _size(partial) < min(most or source.size, source.size):
+            end = most or source.size + 1  # a file that has more is damaged, and may never end
+            retry(lambda: _stream(source, partial, report, end), report, lambda: _size(partial))
+        if most:
+            return partial
         if _digest(partial, report) != source.sha256:
             partial.unlink()
             raise ModelError(f"what came from {source.url} is damaged and was removed: fetch it again")
-        partial.replace(path)
+        return partial.replace(path)
 
 
 def retry(ask: Callable[[], T], report: Report, come: Callable[[], int] = lambda: 0) -> T:
@@ -88,7 +94,7 @@ def _locked(lock: Path, report: Report) -> Generator[None]:
         held.release()
 
 
-def _stream(source: RemoteFile, partial: Path, report: Report) -> None:
+def _stream(source: RemoteFile, partial: Path, report: Report, most: int) -> None:
     from huggingface_hub import get_session
     from huggingface_hub.utils import hf_raise_for_status
 
@@ -107,7 +113,7 @@ def _stream(source: RemoteFile, partial: Path, report: Report) -> None:
             out.write(piece)
             report(len(piece))
             come += len(piece)
-            if come > source.size:  # it is damaged in any case, and may never end
+            if come >= most:
                 return
 
 

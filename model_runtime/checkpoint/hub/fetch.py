@@ -12,10 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from model_runtime.checkpoint.gguf.choice import choose_file, is_gguf
+from model_runtime.checkpoint.gguf.header import MOST_HEADER, part_paths
+from model_runtime.checkpoint.gguf.kinds import gguf_package
 from model_runtime.checkpoint.hub.download import RemoteFile, Report, download, incomplete_path, retry
-from model_runtime.checkpoint.hub_names import REQUIRED_FILES, checked_revision
+from model_runtime.checkpoint.hub_names import REQUIRED_FILES, HubName, checked_revision, storage_folder
 from model_runtime.checkpoint.weight_files import ADAPTER_FILE, INDEX_FILE, SINGLE_FILE, shard_names
 from model_runtime.errors import ModelError
 
@@ -51,13 +55,16 @@ class Repository:
     files: dict[str, RepositoryFile]
 
 
-def fetch_folder(name: str, revision: str, progress: Progress, check: Check) -> Path:
-    """Fetch the missing files of a repository and return its folder; ModelError if that fails.
+def fetch_folder(named: HubName, progress: Progress, check: Check) -> Path:
+    """Fetch the missing files of a repository and return its folder, or its GGUF file; ModelError if that fails.
 
-    `check` may refuse it before the weights are fetched. An exception of `progress` ends the download, which resumes
-    there the next time.
+    GGUF is fetched if a quantization is named, or if there are no other weights. `check` may refuse it before the
+    weights are fetched. An exception of `progress` ends the download, which resumes there the next time.
     """
+    name, revision, quantization = named
     with _asked(name, revision, progress) as repository:
+        if quantization or (not _has_safetensors(repository) and any(map(is_gguf, repository.files))):
+            return _fetch_gguf(repository, quantization, progress, check)
         _refuse_unusable(repository)
         folder = _fetch_files(repository, [each for each in SMALL_FILES if each in repository.files], _silent)
         names = _weights_of(repository)
@@ -66,6 +73,27 @@ def fetch_folder(name: str, revision: str, progress: Progress, check: Check) -> 
         _refuse_without_room(repository, names)
         _fetch_files(repository, names, _byte_progress(f"fetching {name}", total, progress))
     return folder
+
+
+def _fetch_gguf(repository: Repository, quantization: str, progress: Progress, check: Check) -> Path:
+    """Fetch a model in GGUF: first the beginnings of its files, which have all but the weights, and are checked."""
+    gguf_package()
+    first = choose_file(repository.name, repository.files, quantization)
+    names = [path.as_posix() for path in part_paths(Path(first))]
+    if missing := [each for each in names if each not in repository.files]:
+        raise ModelError(f"{repository.name} lacks its part {missing[0]}: choose another file or repository")
+    total = sum(repository.files[each].size for each in names)
+    with TemporaryDirectory() as folder:
+        paths = [Path(folder, Path(each).name) for each in names]
+        for each, path in zip(names, paths, strict=True):
+            begun = download(*_place(repository, each), lambda _: progress(f"reading {first}", 0), MOST_HEADER)
+            with begun.open("rb") as file, path.open("wb") as copy:
+                copy.write(file.read(MOST_HEADER))
+                copy.truncate(repository.files[each].size)  # what follows takes no room
+        check(paths[0], total)
+    _refuse_without_room(repository, names)
+    _fetch_files(repository, names, _byte_progress(f"fetching {first}", total, progress))
+    return storage_folder(repository.name) / "snapshots" / repository.commit / first
 
 
 def fetch_tokenizer(name: str, revision: str, progress: Progress) -> Path:
@@ -124,10 +152,14 @@ def _refuse_unusable(repository: Repository) -> None:
     if ADAPTER_FILE in files and "config.json" not in files:
         how = f"run `hf download {name} --local-dir FOLDER`, and name that folder"
         raise ModelError(f"{name} is an adapter, which is not fetched from the hub: {how}")
-    if SINGLE_FILE not in files and INDEX_FILE not in files:
-        how = "nothing else is fetched: choose one with safetensors, or name a GGUF file on this machine"
+    if not _has_safetensors(repository):
+        how = "nothing but safetensors and GGUF is fetched: choose another repository"
         raise ModelError(f"{name} has no {SINGLE_FILE} on the hub, and {how}")
     _refuse_without(repository, REQUIRED_FILES)
+
+
+def _has_safetensors(repository: Repository) -> bool:
+    return SINGLE_FILE in repository.files or INDEX_FILE in repository.files
 
 
 def _refuse_without(repository: Repository, names: Iterable[str]) -> None:
@@ -154,21 +186,21 @@ def _fetch_files(repository: Repository, names: Iterable[str], report: Report) -
     paths: list[str] = []
     for name in names:
         if repository.files[name].sha256:
-            _fetch_large(repository, name, report)
+            download(*_place(repository, name), report)
         ask = partial(hf_hub_download, repository.name, name, revision=repository.commit, token=repository.token)
         paths.append(retry(ask, report))
     return Path(paths[0]).parent
 
 
-def _fetch_large(repository: Repository, name: str, report: Report) -> None:
+def _place(repository: Repository, name: str) -> tuple[RemoteFile, Path, Path]:
+    """Return where a large file comes from, where it goes, and the lock that others wait for."""
     from huggingface_hub import get_token, hf_hub_url
 
-    file, blob = repository.files[name], _blob_path(repository, name)
+    blob, stored = _blob_path(repository, name), storage_folder(repository.name)
     url = hf_hub_url(repository.name, name, revision=repository.commit)
     headers = {"authorization": f"Bearer {get_token()}"} if repository.token else {}
-    source = RemoteFile(url, headers, file.size, blob.name)
-    stored = _storage_folder(repository.name)
-    download(source, blob, stored.parent / ".locks" / stored.name / f"{blob.name}.lock", report)
+    source = RemoteFile(url, headers, repository.files[name].size, blob.name)
+    return source, blob, stored.parent / ".locks" / stored.name / f"{blob.name}.lock"
 
 
 def _blob_path(repository: Repository, name: str) -> Path:
@@ -176,17 +208,11 @@ def _blob_path(repository: Repository, name: str) -> Path:
     sha256 = repository.files[name].sha256 or ""
     if not re.fullmatch("[0-9a-f]{64}", sha256):
         raise ModelError(f"the hub lists no SHA-256 for {name} of {repository.name}: choose another repository")
-    return _storage_folder(repository.name) / "blobs" / sha256
-
-
-def _storage_folder(name: str) -> Path:
-    from huggingface_hub.constants import HF_HUB_CACHE
-
-    return Path(HF_HUB_CACHE) / f"models--{name.replace('/', '--')}"
+    return storage_folder(repository.name) / "blobs" / sha256
 
 
 def _refuse_without_room(repository: Repository, names: list[str]) -> None:
-    missing, stored = 0, _storage_folder(repository.name)
+    missing, stored = 0, storage_folder(repository.name)
     for name in names:
         blob = _blob_path(repository, name)
         here = [path.stat().st_size for path in (blob, incomplete_path(blob)) if path.exists()]
@@ -214,7 +240,7 @@ def _silent(_: int) -> None:
 
 def _note_revision(repository: Repository, revision: str) -> None:
     """Note the commit of a branch or tag where the hub's client looks for it, now that all files are there."""
-    note = _storage_folder(repository.name) / "refs" / revision
+    note = storage_folder(repository.name) / "refs" / revision
     note.parent.mkdir(parents=True, exist_ok=True)
     # Named by process and thread: another server may fetch the same model at the same time.
     temporary = note.with_name(f"{note.name}.{os.getpid()}-{threading.get_ident()}.tmp")

@@ -96,6 +96,7 @@ def test_the_table_says_it_too_and_marks_the_file_in_use(home: Path, found: dict
     assert any(line.startswith("llama.cpp: cut.gguf cannot be used: ") for line in lines)
     path = found["Ollama: coder:1.5b"]["folder"]
     elsewhere = str(shutil.copy(path, home / "mine.gguf"))
-    for named, name in ((path, "Ollama: coder:1.5b"), (elsewhere, elsewhere)):
+    hub = "me/chat-GGUF/chat.gguf"
+    for named, name in ((path, "Ollama: coder:1.5b"), (elsewhere, elsewhere), ("me/chat-GGUF@" + "a" * 40, hub)):
         models = json.loads(run(home, "--json", "--model", named))["models"]
         assert [model["name"] for model in models if model["current"]] == [name]

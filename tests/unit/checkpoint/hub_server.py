@@ -88,8 +88,9 @@ class Handler(BaseHTTPRequestHandler):
         if commit is None:
             self.refuse(404, "RevisionNotFound")
             return
-        files = [path for path in sorted(self.hub.repositories[name].iterdir()) if path.is_file()]
-        siblings = [{"rfilename": path.name, **facts(path)} for path in files]
+        folder = self.hub.repositories[name]
+        files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        siblings = [{"rfilename": path.relative_to(folder).as_posix(), **facts(path)} for path in files]
         gated = "manual" if name in self.hub.gated else False
         told = {"id": name, "sha": commit, "gated": gated, "siblings": siblings}
         body = json.dumps(told).encode() if self.hub.page is None else self.hub.page

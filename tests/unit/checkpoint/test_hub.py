@@ -25,7 +25,14 @@ from model_runtime.checkpoint.embedded import EMBEDDED
 from model_runtime.checkpoint.hub import download
 from model_runtime.checkpoint.hub.fetch import fetch_folder, fetch_tokenizer
 from model_runtime.checkpoint.hub_names import REPOSITORY_NAME as NAMES
-from model_runtime.checkpoint.hub_names import cached_folder, cached_models, hub_name, hub_origin, local_folder
+from model_runtime.checkpoint.hub_names import (
+    HubName,
+    cached_folder,
+    cached_models,
+    hub_name,
+    hub_origin,
+    local_folder,
+)
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.errors import ModelError
 from model_runtime.machine import install_command
@@ -43,7 +50,7 @@ def fetched(
     progress: Callable[[str, int], None] = lambda said, percent: None,
     check: Callable[[Path, int], None] = lambda folder, size: None,
 ) -> Path:
-    return fetch_folder(NAME, revision, progress, check)
+    return fetch_folder(HubName(NAME, revision), progress, check)
 
 
 def refusal(revision: str = "") -> str:
@@ -228,7 +235,8 @@ def test_beside_another_model_what_that_one_holds_counts_as_free(hub: Hub, monke
 
 @pytest.mark.parametrize("missing", ["config.json", "tokenizer.json", "model.safetensors"])
 def test_a_repository_that_lacks_what_is_needed_is_refused(hub: Hub, folder: Path, missing: str) -> None:
-    (folder / missing).unlink()
+    for name in (missing, "model.gguf"):
+        (folder / name).unlink()
     assert missing in refusal()
     assert hub.files_asked() == []
 
@@ -358,8 +366,9 @@ def test_without_the_hubs_client_its_models_are_refused_with_the_remedy(monkeypa
 
 
 def test_a_model_of_the_hub_may_name_its_revision() -> None:
-    assert hub_name("owner/name@refs/pr/1") == ("owner/name", "refs/pr/1")
-    assert hub_name("owner/name") == ("owner/name", "")
+    assert hub_name("owner/name@refs/pr/1") == ("owner/name", "refs/pr/1", "")
+    assert hub_name("owner/name@v1:Q4_0") == ("owner/name", "v1", "Q4_0")
+    assert hub_name("owner/name") == ("owner/name", "", "")
     assert local_folder("owner/name@main") is None
 
 

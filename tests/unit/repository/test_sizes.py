@@ -19,7 +19,7 @@ MOST_PARAMETERS = 8
 MOST_WEIGHTS = {"more": 26_000_000}  # bytes of an embedded model, with the tables of its vocabulary's entries
 MOST_OTHER_WEIGHTS = 20_000_000
 MOST_METHODS_OF_A_SESSION = 20  # it is where all parts meet, and grows if nothing holds it
-MOST_LINES_OF_THE_PRODUCT = 51_310  # of Python; it goes down with what is said twice
+MOST_LINES_OF_THE_PRODUCT = 51_425  # of Python; it goes down with what is said twice
 MOST_USED_ONCE = 0.60  # of the private functions: a name for a single use should tell something
 
 

@@ -13,7 +13,7 @@ from efim_lab.gate.errors import WorkError
 from efim_lab.workshop.training.samples.sample_maker import Layout
 from model_runtime.checkpoint.families.fields import Fields, read_json
 from model_runtime.checkpoint.hub.fetch import fetch_folder
-from model_runtime.checkpoint.hub_names import cached_folder, hub_origin, local_folder
+from model_runtime.checkpoint.hub_names import HubName, cached_folder, hub_origin, local_folder
 from model_runtime.checkpoint.weight_files import refuse_adapter
 from model_runtime.loading.checkpoint_reader import TemplateOverride, read_checkpoint
 from model_runtime.prompt.families import FAMILIES
@@ -72,14 +72,15 @@ def _folder(name: str, revision: str, override: TemplateOverride) -> Path:
         return here
 
     def look(folder: Path, _size: int) -> None:  # any size is accepted: training needs a different amount of memory
+        if folder.is_file():
+            raise WorkError(f"{name} is in GGUF, which is not trained: name a repository with safetensors")
         read_checkpoint(folder, override)
 
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task(name, total=100)
         update = partial(bar.update, task)
-        return fetch_folder(
-            name, revision, lambda message, percent: update(description=message, completed=percent), look
-        )
+        named = HubName(name, revision)
+        return fetch_folder(named, lambda message, percent: update(description=message, completed=percent), look)
 
 
 def _dtype(folder: Path) -> torch.dtype:
