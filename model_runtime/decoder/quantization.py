@@ -55,7 +55,7 @@ def quantized(weight: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int8], Fp32]:
 
 
 def rows_of(weight: npt.NDArray[Any]) -> Iterator[tuple[slice, Fp32]]:
-    """Yield a matrix in parts as fp32, each in one piece: a whole head in fp32 would be too much memory."""
+    """Yield a matrix in parts as fp32, each contiguous: a whole head in fp32 would be too much memory."""
     for at in range(0, len(weight), ROWS_AT_ONCE):
         part = slice(at, at + ROWS_AT_ONCE)
         yield part, np.ascontiguousarray(as_fp32(weight[part]))

@@ -140,7 +140,7 @@ class Installation {
         return (await this.succeeds(this.python, PIP_IS_THERE)) || (await this.succeeds(this.python, BRING_PIP));
     }
 
-    /** Where it fails, what stays takes room, and the server works. */
+    /** A failure is only logged: the server works, and takes more room on the disk. */
     private async slim(): Promise<void> {
         const removing = "removing what the server does not need";
         const finished = await this.logged(removing, this.python, ["-I", SLIM]);

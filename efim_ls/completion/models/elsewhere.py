@@ -19,7 +19,7 @@ from model_runtime.remote.engine import RemoteEngine
 
 def tokenizer_folder(settings: Settings) -> Path | None:
     """Return the folder that has the tokenizer of the server's model, None if it is not here."""
-    return local_folder(settings.model) or cached_folder(*hub_name(settings.model), weights=False)
+    return local_folder(settings.model) or cached_folder(*hub_name(settings.model)[:2], weights=False)
 
 
 def fetch_elsewhere(settings: Settings, progress: Progress) -> None:

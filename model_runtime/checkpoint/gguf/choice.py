@@ -16,14 +16,14 @@ OUTSIDE = re.compile(r"^/|\.\.|[\\:]")  # in what a server calls a file's place
 
 
 def is_gguf(name: str) -> bool:
-    """Return whether a file of a repository, which lies in it, is a model in GGUF, or a part of one."""
+    """Return whether a repository's file is a model in GGUF or a part of one; paths that lead out of it are not."""
     return name.endswith(".gguf") and PICTURES not in name and not OUTSIDE.search(name)
 
 
 def choose_file(repository: str, names: Iterable[str], quantization: str = "") -> str:
-    """Return the first file of the model that a quantization's name, in any case, is in the name of.
+    """Return the first file of the model whose file name has a quantization, in any case.
 
-    Without one, of those that are PREFERRED, or the only one; else ModelError, with the files that there are.
+    Without a quantization: the PREFERRED model, or the only one. ModelError lists the files if none fits.
     """
     firsts = sorted({part_paths(Path(name))[0].as_posix() for name in names if is_gguf(name)})
     for wanted in (quantization,) if quantization else PREFERRED:
@@ -33,5 +33,5 @@ def choose_file(repository: str, names: Iterable[str], quantization: str = "") -
     if len(firsts) == 1 and not quantization:
         return firsts[0]
     listed = ", ".join([*firsts[:MOST_NAMED], *(["..."] if len(firsts) > MOST_NAMED else [])]) or "none"
-    how = f"name the quantization of one, such as {repository}:Q4_0"
-    raise ModelError(f"{repository} has no GGUF file that {quantization or 'is preferred'} names ({listed}): {how}")
+    found = f"no GGUF file with {quantization} in its name" if quantization else "several GGUF files"
+    raise ModelError(f"{repository} has {found} ({listed}): name the quantization of one, as in {repository}:Q4_0")

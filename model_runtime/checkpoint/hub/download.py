@@ -35,7 +35,7 @@ class RemoteFile(NamedTuple):
 def download(source: RemoteFile, path: Path, lock: Path, report: Report, most: int | None = None) -> Path:
     """Download a file to a path, where it appears once it is whole and verified; the lock keeps other servers off.
 
-    With `most`, end once that number of bytes is here, for a further download to go on. Return where the bytes are.
+    With `most`, stop once that number of bytes is here; a later download resumes there. Return the file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with _locked(lock, report):

@@ -85,7 +85,7 @@ def _compiled() -> CDLL:
 
 
 def _sized(rows: Fp32) -> tuple[int, int, int]:
-    """Return where rows lie, which must be in one piece, how many there are, and of how many numbers."""
+    """Return the address and the shape of rows, which must be contiguous."""
     assert rows.flags.c_contiguous
     return rows.ctypes.data, *rows.shape
 

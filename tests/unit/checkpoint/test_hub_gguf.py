@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from efim_ls.completion.models.elsewhere import fetch_elsewhere, tokenizer_folder
 from efim_ls.completion.models.open import fetch
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.gguf.choice import PREFERRED, choose_file
@@ -113,6 +114,17 @@ def test_the_server_has_memory_checked_before_it_is_fetched(hub: Hub, monkeypatc
     assert cached_folder(NAME, "", "Q8_0")
 
 
+def test_of_a_server_s_model_the_tokenizer_is_fetched_whatever_its_quantization(
+    hub: Hub, folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(tmp_path / "tiny", folder, dirs_exist_ok=True)
+    settings = Settings(model=f"{NAME}:Q8_0")
+    fetch_elsewhere(settings, lambda said, percent: None)
+    there = tokenizer_folder(settings)
+    assert there is not None and (there / "tokenizer.json").is_file()
+    assert all(name.endswith(".json") for name in hub.files_asked())
+
+
 @pytest.mark.parametrize("missing", [None, 2])
 def test_a_model_in_parts_is_fetched_with_all_of_them(
     hub: Hub, folder: Path, tmp_path: Path, missing: int | None
@@ -137,8 +149,8 @@ def test_a_quantization_that_it_lacks_is_told_with_those_that_it_has(hub: Hub) -
     with pytest.raises(ModelError) as refused:
         fetched(f"{NAME}:Q5_K_M")
     assert str(refused.value) == (
-        "owner/tiny has no GGUF file that Q5_K_M names (model-F16.gguf, model-Q4_0.gguf, model-Q8_0.gguf): "
-        "name the quantization of one, such as owner/tiny:Q4_0"
+        "owner/tiny has no GGUF file with Q5_K_M in its name (model-F16.gguf, model-Q4_0.gguf, model-Q8_0.gguf): "
+        "name the quantization of one, as in owner/tiny:Q4_0"
     )
     assert hub.files_asked() == []
 
@@ -162,11 +174,11 @@ def test_a_quantization_names_the_file_that_has_it_in_any_case(
     if wanted in files:
         assert choose_file(NAME, listed, asked) == files[wanted]
     else:
-        with pytest.raises(ModelError, match=f"no GGUF file that {asked} names"):
+        with pytest.raises(ModelError, match=f"no GGUF file with {asked} in its name"):
             choose_file(NAME, listed, asked)
     usual = [each for each in PREFERRED if each in files]
     if usual or len(files) == 1:
         assert choose_file(NAME, listed) == files[usual[0] if usual else there[0]]
     else:
-        with pytest.raises(ModelError, match="name the quantization of one"):
+        with pytest.raises(ModelError, match="has several GGUF files .*: name the quantization of one"):
             choose_file(NAME, listed)
